@@ -1,0 +1,71 @@
+"""Arrays and files from anywhere -> float32 rows, checked before anything native sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Vectors = NDArray[np.float32]
+
+
+def check(vectors: ArrayLike, name: str = "vectors", dimensions: int | None = None) -> Vectors:
+    """The rows as contiguous, native float32, never the caller's own memory changed.
+
+    Refused with a ValueError that names the parameter: not 2-d, no columns, not numbers, NaN or Inf (with the
+    first bad row), another number of columns than `dimensions`.
+
+    Example:
+        >>> check([[1, 2]]).dtype
+        dtype('float32')
+    """
+    array = _as_array(vectors, name)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must be 2-d, one row per item; got shape {array.shape}"
+            + ("; pass vector[None, :] for a single vector" if array.ndim == 1 else "")
+        )
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold real numbers; got dtype {array.dtype}")
+    if dimensions is not None and array.shape[1] != dimensions:
+        raise ValueError(
+            f"{name} has shape {array.shape} but {dimensions} dimensions are needed; "
+            "both sides must come from the same model"
+        )
+    if array.shape[1] == 0:
+        raise ValueError(f"{name} has shape {array.shape}: rows without a single number cannot be compared")
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf and is refused below, by row
+        rows = np.ascontiguousarray(array, dtype=np.float32)
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        bad = int(np.flatnonzero(~finite)[0])
+        raise ValueError(
+            f"{name} row {bad} contains NaN or Inf (or a number beyond float32); drop or repair it "
+            f"({int((~finite).sum())} such rows)"
+        )
+    return rows
+
+
+def unit(rows: Vectors, name: str = "vectors") -> Vectors:
+    """The rows divided by their Euclidean norm, as a new array; a zero row has no direction and is refused."""
+    peak = np.abs(rows).max(axis=1, keepdims=True) if rows.size else np.ones((len(rows), 1), np.float32)
+    zero = np.flatnonzero(peak[:, 0] == 0)
+    if zero.size:
+        raise ValueError(
+            f"{name} row {int(zero[0])} is a zero vector and has no direction; drop it ({zero.size} such rows)"
+        )
+    scaled = rows / peak  # first, so that squares neither overflow nor vanish
+    norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled, dtype=np.float64))
+    return np.ascontiguousarray(scaled / norms[:, None], dtype=np.float32)
+
+
+def _as_array(vectors: Any, name: str) -> NDArray[Any]:
+    if hasattr(vectors, "detach"):  # a torch tensor, possibly with gradients or on a device
+        vectors = vectors.detach().cpu()
+        if str(getattr(vectors, "dtype", "")) == "torch.bfloat16":  # numpy has no such type
+            vectors = vectors.float()
+    try:
+        return np.asarray(vectors)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} is not an array of equal rows: {error}") from error

@@ -1,0 +1,91 @@
+"""Declarations of hyper-parameters -> validation, command line flag, documentation row.
+
+Every hyper-parameter is declared once, in its method's dataclass, with its meaning and range. Everything that
+has to know about it (checks, flags, docs) reads that declaration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One declared hyper-parameter of a method."""
+
+    name: str
+    kind: type
+    default: Any
+    meaning: str
+    low: float | None
+    high: float | None
+    choices: tuple[str, ...] | None
+    above_low: bool
+
+    @property
+    def allowed(self) -> str:
+        """The range in words, as it stands in errors, help texts and docs."""
+        if self.choices is not None:
+            return " | ".join(self.choices)
+        if self.kind is bool:
+            return "true | false"
+        noun = "whole number" if self.kind is int else "number"
+        low = None if self.low is None else f"{'> ' if self.above_low else '>= '}{self.low:g}"
+        high = None if self.high is None else f"<= {self.high:g}"
+        bounds = " and ".join(part for part in (low, high) if part)
+        return f"a {noun} {bounds}".strip()
+
+    def check(self, owner: str, value: Any) -> Any:
+        """The value as its plain Python type, or a ValueError that says what is allowed."""
+        if self.choices is not None:
+            if isinstance(value, str) and value in self.choices:
+                return value
+        elif self.kind is bool:
+            if isinstance(value, (bool,)) or type(value).__name__ == "bool":
+                return bool(value)
+        elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+            number = float(value)
+            whole = self.kind is not int or number.is_integer()
+            if math.isfinite(number) and whole and self._inside(number):
+                return int(number) if self.kind is int else number
+        raise ValueError(f"{owner}: {self.name}={value!r} is not allowed; give {self.allowed} ({self.meaning})")
+
+    def _inside(self, number: float) -> bool:
+        if self.low is not None and (number < self.low or (self.above_low and number == self.low)):
+            return False
+        return self.high is None or number <= self.high
+
+
+def parameter(
+    default: Any,
+    meaning: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] | None = None,
+    above_low: bool = False,
+) -> Any:
+    """Declare a field of a method: default, meaning, and inclusive range (`above_low`: strictly above low)."""
+    metadata = {
+        "meaning": meaning,
+        "low": low,
+        "high": high,
+        "choices": None if choices is None else tuple(choices),
+        "above_low": above_low,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def parameters_of(method: type) -> list[Parameter]:
+    """The declared hyper-parameters of a method class, in order of declaration."""
+    kinds = typing.get_type_hints(method)
+    return [
+        Parameter(name=field.name, kind=kinds[field.name], default=field.default, **field.metadata)
+        for field in dataclasses.fields(method)
+    ]

@@ -1,0 +1,218 @@
+"""The entry point: queries and a gallery -> a better Ranking, joint or per query over candidates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinrank.errors import NotEnoughMemory
+from kinrank.features import Vectors, check, unit
+from kinrank.memory import allowed_bytes, in_words, parse_bytes
+from kinrank.methods import METHODS, Method
+from kinrank.neighbors import Items
+from kinrank.progress import SILENT, Progress
+from kinrank.ranking import Ranking, rank_rows
+from kinrank.stores import Store
+from kinrank.stores.array import ArrayStore
+
+Show = bool | Callable[[str, int, int], None] | None
+
+
+def rerank(
+    queries: ArrayLike | None,
+    gallery_or_store: ArrayLike | Store,
+    method: Method | str | None = None,
+    candidates: int | None = None,
+    depth: int | None = None,
+    max_memory: int | str | None = None,
+    progress: Show = None,
+) -> Ranking:
+    """Re-rank the gallery for every query. Smaller distances are nearer.
+
+    Args:
+        queries: (q, d) rows; None lets every gallery item query the others, itself left out by identity.
+        gallery_or_store: (n, d) rows, or a Store.
+        method: a Method, or its name in METHODS; LPMT() unless given.
+        candidates: None puts queries and gallery in one graph (joint). A number c instead takes the c nearest
+            items of each query from the store and re-ranks those in a graph of their own; the rest keeps the
+            order of the search.
+        depth: how many items per query to return; all of them unless given.
+        max_memory: bytes, or words such as "2GB", that working arrays and result may take together; four fifths
+            of what the machine has free unless given. Checked before anything is allocated.
+        progress: True for a bar, or a callable `f(label, done, total)`.
+
+    Returns:
+        Ranking with `meta["mode"]` "joint" or "candidates".
+
+    Example:
+        >>> ranking = kinrank.rerank(queries, gallery, kinrank.LPMT(k2=7))
+    """
+    method = resolve(method)
+    candidates, depth = _count(candidates, "candidates"), _count(depth, "depth")
+    budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
+    report = Progress(progress)
+    started = time.perf_counter()
+    if candidates is None:
+        ranking = _joint(queries, gallery_or_store, method, depth, budget, report)
+    else:
+        ranking = _per_query(queries, gallery_or_store, method, candidates, depth, budget, report)
+    meta = {**ranking.meta, "method": repr(method), "seconds": time.perf_counter() - started}
+    return Ranking(ranking.indices, ranking.distances, meta)
+
+
+def resolve(method: Method | str | None) -> Method:
+    """A Method from itself, from its name, or the default."""
+    if isinstance(method, Method):
+        return method
+    name = "lpmt" if method is None else method
+    if isinstance(name, str) and name in METHODS:
+        return METHODS[name]()
+    raise ValueError(f"method={method!r} is not known; give a Method or one of: {', '.join(METHODS)}")
+
+
+def _joint(
+    queries: ArrayLike | None,
+    gallery_or_store: ArrayLike | Store,
+    method: Method,
+    depth: int | None,
+    budget: int,
+    report: Progress,
+) -> Ranking:
+    gallery = _all_vectors(gallery_or_store)
+    if queries is None:
+        items = Items.everyone(gallery)
+        longest = max(len(gallery) - 1, 0)
+    else:
+        asked = unit(check(queries, "queries", gallery.shape[1]), "queries")
+        items = Items.joint(asked, gallery)
+        longest = len(gallery)
+    depth = longest if depth is None else min(depth, longest)
+    rows = _fit(method, items, depth, budget)
+    indices, distances = _answer(method, items, depth, rows, report)
+    return Ranking(indices, distances, {"mode": "joint"})
+
+
+def _answer(
+    method: Method, items: Items, depth: int, rows: int, report: Progress
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Prepare once, then rank block after block of queries."""
+    count = len(items.queries)
+    indices = np.empty((count, depth), np.int64)
+    distances = np.empty((count, depth), np.float32)
+    if not indices.size:
+        return indices, distances
+    prepared = method.prepare(items, report)
+    blocks = [np.arange(start, min(start + rows, count)) for start in range(0, count, rows)]
+    for block in report.each("queries", blocks, len(blocks)):
+        values = method.distances(prepared, block)
+        if items.self_query:
+            found, gaps = _without_self(values, block, depth)
+        else:
+            found, gaps = rank_rows(values, depth)
+        indices[block], distances[block] = found, gaps
+    return indices, distances
+
+
+def _without_self(
+    values: NDArray[Any], block: NDArray[np.int64], depth: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Rank the block with each query's own item left out, by identity and not by its rank."""
+    values = np.array(values)  # the method may hand out an array it keeps
+    values[np.arange(len(block)), block] = np.inf
+    found, gaps = rank_rows(values, values.shape[1])
+    return found[:, :depth], gaps[:, :depth]
+
+
+def _per_query(
+    queries: ArrayLike | None,
+    gallery_or_store: ArrayLike | Store,
+    method: Method,
+    candidates: int,
+    depth: int | None,
+    budget: int,
+    report: Progress,
+) -> Ranking:
+    """A small graph per query: itself and its candidates. Beyond them, the order of the search."""
+    store: Store = gallery_or_store if isinstance(gallery_or_store, Store) else ArrayStore(gallery_or_store)
+    everyone = queries is None
+    if everyone:
+        queries = _all_vectors(store)
+    asked = unit(check(queries, "queries"), "queries")
+    reach = candidates if depth is None else max(candidates, depth)
+    found = store.search(asked, reach + everyone)
+    indices, distances = found.indices.copy(), found.distances.copy()
+    if everyone:
+        indices, distances = _drop_own(indices, distances)
+    wide = indices.shape[1] if depth is None else min(depth, indices.shape[1])
+    for row in report.each("queries", range(len(asked)), len(asked)):
+        numbers = indices[row, :candidates]
+        numbers = np.unique(numbers[numbers >= 0])  # ascending, so that ties go to the lower item number
+        if not numbers.size:
+            continue
+        pool = unit(check(store.vectors(numbers), "vectors of the store", asked.shape[1]), "vectors of the store")
+        items = Items.joint(asked[row : row + 1], pool)
+        block = _fit(method, items, len(numbers), budget)
+        order, gaps = _answer(method, items, len(numbers), block, SILENT)
+        size = len(numbers)
+        indices[row, :size], distances[row, :size] = numbers[order[0]], gaps[0]
+        _continue_row(distances[row], size)
+    return Ranking(indices[:, :wide], distances[:, :wide], {"mode": "candidates", "candidates": candidates})
+
+
+def _continue_row(distances: NDArray[np.float32], size: int) -> None:
+    """Items beyond the candidates keep their order: shift their distances so that the row never decreases."""
+    rest = distances[size:]
+    if rest.size and np.isfinite(rest[0]):
+        shift = max(0.0, float(distances[size - 1]) - float(rest[0]))
+        rest += np.float32(shift)
+        np.maximum(rest, distances[size - 1], out=rest)
+
+
+def _drop_own(
+    indices: NDArray[np.int64], distances: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Each row without the item whose number it is; a row that did not find it loses its last instead."""
+    own = indices == np.arange(len(indices))[:, None]
+    own[~own.any(axis=1), -1] = True
+    shape = (len(indices), indices.shape[1] - 1)
+    return indices[~own].reshape(shape), distances[~own].reshape(shape)
+
+
+def _all_vectors(gallery_or_store: ArrayLike | Store) -> Vectors:
+    """The whole gallery as unit rows; a store is asked for all its vectors."""
+    if not isinstance(gallery_or_store, Store):
+        return unit(check(gallery_or_store, "gallery"), "gallery")
+    if not hasattr(gallery_or_store, "__len__"):
+        raise ValueError("this store does not tell how many vectors it holds; pass candidates= to re-rank from it")
+    rows = gallery_or_store.vectors(np.arange(len(gallery_or_store)))
+    return unit(check(rows, "vectors of the store"), "vectors of the store")
+
+
+def _fit(method: Method, items: Items, depth: int, budget: int) -> int:
+    """How many queries to answer at once within the budget; refuses before anything is allocated."""
+    count, gallery = len(items.queries), len(items.gallery)
+    result = count * depth * 12
+    work = method.memory(len(items), count, items.vectors.shape[1])
+    per_row = max(1, gallery * 40)  # a block of distances, its order and the copies that sorting makes
+    left = budget - result - work
+    if left < per_row and count:
+        needed = result + work + per_row
+        raise NotEnoughMemory(
+            f"{method.name} on {len(items)} items needs about {in_words(needed)} but max_memory allows "
+            f"{in_words(budget)}; pass depth= for shorter results, candidates= to work on a few items per query, "
+            "or a larger max_memory="
+        )
+    return int(max(1, min(count, left // per_row, 64_000_000 // per_row + 1)))
+
+
+def _count(value: int | None, name: str) -> int | None:
+    """A whole number >= 1, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name}={value!r} is not allowed; give a whole number >= 1, or None")
+    return int(value)

@@ -1,0 +1,1 @@
+"""Pure functions on neighbour lists and sparse matrices: graph -> diffusion -> states -> transport -> paths -> fusion."""

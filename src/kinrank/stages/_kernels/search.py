@@ -1,0 +1,111 @@
+"""Blocks of inner products -> the k largest per row, with ties to the lower item number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.stages._kernels.compiled import compiled, in_chunks
+
+ROWS, COLUMNS = 1024, 4096  # one block of inner products: 16 MB
+MARGIN = 8  # more than asked for, so that rounding in the products cannot cost an entry at the edge
+
+
+@compiled
+def _after(s1: Any, i1: Any, s2: Any, i2: Any) -> Any:
+    """Whether (s1, i1) comes after (s2, i2): smaller product, or an equal one of a higher number."""
+    return s1 < s2 or (s1 == s2 and i1 > i2)
+
+
+@compiled
+def _sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
+    """Restore a heap whose root is the worst kept entry."""
+    root = start
+    while True:
+        child = 2 * root + 1
+        if child >= size:
+            return
+        if child + 1 < size and _after(products[child + 1], numbers[child + 1], products[child], numbers[child]):
+            child += 1
+        if not _after(products[child], numbers[child], products[root], numbers[root]):
+            return
+        products[root], products[child] = products[child], products[root]
+        numbers[root], numbers[child] = numbers[child], numbers[root]
+        root = child
+
+
+@compiled
+def _keep_best(
+    start: Any, stop: Any, block: Any, first_row: Any, first_column: Any, own: Any, best: Any, kept: Any
+) -> None:
+    """Push one block of inner products through the heaps of rows start..stop."""
+    k = best.shape[1]
+    for row in range(start, stop):
+        products = best[first_row + row]
+        numbers = kept[first_row + row]
+        me = own[first_row + row]
+        worst = products[0]
+        for column in range(block.shape[1]):
+            value = block[row, column]
+            if value < worst:
+                continue
+            number = first_column + column
+            if number == me or not _after(products[0], numbers[0], value, number):
+                continue
+            products[0] = value
+            numbers[0] = number
+            _sift_down(products, numbers, 0, k)
+            worst = products[0]
+
+
+@compiled
+def _refine(start: Any, stop: Any, queries: Any, items: Any, best: Any, kept: Any) -> None:
+    """Heaps of products -> rows of -distance in order, nearest first.
+
+    The products chose the entries; their distances are summed again from differences, so that equal vectors
+    are at equal distances to the last bit, duplicates at zero, wherever they stood in the blocks.
+    """
+    for row in range(start, stop):
+        products = best[row]
+        numbers = kept[row]
+        size = len(products)
+        for entry in range(size):
+            total = np.float32(0.0)
+            other = items[numbers[entry]]
+            mine = queries[row]
+            for column in range(len(mine)):
+                gap = mine[column] - other[column]
+                total += gap * gap
+            products[entry] = -np.sqrt(total)
+        for entry in range(size // 2 - 1, -1, -1):
+            _sift_down(products, numbers, entry, size)
+        for last in range(size - 1, 0, -1):
+            products[0], products[last] = products[last], products[0]
+            numbers[0], numbers[last] = numbers[last], numbers[0]
+            _sift_down(products, numbers, 0, last)
+
+
+def nearest_blocks(
+    queries: NDArray[np.float32], items: NDArray[np.float32], k: int, own: NDArray[np.int64], self_first: bool
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """(q, k) numbers and Euclidean distances of unit rows; `own` comes first or is left out."""
+    count = len(queries)
+    has_own = bool((own >= 0).any())
+    wanted = max(k - 1, 0) if has_own and self_first else k
+    searched = min(wanted + MARGIN, len(items) - has_own) if wanted else 0
+    best = np.full((count, searched), -np.inf, np.float32)
+    kept = np.full((count, searched), np.iinfo(np.int32).max, np.int32)
+    if searched:
+        for first_row in range(0, count, ROWS):
+            rows = queries[first_row : first_row + ROWS]
+            for first_column in range(0, len(items), COLUMNS):
+                block = rows @ items[first_column : first_column + COLUMNS].T
+                in_chunks(_keep_best, len(rows), block, first_row, first_column, own, best, kept, chunk=256)
+        in_chunks(_refine, count, queries, items, best, kept, chunk=256)
+    indices, distances = kept[:, :wanted], -best[:, :wanted]
+    if has_own and self_first and k > 0:
+        indices = np.concatenate([own[:, None].astype(np.int32), indices], axis=1)
+        distances = np.concatenate([np.zeros((count, 1), np.float32), distances], axis=1)
+    return np.ascontiguousarray(indices), np.ascontiguousarray(distances)

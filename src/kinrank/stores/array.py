@@ -1,0 +1,39 @@
+"""An array in memory, or memory-mapped -> exact search in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinrank.features import Vectors, check, unit
+from kinrank.neighbors import nearest
+from kinrank.ranking import Ranking
+
+
+class ArrayStore:
+    """Exact search over the rows of an array, by direction (rows are brought to unit length).
+
+    Example:
+        >>> ArrayStore(gallery).search(queries, k=100)
+        Ranking(70 queries x 100 items, search)
+    """
+
+    def __init__(self, vectors: ArrayLike) -> None:
+        self._rows = unit(check(vectors, "gallery"), "gallery")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def search(self, queries: ArrayLike, k: int) -> Ranking:
+        rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
+        lists = nearest(rows, self._rows, k)
+        return Ranking(lists.indices.astype(np.int64), lists.distances, {"mode": "search"})
+
+    def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
+        numbers = np.asarray(ids, dtype=np.int64)
+        if numbers.size and (numbers.min() < 0 or numbers.max() >= len(self)):
+            raise ValueError(f"ids must be item numbers from 0 to {len(self) - 1}; got {numbers.min()}..{numbers.max()}")
+        return self._rows[numbers]
