@@ -5,6 +5,7 @@
 """
 
 from kinrank.errors import NotEnoughMemory
+from kinrank.evaluation import Truth, compare, evaluate
 from kinrank.methods import METHODS, Method, NoReranking
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
@@ -12,4 +13,16 @@ from kinrank.stores import ArrayStore, Store
 
 __version__ = "0.1.0"
 
-__all__ = ["METHODS", "ArrayStore", "Method", "NoReranking", "NotEnoughMemory", "Ranking", "Store", "rerank"]
+__all__ = [
+    "METHODS",
+    "ArrayStore",
+    "Method",
+    "NoReranking",
+    "NotEnoughMemory",
+    "Ranking",
+    "Store",
+    "Truth",
+    "compare",
+    "evaluate",
+    "rerank",
+]

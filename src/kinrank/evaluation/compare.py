@@ -1,0 +1,116 @@
+"""Two Scores of the same queries -> the difference, its interval, and how easily chance gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.evaluation.evaluate import CHUNK, Scores, intervals
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What going from a to b brings.
+
+    Attributes:
+        measure: which measure was compared.
+        mean_a, mean_b: its two means; `difference` = mean_b - mean_a, above 0 where b is better.
+        low, high: the interval of the difference, by paired bootstrap over queries.
+        p: share of random swaps of a and b, query by query, with a difference at least as large either way.
+        better, worse: on how many queries b is better and worse than a; the others tie.
+        queries: how many queries count.
+    """
+
+    measure: str
+    mean_a: float
+    mean_b: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    better: int
+    worse: int
+    queries: int
+    confidence: float
+
+    def __str__(self) -> str:
+        a, b, gap, low, high = (
+            100 * x for x in (self.mean_a, self.mean_b, self.difference, self.low, self.high)
+        )
+        return (
+            f"{self.measure} {a:.2f} -> {b:.2f}: {gap:+.2f} "
+            f"({100 * self.confidence:g} % interval {low:+.2f} to {high:+.2f}, p = {self.p:.4f}); "
+            f"better on {self.better}, worse on {self.worse} of {self.queries} queries"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers for JSON; None where there is none."""
+        return {key: None if value != value else value for key, value in asdict(self).items()}
+
+
+def compare(
+    scores_a: Scores,
+    scores_b: Scores,
+    measure: str = "mAP",
+    *,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """The difference b - a of one measure, query by query: paired bootstrap interval and randomisation test.
+
+    p counts the observed assignment among the random ones: (1 + as large) / (1 + resamples), never 0.
+
+    Example:
+        >>> truth = Truth.from_lists([[0], [1]])
+        >>> compare(evaluate([[1, 0], [1, 0]], truth), evaluate([[0, 1], [1, 0]], truth)).difference
+        0.25
+    """
+    a, b = scores_a[measure], scores_b[measure]
+    if len(a.per_query) != len(b.per_query):
+        raise ValueError(
+            f"scores of {len(a.per_query)} and of {len(b.per_query)} queries cannot be paired; "
+            "evaluate the same queries"
+        )
+    counted = ~np.isnan(a.per_query)
+    if (counted != ~np.isnan(b.per_query)).any():
+        raise ValueError("the two scores leave out different queries; evaluate both against the same truth")
+    gaps = b.per_query[counted] - a.per_query[counted]
+    mean, low, high = intervals(gaps[None, :], confidence, resamples, seed)
+    return Comparison(
+        measure=a.measure,
+        mean_a=a.mean,
+        mean_b=b.mean,
+        difference=float(mean[0]),
+        low=float(low[0]),
+        high=float(high[0]),
+        p=_randomisation(gaps, resamples, seed),
+        better=int((gaps > 0).sum()),
+        worse=int((gaps < 0).sum()),
+        queries=len(gaps),
+        confidence=confidence,
+    )
+
+
+def _randomisation(gaps: NDArray[np.float64], resamples: int, seed: int) -> float:
+    if not gaps.size:
+        return float("nan")
+    observed = abs(gaps.sum())
+    slack = 1e-12 * np.abs(gaps).sum()  # sums of the same numbers in another order are equal
+    as_large = sum(
+        int((np.abs(signs @ gaps) >= observed - slack).sum()) for signs in _signs(gaps.size, resamples, seed)
+    )
+    return (1 + as_large) / (1 + resamples)
+
+
+def _signs(count: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """Blocks of (resamples, count) random signs."""
+    generator = np.random.default_rng([seed, 1])  # not the draws of the bootstrap
+    step = max(1, CHUNK // count)
+    for start in range(0, resamples, step):
+        size = (min(step, resamples - start), count)
+        yield generator.integers(0, 2, size, dtype=np.int8).astype(np.float64) * 2 - 1
