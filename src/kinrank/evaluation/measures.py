@@ -56,7 +56,7 @@ def _average_precision(hits: Hits, k: int) -> Values:
     """Sum over the hits, divided by the number of positives, of the precision at each.
 
     With j positives and r items before a hit: rectangle takes (j + 1) / (r + 1), that just after it;
-    trapezoidal, as published with the revisited benchmarks, the mean of that and of j / r (1 at the very top).
+    trapezoidal, as published with the revisited benchmarks, the mean of it and j / r (1 at the very top).
     """
     after = (hits.before + 1) / (hits.rank + 1)
     if hits.truth.average_precision == "trapezoidal":
