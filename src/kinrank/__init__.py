@@ -1,12 +1,13 @@
 """kinrank re-ranks what a vector search found, along the manifold of the data.
 
-    import kinrank as kr
-    ranking = kr.rerank(queries, gallery)            # LPMT, queries and gallery in one graph
+import kinrank as kr
+ranking = kr.rerank(queries, gallery)            # LPMT, queries and gallery in one graph
 """
 
+from kinrank.augment import DBA, augment
 from kinrank.errors import NotEnoughMemory
 from kinrank.evaluation import Truth, compare, evaluate
-from kinrank.methods import METHODS, Method, NoReranking
+from kinrank.methods import ECN, GNN, KNN, METHODS, SCA, STML, ConAff, KReciprocal, Method, NoReranking
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
 from kinrank.stores import ArrayStore, Store
@@ -14,14 +15,32 @@ from kinrank.stores import ArrayStore, Store
 __version__ = "0.1.0"
 
 __all__ = [
+    "AQE",
+    "DBA",
+    "DQE",
+    "ECN",
+    "GNN",
+    "KNN",
     "METHODS",
+    "SCA",
+    "STML",
+    "AQEwD",
+    "AlphaQE",
     "ArrayStore",
+    "AugmentedAQE",
+    "AugmentedAQEwD",
+    "AugmentedAlphaQE",
+    "AugmentedDQE",
+    "ConAff",
+    "KReciprocal",
     "Method",
     "NoReranking",
     "NotEnoughMemory",
     "Ranking",
     "Store",
+    "SuperGlobal",
     "Truth",
+    "augment",
     "compare",
     "evaluate",
     "rerank",

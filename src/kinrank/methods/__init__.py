@@ -2,9 +2,44 @@
 
 from __future__ import annotations
 
+from kinrank.methods.alpha_qe import AlphaQE, AugmentedAlphaQE
+from kinrank.methods.aqe import AQE, AugmentedAQE
+from kinrank.methods.aqewd import AQEwD, AugmentedAQEwD
 from kinrank.methods.base import Method
+from kinrank.methods.conaff import ConAff
+from kinrank.methods.dqe import DQE, AugmentedDQE
+from kinrank.methods.ecn import ECN
+from kinrank.methods.gnn import GNN
+from kinrank.methods.k_reciprocal import KReciprocal
+from kinrank.methods.knn import KNN
 from kinrank.methods.none import NoReranking
+from kinrank.methods.sca import SCA
+from kinrank.methods.stml import STML
+from kinrank.methods.super_global import SuperGlobal
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (NoReranking,)}
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        NoReranking,
+        KNN,
+        KReciprocal,
+        SCA,
+        ECN,
+        GNN,
+        ConAff,
+        STML,
+    )
+}
 
-__all__ = ["METHODS", "Method", "NoReranking"]
+__all__ = [
+    "ECN",
+    "GNN",
+    "KNN",
+    "METHODS",
+    "SCA",
+    "STML",
+    "ConAff",
+    "KReciprocal",
+    "Method",
+    "NoReranking",
+]

@@ -1,0 +1,103 @@
+"""Expansion: what the query expansion methods share, a better query and on request a better gallery -> distances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.features import Vectors
+from kinrank.methods.base import Method
+from kinrank.neighbors import Integers, Items, Neighbors, pairwise
+from kinrank.parameters import parameter
+from kinrank.progress import Progress
+
+KDBA = (
+    "items averaged into each gallery item, itself included (database-side augmentation); 0 leaves it as is"
+)
+
+
+class Neighborhoods(NamedTuple):
+    """Rows to be expanded and what they are expanded with.
+
+    rows (m, d); gallery (g, d), the original one; others (m, <= k) positions in it, the row itself left out;
+    k as declared; own: which gallery item each row is, None for queries from outside; augmenting: whether the
+    rows are the gallery's own.
+    """
+
+    rows: Vectors
+    gallery: Vectors
+    others: Neighbors
+    k: int
+    own: Integers | None
+    augmenting: bool
+
+
+class Expanded(NamedTuple):
+    """Expanded queries, the gallery they are compared with, and the first equal of every gallery item."""
+
+    queries: Vectors
+    gallery: Vectors
+    first: Integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expansion(Method):
+    """Replace every query by a mixture of itself and its nearest gallery items, then search again.
+
+    A subclass says in `expand` how the mixture is made. With `kdba` > 0 every gallery item is replaced by the
+    same kind of mixture too. Queries are expanded from the original gallery in either case; the augmented one
+    is only what they are finally compared with.
+
+    Distances are 1 - q'.x' between unit vectors, so 1 - distance is the score of the published programs.
+    """
+
+    k: int = parameter(4, "gallery items mixed into each query", low=1)
+    kdba: int = parameter(0, KDBA, low=0)
+
+    def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
+        """(m, d) unit rows: the mixture of each row and its neighbours."""
+        raise NotImplementedError
+
+    def prepare(self, items: Items, progress: Progress) -> Expanded:
+        from kinrank.stages.expansion import first_equal
+
+        own = items.queries if items.self_query else None
+        around = Neighborhoods(
+            items.query_vectors, items.gallery_vectors, items.query_neighbors(self.k), self.k, own, False
+        )
+        queries = self.expand(around, progress)
+        first = first_equal(items.gallery_vectors)
+        gallery = self.augmented(items, progress)[first] if self.kdba else items.gallery_vectors
+        return Expanded(queries, gallery, first)
+
+    def augmented(self, items: Items, progress: Progress) -> Vectors:
+        """(g, d) unit rows: every gallery item mixed with its kdba - 1 nearest others."""
+        lists = items.gallery_neighbors(self.kdba)
+        others = Neighbors(
+            np.ascontiguousarray(lists.indices[:, 1:]), np.ascontiguousarray(lists.distances[:, 1:])
+        )
+        rows = items.gallery_vectors
+        around = Neighborhoods(rows, rows, others, self.kdba - 1, np.arange(len(rows)), True)
+        return self.expand(around, progress)
+
+    def distances(self, prepared: Expanded, queries: NDArray[np.int64]) -> NDArray[Any]:
+        gaps = pairwise(prepared.queries[queries], prepared.gallery)
+        gaps *= gaps
+        gaps *= 0.5
+        return share_equal(gaps, prepared.first)
+
+    def memory(self, items: int, queries: int, dimensions: int) -> int:
+        """Expanded rows while they are divided by their length, neighbour lists, one block of products."""
+        queried = queries * (dimensions * 12 + (min(self.k, items) + 9) * 24)
+        augmented = items * (dimensions * 16 + (min(self.kdba, items) + 9) * 24) if self.kdba else 0
+        return queried + augmented + min(items, 1024) * min(items, 4096) * 4
+
+
+def share_equal(values: NDArray[Any], first: Integers) -> NDArray[Any]:
+    """Give equal gallery items the distance of the first of them, so that rounding cannot order them."""
+    later = np.flatnonzero(first != np.arange(len(first)))
+    values[:, later] = values[:, first[later]]
+    return values
