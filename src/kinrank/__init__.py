@@ -7,7 +7,27 @@ ranking = kr.rerank(queries, gallery)            # LPMT, queries and gallery in 
 from kinrank.augment import DBA, augment
 from kinrank.errors import NotEnoughMemory
 from kinrank.evaluation import Truth, compare, evaluate
-from kinrank.methods import ECN, GNN, KNN, METHODS, SCA, STML, ConAff, KReciprocal, Method, NoReranking
+from kinrank.methods import (
+    AQE,
+    DQE,
+    ECN,
+    GNN,
+    KNN,
+    METHODS,
+    SCA,
+    STML,
+    AlphaQE,
+    AQEwD,
+    AugmentedAlphaQE,
+    AugmentedAQE,
+    AugmentedAQEwD,
+    AugmentedDQE,
+    ConAff,
+    KReciprocal,
+    Method,
+    NoReranking,
+    SuperGlobal,
+)
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
 from kinrank.stores import ArrayStore, Store

@@ -21,6 +21,15 @@ METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (
         NoReranking,
+        AQE,
+        AQEwD,
+        AlphaQE,
+        DQE,
+        AugmentedAQE,
+        AugmentedAQEwD,
+        AugmentedAlphaQE,
+        AugmentedDQE,
+        SuperGlobal,
         KNN,
         KReciprocal,
         SCA,
@@ -32,14 +41,23 @@ METHODS: dict[str, type[Method]] = {
 }
 
 __all__ = [
+    "AQE",
+    "DQE",
     "ECN",
     "GNN",
     "KNN",
     "METHODS",
     "SCA",
     "STML",
+    "AQEwD",
+    "AlphaQE",
+    "AugmentedAQE",
+    "AugmentedAQEwD",
+    "AugmentedAlphaQE",
+    "AugmentedDQE",
     "ConAff",
     "KReciprocal",
     "Method",
     "NoReranking",
+    "SuperGlobal",
 ]
