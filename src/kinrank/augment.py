@@ -22,8 +22,8 @@ from kinrank.rerank import Show
 class DBA:
     """How `augment` mixes an item with its nearest: how many, and with which weights.
 
-    The four weightings are those of the query expansion methods, applied to the gallery with the item itself as
-    the query (i = 0, weight 1):
+    The four weightings are those of the query expansion methods, applied to the gallery with the item
+    itself as the query (i = 0, weight 1):
 
         average         x' = l2(sum_i x_i)                                ADBA       AQE
         decay           x' = l2(sum_i (k - i) / k x_i)                    ADBAwD     AQEwD
@@ -71,10 +71,10 @@ def augment(gallery: ArrayLike, recipe: DBA | None = None, *, progress: Show = N
         gallery = kinrank.augment(gallery, kinrank.DBA(k=4))
         ranking = kinrank.rerank(queries, gallery, kinrank.LPMT())
 
-    This differs from the published combinations such as ADBA + AQE (`AugmentedAQE`, or `AQE(kdba=4)`): there the
-    queries are expanded with the original items, and only the final comparison sees the augmented ones. After
-    `augment` every step sees the augmented gallery, so `rerank(queries, augment(gallery), AQE())` also looks for
-    its neighbours, and averages, there.
+    This differs from the published combinations such as ADBA + AQE (`AugmentedAQE`, or `AQE(kdba=4)`):
+    there the queries are expanded with the original items, and only the final comparison sees the augmented
+    ones. After `augment` every step sees the augmented gallery, so `rerank(queries, augment(gallery),
+    AQE())` also looks for its neighbours, and averages, there.
 
     Cost: one search of the gallery in itself, O(n^2 d) time, O(n d) memory.
 

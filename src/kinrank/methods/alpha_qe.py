@@ -1,4 +1,4 @@
-"""Alpha-QE: query + nearest items -> their average weighted by a power of the similarity, searched for again."""
+"""Alpha-QE: query + nearest items -> their mean weighted by a power of the similarity, searched for again."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class AlphaQE(Expansion):
 
         q' = l2(q + sum_{i=1..k} max(q.x_i, 0)^alpha x_i),    distance(q, x) = 1 - q'.x
 
-    Negative similarities count as 0: the bare power would subtract such items (odd alpha) or be no number at all
-    (broken alpha). alpha = 0 is AQE. With kdba > 0 the gallery is mixed the same way, x' = l2(sum_{i=0..kdba-1}
-    max(x.x_i, 0)^alpha x_i) with x itself as i = 0, and q' (still made from the original gallery) is compared
-    with x'.
+    Negative similarities count as 0: the bare power would subtract such items (odd alpha) or be no number
+    at all (broken alpha). alpha = 0 is AQE. With kdba > 0 the gallery is mixed the same way, x' =
+    l2(sum_{i=0..kdba-1} max(x.x_i, 0)^alpha x_i) with x itself as i = 0, and q' (still made from the
+    original gallery) is compared with x'.
 
     Cost: one search and O(q k d) time; O(q d) memory, and O(n d) more with kdba.
 
     Helps when the number of right answers differs a lot between queries: one setting then serves them all.
-    Hurts when all similarities are alike (descriptors crowded in a cone): the weights no longer tell right from
-    wrong, and 48 items are many; raise alpha or lower k.
+    Hurts when all similarities are alike (descriptors crowded in a cone): the weights no longer tell right
+    from wrong, and 48 items are many; raise alpha or lower k.
 
     Example:
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.AlphaQE(k=48, alpha=3))
@@ -56,7 +56,7 @@ class AlphaQE(Expansion):
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentedAlphaQE(AlphaQE):
-    """Alpha-DBA + alpha-QE: mix gallery items and queries with their nearest by similarity, and compare these.
+    """Alpha-DBA + alpha-QE: mix gallery items and queries with their nearest by similarity, then compare.
 
     Both sides of the comparison lose their noise, not only the query. The queries are mixed with the original
     gallery items, and only the comparison uses the mixed ones.
@@ -66,8 +66,8 @@ class AugmentedAlphaQE(AlphaQE):
     Cost: AlphaQE, plus one search of the gallery in itself, O(n^2 d) time and O(n d) memory, shared by all
     queries.
 
-    Helps where each item has good neighbours in the gallery, few or many: the power sorts them out. Hurts rare
-    items among near ones of another kind, and where all similarities are alike.
+    Helps where each item has good neighbours in the gallery, few or many: the power sorts them out. Hurts
+    rare items among near ones of another kind, and where all similarities are alike.
 
     Example:
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.AugmentedAlphaQE(k=48, kdba=32, alpha=3))

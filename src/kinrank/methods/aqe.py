@@ -20,8 +20,8 @@ class AQE(Expansion):
 
         q' = l2(q + sum_{i=1..k} x_i),    distance(q, x) = 1 - q'.x
 
-    With kdba > 0 the gallery is averaged too, x' = l2(sum of the kdba nearest of x, x included), and q' (still
-    made from the original gallery) is compared with x': the published ADBA + AQE.
+    With kdba > 0 the gallery is averaged too, x' = l2(sum of the kdba nearest of x, x included), and q'
+    (still made from the original gallery) is compared with x': the published ADBA + AQE.
 
     Cost: one search and O(q k d) time; O(q d) memory, and O(n d) more with kdba.
 
@@ -54,10 +54,11 @@ class AugmentedAQE(AQE):
 
         q' = l2(q + sum_{i=1..k} x_i),    x' = l2(sum of the kdba nearest of x, x included),    1 - q'.x'
 
-    Cost: AQE, plus one search of the gallery in itself, O(n^2 d) time and O(n d) memory, shared by all queries.
+    Cost: AQE, plus one search of the gallery in itself, O(n^2 d) time and O(n d) memory, shared by all
+    queries.
 
-    Helps where each item has several good neighbours in the gallery. Hurts rare items: one whose neighbours are
-    of another kind is drawn to them, and fewer than kdba items of a kind are enough for that.
+    Helps where each item has several good neighbours in the gallery. Hurts rare items: one whose neighbours
+    are of another kind is drawn to them, and fewer than kdba items of a kind are enough for that.
 
     Example:
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.AugmentedAQE(k=4, kdba=4))

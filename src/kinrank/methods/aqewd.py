@@ -22,8 +22,8 @@ class AQEwD(Expansion):
 
         q' = l2(q + sum_{i=1..k} (k + 1 - i) / (k + 1) x_i),    distance(q, x) = 1 - q'.x
 
-    With kdba > 0 the gallery is mixed too, x' = l2(sum_{i=0..kdba-1} (kdba - i) / kdba x_i) over the nearest of
-    x with x itself as i = 0, and q' (still made from the original gallery) is compared with x'.
+    With kdba > 0 the gallery is mixed too, x' = l2(sum_{i=0..kdba-1} (kdba - i) / kdba x_i) over the
+    nearest of x with x itself as i = 0, and q' (still made from the original gallery) is compared with x'.
 
     Cost: one search and O(q k d) time; O(q d) memory, and O(n d) more with kdba.
 
@@ -36,8 +36,8 @@ class AQEwD(Expansion):
 
     name: ClassVar[str] = "aqewd"
     paper: ClassVar[str] = (
-        "Gordo, Almazan, Revaud, Larlus: End-to-end Learning of Deep Visual Representations for Image Retrieval, "
-        "IJCV 2017"
+        "Gordo, Almazan, Revaud, Larlus: End-to-end Learning of Deep Visual Representations for Image "
+        "Retrieval, IJCV 2017"
     )
 
     k: int = parameter(8, K, low=1)
@@ -58,7 +58,8 @@ class AugmentedAQEwD(AQEwD):
 
         q' as in AQEwD,    x' = l2(sum_{i=0..kdba-1} (kdba - i) / kdba x_i),    distance(q, x) = 1 - q'.x'
 
-    Cost: AQEwD, plus one search of the gallery in itself, O(n^2 d) time and O(n d) memory, shared by all queries.
+    Cost: AQEwD, plus one search of the gallery in itself, O(n^2 d) time and O(n d) memory, shared by all
+    queries.
 
     Helps where each item has several good neighbours in the gallery; the falling weights make it milder than
     ADBA. Hurts rare items, which are drawn to neighbours of another kind.

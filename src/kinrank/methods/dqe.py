@@ -19,19 +19,19 @@ NEGATIVES_DBA = "farthest gallery items that count as wrong when the gallery is 
 class DQE(Expansion):
     """Train a linear classifier per query, its nearest items against its farthest, and rank by its score.
 
-    The query and its k nearest items are taken as right answers and the last of its ranking as wrong ones. The
-    direction of the widest margin between the two is the new query, so that what right and wrong items have in
-    common no longer counts.
+    The query and its k nearest items are taken as right answers and the last of its ranking as wrong ones.
+    The direction of the widest margin between the two is the new query, so that what right and wrong items
+    have in common no longer counts.
 
         min_a 1/2 a'Ha - 1'a,   a >= 0,  y'a = 0,  H_ij = y_i y_j <x_i, x_j>
         q' = l2(sum_i a_i y_i x_i),    distance(q, x) = 1 - q'.x
 
-    This is the hard-margin linear support vector machine; its offset does not change an order and is dropped. It
-    is solved exactly, as the two nearest points of two convex hulls. Where no plane separates the sets
-    (duplicates on both sides) the hard problem has no solution: violations then cost C = 1e8 times their square.
-    An item is never on both sides: in a small gallery the nearest come first and there are fewer negatives; with
-    none left, this is AQE. With kdba > 0 every gallery item becomes such a normal too (kdba items, itself
-    included, against its negatives_dba farthest), and q' is compared with these.
+    This is the hard-margin linear support vector machine; its offset does not change an order and is
+    dropped. It is solved exactly, as the two nearest points of two convex hulls. Where no plane separates
+    the sets (duplicates on both sides) the hard problem has no solution: violations then cost C = 1e8 times
+    their square. An item is never on both sides: in a small gallery the nearest come first and there are
+    fewer negatives; with none left, this is AQE. With kdba > 0 every gallery item becomes such a normal too
+    (kdba items, itself included, against its negatives_dba farthest), and q' is compared with these.
 
     Cost: two searches and O(q (k + negatives)^2 d) time; O(q d) memory, and O(n d) more with kdba.
 

@@ -1,4 +1,4 @@
-"""Expansion: what the query expansion methods share, a better query and on request a better gallery -> distances."""
+"""Expansion, what the query expansion methods share: a better query, maybe a better gallery -> distances."""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ class TopItems(NamedTuple):
 class SuperGlobal(Method):
     """Re-rank the first items of each query by descriptors that are refined among these items only.
 
-    Every one of them is mixed with its nearest ones inside the list, which smooths its descriptor. The query is
-    compared with the refined items, and so is a second query, the element-wise maximum over the best of them;
-    the two scores are averaged.
+    Every one of them is mixed with its nearest ones inside the list, which smooths its descriptor. The
+    query is compared with the refined items, and so is a second query, the element-wise maximum over the
+    best of them; the two scores are averaged.
 
-        x~_i = (x_i + beta sum_{j in N_k(i)} s_ij x_j) / (1 + beta sum_{j in N_k(i)} s_ij),  N_k inside the top
+        x~_i = (x_i + beta sum_{j in N_k(i)} s_ij x_j) / (1 + beta sum_{j in N_k(i)} s_ij),  all inside the top
         m    = elementwise max of x~ over the k + 1 items with the largest q.x~
         distance(q, x_i) = 1 - (q.x~_i + m.x~_i) / 2
 
@@ -42,9 +42,10 @@ class SuperGlobal(Method):
     Cost: one search and O(top^2 d) time per query, one query at a time; O(q top + top^2 + top d) memory,
     whatever the size of the gallery.
 
-    Helps when right answers are inside the top but scattered: neighbours vouch for each other, and the rest of a
-    large gallery costs nothing. Hurts, or rather cannot help, right answers beyond the top. The maximum was made
-    for descriptors of GeM pooling, which are mostly positive; on centred ones it is less meaningful.
+    Helps when right answers are inside the top but scattered: neighbours vouch for each other, and the rest
+    of a large gallery costs nothing. Hurts, or rather cannot help, right answers beyond the top. The
+    maximum was made for descriptors of GeM pooling, which are mostly positive; on centred ones it is less
+    meaningful.
 
     Example:
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.SuperGlobal(top=400, k=9, beta=0.15))
@@ -52,14 +53,12 @@ class SuperGlobal(Method):
 
     name: ClassVar[str] = "super-global"
     paper: ClassVar[str] = (
-        "Shao, Chen, Karpur, Cui, Araujo, Cao: Global Features are All You Need for Image Retrieval and Reranking, "
-        "ICCV 2023"
+        "Shao, Chen, Karpur, Cui, Araujo, Cao: Global Features are All You Need for Image Retrieval and "
+        "Reranking, ICCV 2023"
     )
 
     top: int = parameter(400, "items of each query that are re-ranked (M); the rest keeps its order", low=1)
-    k: int = parameter(
-        9, "neighbours mixed into an item, and best items in the second query, besides one (K)", low=0
-    )
+    k: int = parameter(9, "neighbours mixed into an item; k + 1 best items make the second query (K)", low=0)
     beta: float = parameter(
         0.15, "weight of a neighbour, times its similarity; an item itself weighs 1", low=0, high=10
     )
@@ -115,7 +114,8 @@ class SuperGlobal(Method):
         best = np.argsort(-to_query, kind="stable")[: self.k + 1]
         refined = np.einsum("ij,ijd->id", weights[best], items[numbers[best]])
         to_maximum = (weights * (items @ refined.max(axis=0))[numbers]).sum(axis=1)
-        return 0.5 * (to_query + to_maximum)
+        scores: NDArray[np.float64] = 0.5 * (to_query + to_maximum)
+        return scores
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """The lists of all queries; the inner products, lists and vectors of one query's top."""

@@ -114,6 +114,6 @@ def _directions(sums: NDArray[np.floating], rows: Vectors, vanished: float = VAN
     lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums, dtype=np.float64))
     gone = lengths < vanished
     lengths[gone] = 1.0
-    unit = (sums / lengths[:, None]).astype(np.float32)
+    unit: Vectors = (sums / lengths[:, None]).astype(np.float32)
     unit[gone] = rows[gone]
     return unit

@@ -87,9 +87,9 @@ def _most_violated(signed: Any, weights: Any, active: Any, size: Any, positives:
 def _widest_margin(signed: Any, positives: Any, weights: Any, active: Any, work: Any) -> None:
     """Nearest points of two convex hulls; the first `positives` points are one side.
 
-    signed (m, m): y_i y_j <x_i, x_j> + RIDGE on the diagonal. weights (m,): non-negative, each side sums to one.
-    Points enter one at a time, the most violated first, and leave when their weight would turn negative, so the
-    steps are finite and the answer exact to rounding.
+    signed (m, m): y_i y_j <x_i, x_j> + RIDGE on the diagonal. weights (m,): non-negative, each side sums to
+    one. Points enter one at a time, the most violated first, and leave when their weight would turn
+    negative, so the steps are finite and the answer exact to rounding.
     """
     count = len(signed)
     factor, left, right, gradient = work[:count], work[count], work[count + 1], work[count + 2]
@@ -132,7 +132,7 @@ def _widest_margin(signed: Any, positives: Any, weights: Any, active: Any, work:
 def margin_normals(
     start: Any, stop: Any, rows: Any, gallery: Any, near: Any, far: Any, normals: Any, weights: Any
 ) -> None:
-    """normals (n, d) and weights (n, 1 + k + f), for rows start..stop: {row, near} against {far}, in float64."""
+    """normals (n, d) and weights (n, 1 + k + f) of {row, near} against {far}, for rows start..stop, float64."""
     positives = 1 + near.shape[1]
     count, width = positives + far.shape[1], rows.shape[1]
     points = np.empty((count, width), np.float64)

@@ -1,4 +1,4 @@
-"""Inner products of a few items -> each item's nearest among them, itself first, with ties to the earlier one."""
+"""Inner products of a few items -> each item's nearest among them, itself first, ties to the earlier one."""
 
 from __future__ import annotations
 
