@@ -1,0 +1,77 @@
+"""Kernel weights on the nearest items, averaged over a few -> their Jaccard distance (SCA)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.methods.base import Method
+from kinrank.methods.k_reciprocal import Contexts
+from kinrank.neighbors import Items
+from kinrank.parameters import parameter
+from kinrank.progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class SCA(Method):
+    """Describes every item by weights on its nearest items and compares these sparse descriptions.
+
+    The weights of an item are averaged over its nearest few, which carries the context one step further. Two
+    items are near when their descriptions overlap; whether neighbours are mutual is not asked.
+
+    Equation, over queries and gallery together, with N_k the first k, the item itself included:
+
+        V_i  = mean over N_k2(i) of rows w_ij on N_k1(i), each summing to one
+        w_ij = exp(-d_ij^2 / max_j d_ij^2)   (weights="kernel"),   max(cosine, 0)   (weights="cosine")
+        dist = 1 - m / (2 - m),    m = sum_c min(V_qc, V_xc)
+
+    Items that share nothing with the query (distance 1) follow in the order of d: 1 + d. The paper came
+    without a program; the defaults are those of k-reciprocal encoding, which is this method with reciprocal
+    sets.
+
+    Cost: n k1 k2 sparse operations, and for the kernel half a pass of inner products over all pairs. Each
+    query visits only items that share a neighbour with it. Memory about 16 k1 k2 bytes per item.
+
+    Helps a little nearly everywhere. Hurts less than other methods on small groups, helps less on large ones.
+
+    Example:
+        >>> kinrank.rerank(queries, gallery, kinrank.SCA(k1=20, k2=6))
+    """
+
+    name: ClassVar[str] = "sca"
+    paper: ClassVar[str] = (
+        "Bai, Bai: Sparse Contextual Activation for Efficient Visual Re-ranking, IEEE TIP 2016"
+    )
+
+    k1: int = parameter(20, "nearest items, itself included, that describe an item", low=1)
+    k2: int = parameter(6, "nearest items, itself included, over which the descriptions are averaged", low=1)
+    weights: str = parameter("kernel", "weights of the description", choices=("kernel", "cosine"))
+
+    def prepare(self, items: Items, progress: Progress) -> Contexts:
+        from kinrank.stages.context import farthest, inverted, list_rows, row_means
+
+        near = items.neighbors(max(self.k1, self.k2))
+        wide = near.first(self.k1)
+        squared = wide.distances.astype(np.float64) ** 2
+        far = np.ones(0, np.float32)
+        if self.weights == "kernel":
+            far = farthest(items.vectors)
+            values = np.exp(-squared / far[:, None])
+        else:
+            values = np.maximum(1 - squared / 2, 0)
+        values /= values.sum(axis=1, keepdims=True)  # the item itself weighs 1, so never a division by 0
+        rows = row_means(near.first(self.k2).indices, list_rows(wide.indices, values.astype(np.float32)))
+        return Contexts(items, rows, inverted(rows, items.gallery), far)
+
+    def distances(self, prepared: Contexts, queries: NDArray[np.int64]) -> NDArray[np.float32]:
+        from kinrank.stages.context import follow, jaccard
+
+        items = prepared.items
+        overlap = jaccard(prepared.rows, prepared.postings, items.queries[queries])
+        return follow(overlap, overlap < 1, items.query_distances(queries))
+
+    def memory(self, items: int, queries: int, dimensions: int) -> int:
+        return items * (32 * max(self.k1, self.k2) + 16 * min(items, self.k1 * self.k2)) + 32 * 2**20
