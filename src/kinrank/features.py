@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Vectors = NDArray[np.float32]
+
+
+def load(path: str | os.PathLike[str], key: str | None = None, mmap: bool = True) -> NDArray[Any]:
+    """The rows of a file, with the type they have on disk; `check` makes float32 of them where they are used.
+
+    Read by ending: npy, npz, csv, tsv, fvecs, bvecs, pkl (plain lists only, nothing executed), mat; and with
+    `pip install 'kinrank[io]'` h5, hdf5, mat 7.3, safetensors, and parquet (a column of lists, or all
+    columns of numbers).
+
+    Args:
+        path: the file.
+        key: which of its arrays, where it holds several; the error lists them.
+        mmap: npy, fvecs and bvecs stay on disk and are read as needed; False reads them at once.
+
+    A missing file is a FileNotFoundError; an empty, truncated or foreign one, one of Python objects, or an
+    unknown ending a ValueError; a missing package an ImportError that says what to install.
+
+    Example:
+        >>> gallery = load("roxford5k_sscd.npz", key="d")
+    """
+    from kinrank.feature_files import read
+
+    return read(Path(path), key, mmap)
 
 
 def check(vectors: ArrayLike, name: str = "vectors", dimensions: int | None = None) -> Vectors:

@@ -1,0 +1,210 @@
+"""Files of vectors: what was saved comes back, what is damaged or foreign is refused in a sentence."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from kinrank import features
+
+
+@pytest.fixture
+def rows(rng) -> np.ndarray:
+    return rng.random((6, 4)).astype(np.float32)
+
+
+def write_fvecs(path, rows) -> None:
+    path.write_bytes(b"".join(np.int32(len(row)).tobytes() + row.astype("<f4").tobytes() for row in rows))
+
+
+def write_h5(path, rows) -> None:
+    with pytest.importorskip("h5py").File(path, "w") as file:
+        file["group/x"] = rows
+        file["names"] = np.arange(len(rows))
+
+
+def write_parquet(path, rows) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    column = arrow.FixedSizeListArray.from_arrays(rows.ravel(), rows.shape[1])
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(arrow.table({"id": list(range(len(rows))), "vector": column}), path)
+
+
+def write_safetensors(path, rows) -> None:
+    pytest.importorskip("safetensors.numpy").save_file({"x": rows, "labels": np.arange(len(rows))}, path)
+
+
+def write_mat(path, rows) -> None:
+    import scipy.io
+
+    scipy.io.savemat(path, {"x": rows})
+
+
+WRITERS = {
+    "npy": lambda path, rows: np.save(path, rows),
+    "npz": lambda path, rows: np.savez(path, x=rows, label=np.arange(len(rows))),
+    "csv": lambda path, rows: np.savetxt(path, rows, delimiter=",", fmt="%.9g"),
+    "tsv": lambda path, rows: np.savetxt(
+        path, rows, delimiter="\t", fmt="%.9g", header="a\tb\tc\td", comments=""
+    ),
+    "fvecs": write_fvecs,
+    "pkl": lambda path, rows: path.write_bytes(pickle.dumps({"x": rows.tolist()})),
+    "h5": write_h5,
+    "mat": write_mat,
+    "parquet": write_parquet,
+    "safetensors": write_safetensors,
+}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize("mmap", [True, False])
+def test_what_was_saved_comes_back(ending: str, mmap: bool, tmp_path, rows) -> None:
+    path = tmp_path / f"x.{ending}"
+    WRITERS[ending](path, rows)
+    found = features.load(path, mmap=mmap)
+    np.testing.assert_array_equal(features.check(found), rows)
+    assert isinstance(found, np.memmap) == (mmap and ending in ("npy", "fvecs"))
+
+
+@pytest.mark.parametrize("ending", [*WRITERS, "bvecs"])
+def test_truncated_foreign_and_empty_files_are_refused(ending: str, tmp_path, rows) -> None:
+    path = tmp_path / f"x.{ending}"
+    if ending in WRITERS:
+        WRITERS[ending](path, rows)
+        whole = path.read_bytes()
+        if ending not in ("csv", "tsv"):  # text cut between two numbers is still a table
+            for size in (len(whole) - 3, len(whole) // 2 + 1, 10, 1):
+                path.write_bytes(whole[:size])
+                with pytest.raises(ValueError, match=r"x\."):
+                    features.load(path)
+    for content in (b"", b"\x00\xffnot what the ending says" * 7, b"\xff" * 400):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"x\."):
+            features.load(path)
+
+
+def test_bvecs_and_types_stay_as_on_disk(tmp_path) -> None:
+    numbers = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    path = tmp_path / "x.bvecs"
+    path.write_bytes(b"".join(np.int32(4).tobytes() + row.tobytes() for row in numbers))
+    assert features.load(path).dtype == np.uint8
+    np.testing.assert_array_equal(features.load(path), numbers)
+    np.save(tmp_path / "half.npy", numbers.astype(np.float16))
+    assert features.load(tmp_path / "half.npy").dtype == np.float16
+    assert features.load(tmp_path / "half.npy").shape == (3, 4)
+    np.save(tmp_path / "none.npy", np.empty((0, 4), np.float32))
+    assert features.load(tmp_path / "none.npy").shape == (0, 4)
+
+
+def test_several_arrays_need_a_key_and_the_error_lists_them(tmp_path, rows) -> None:
+    np.savez(tmp_path / "x.npz", q=rows[:2], d=rows, names=np.array(list("abcdef")))
+    with pytest.raises(ValueError, match=r"pass key= with one of: q \(2, 4\), d \(6, 4\)"):
+        features.load(tmp_path / "x.npz")
+    with pytest.raises(ValueError, match="no array 'z'"):
+        features.load(tmp_path / "x.npz", key="z")
+    np.testing.assert_array_equal(features.load(tmp_path / "x.npz", key="q"), rows[:2])
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps({"q": rows[:2].tolist(), "d": rows.tolist(), "n": 3}))
+    with pytest.raises(ValueError, match="pass key="):
+        features.load(tmp_path / "x.pkl")
+    assert features.load(tmp_path / "x.pkl", key="d").shape == (6, 4)
+
+
+class Trap:
+    def __reduce__(self):
+        return (os.mkdir, (self.folder,))
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+
+def test_objects_are_refused_and_nothing_is_executed(tmp_path) -> None:
+    sprung = tmp_path / "sprung"
+    trap = np.array([[Trap(str(sprung))]], dtype=object)
+    np.save(tmp_path / "x.npy", trap, allow_pickle=True)
+    np.savez(tmp_path / "x.npz", x=trap)
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps([Trap(str(sprung))]))
+    for name, key in (("x.npy", None), ("x.npz", None), ("x.npz", "x"), ("x.pkl", None)):
+        with pytest.raises(ValueError):
+            features.load(tmp_path / name, key=key)
+    assert not sprung.exists()
+
+
+def test_a_header_that_promises_too_much_is_refused(tmp_path, rows) -> None:
+    np.save(tmp_path / "x.npy", rows)
+    whole = (tmp_path / "x.npy").read_bytes()
+    claimed = whole.replace(b"(6, 4), }        ", b"(999999999, 4), }")
+    assert claimed != whole
+    (tmp_path / "x.npy").write_bytes(claimed)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", claimed)
+    for name in ("x.npy", "x.npz"):
+        with pytest.raises(ValueError, match=name):
+            features.load(tmp_path / name)
+
+
+def test_missing_unknown_and_misshapen_files_are_named(tmp_path, rows) -> None:
+    with pytest.raises(FileNotFoundError, match=r"absent\.npy"):
+        features.load(tmp_path / "absent.npy")
+    (tmp_path / "x.doc").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"unknown ending '.doc'; these are read: .npy"):
+        features.load(tmp_path / "x.doc")
+    np.save(tmp_path / "flat.npy", rows[0])
+    with pytest.raises(ValueError, match=r"shape \(4,\)"):
+        features.load(tmp_path / "flat.npy")
+    (tmp_path / "x.csv").write_text("1,2\n3,four\n")
+    with pytest.raises(ValueError, match="four"):
+        features.load(tmp_path / "x.csv")
+    (tmp_path / "x.csv").write_text("1,2\n3\n")
+    with pytest.raises(ValueError, match=r"x\.csv"):
+        features.load(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("ending", "package"), [("h5", "h5py"), ("parquet", "pyarrow.parquet"), ("safetensors", "safetensors")]
+)
+def test_a_missing_package_says_what_to_install(ending: str, package: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    (tmp_path / f"x.{ending}").write_bytes(b"content")
+    with pytest.raises(ImportError, match=r"pip install 'kinrank\[io\]'"):
+        features.load(tmp_path / f"x.{ending}")
+
+
+def test_parquet_of_plain_columns_and_of_uneven_lists(tmp_path, rows) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    parquet.write_table(arrow.table({f"c{i}": rows[:, i] for i in range(4)}), tmp_path / "x.parquet")
+    np.testing.assert_array_equal(features.load(tmp_path / "x.parquet"), rows)
+    parquet.write_table(arrow.table({"v": rows.tolist()}), tmp_path / "x.parquet")
+    np.testing.assert_allclose(features.load(tmp_path / "x.parquet"), rows)
+    for uneven in ([[1.0], [1.0, 2.0]], [[1.0], None], [[1.0], [None]]):
+        parquet.write_table(arrow.table({"v": uneven}), tmp_path / "x.parquet")
+        with pytest.raises(ValueError, match=r"different lengths|empty entries"):
+            features.load(tmp_path / "x.parquet")
+
+
+def test_matlab_of_version_seven_three_keeps_its_shape(tmp_path, rows) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["x"] = rows.T  # as Matlab writes it
+    with path.open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file".ljust(116) + b"\x00" * 8 + b"\x00\x02IM")
+    np.testing.assert_array_equal(features.load(path), rows)
+
+
+def test_hdf5_does_not_read_other_files(tmp_path, rows) -> None:
+    h5py = pytest.importorskip("h5py")
+    rows.tofile(tmp_path / "secret.bin")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", rows.shape, "f4", external=[(str(tmp_path / "secret.bin"), 0, rows.nbytes)])
+        file["link"] = h5py.ExternalLink(str(tmp_path / "y.h5"), "x")
+    for key in (None, "x", "link"):
+        with pytest.raises(ValueError, match=r"x\.h5"):
+            features.load(tmp_path / "x.h5", key=key)
