@@ -31,7 +31,7 @@ class SuperGlobal(Method):
     query is compared with the refined items, and so is a second query, the element-wise maximum over the
     best of them; the two scores are averaged.
 
-        x~_i = (x_i + beta sum_{j in N_k(i)} s_ij x_j) / (1 + beta sum_{j in N_k(i)} s_ij),  all inside the top
+        x~_i = (x_i + beta sum_{j in N_k(i)} s_ij x_j) / (1 + beta sum_{j in N_k(i)} s_ij),  within the top
         m    = elementwise max of x~ over the k + 1 items with the largest q.x~
         distance(q, x_i) = 1 - (q.x~_i + m.x~_i) / 2
 
@@ -83,9 +83,7 @@ class SuperGlobal(Method):
             top = prepared.top[query]
             refined = 1.0 - self._scores(items.query_vectors[query], items.gallery_vectors[top])
             _, places, groups = np.unique(first[top], return_index=True, return_inverse=True)
-            refined = refined[places][
-                groups.reshape(-1)
-            ]  # equal items, equal distances, whatever the rounding
+            refined = refined[places][groups.reshape(-1)]  # equal items keep equal distances when rounded
             values[row] += 1.0 + refined.max()
             values[row, top] = refined
 
@@ -118,7 +116,10 @@ class SuperGlobal(Method):
         return scores
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
-        """The lists of all queries; the inner products, lists and vectors of one query's top."""
+        """The lists of all queries; inner products, lists and vectors of one query's top for each thread."""
+        from kinrank.stages._kernels.compiled import threads
+
         top = min(self.top, items)
+        each = top * (top * 4 + (min(self.k, top) + 1) * (40 + dimensions * 8) + dimensions * 16)
         lists = queries * (top + 9) * 24 + min(items, 1024) * min(items, 4096) * 4
-        return lists + top * (top * 4 + (min(self.k, top) + 1) * (40 + dimensions * 8) + dimensions * 16)
+        return lists + threads() * each

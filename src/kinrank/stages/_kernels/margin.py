@@ -132,7 +132,7 @@ def _widest_margin(signed: Any, positives: Any, weights: Any, active: Any, work:
 def margin_normals(
     start: Any, stop: Any, rows: Any, gallery: Any, near: Any, far: Any, normals: Any, weights: Any
 ) -> None:
-    """normals (n, d) and weights (n, 1 + k + f) of {row, near} against {far}, for rows start..stop, float64."""
+    """normals (n, d) and weights (n, 1 + k + f) of {row, near} against {far}, for rows start..stop."""
     positives = 1 + near.shape[1]
     count, width = positives + far.shape[1], rows.shape[1]
     points = np.empty((count, width), np.float64)
