@@ -1,7 +1,7 @@
 """Solid parts and views -> pictures, by casting one ray per pixel; numpy only.
 
-The camera looks along parallel rays, slightly from above, at convex solids: a ray enters each at most once, at
-a depth that has a closed form.
+The camera looks along parallel rays, slightly from above, at convex solids: a ray enters each at most once,
+at a depth that has a closed form.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kinrank.datasets._raycast import View, draw, shadow
 from kinrank.datasets._toys import TOYS
+from kinrank.progress import SILENT, Progress
 
 NAMES: tuple[str, ...] = tuple(TOYS)
 SUPERSAMPLE = 2  # rays per pixel and side, averaged, so that edges move smoothly from view to view
@@ -30,7 +31,9 @@ class Turntable(NamedTuple):
     angles: NDArray[np.float32]
 
 
-def turntable(objects: int = 24, views: int = 72, size: int = 64, seed: int = 0) -> Turntable:
+def turntable(
+    objects: int = 24, views: int = 72, size: int = 64, seed: int = 0, progress: Progress = SILENT
+) -> Turntable:
     """Draw the first `objects` toys from `views` equally spaced angles, item number = toy * views + view.
 
     Position, scale and light change a little from picture to picture; the background is cluttered and differs
@@ -49,12 +52,12 @@ def turntable(objects: int = 24, views: int = 72, size: int = 64, seed: int = 0)
         raise ValueError(f"size={size!r} is not allowed; give a whole number of pixels from 8 to 512")
     angles = np.arange(views, dtype=np.float32) * np.float32(360.0 / views)
     images = np.empty((objects, views, size, size, 3), np.uint8)
-    for toy, name in enumerate(NAMES[:objects]):
+    for toy in progress.each("draw", range(objects), objects):
         random = np.random.default_rng([seed, toy])
         jitter = _jitter(random, angles)
         for start in range(0, views, AT_ONCE):
             some = slice(start, min(start + AT_ONCE, views))
-            images[toy, some] = _pictures(name, jitter.some(some), size, random)
+            images[toy, some] = _pictures(NAMES[toy], jitter.some(some), size, random)
     labels = np.repeat(np.arange(objects, dtype=np.int64), views)
     return Turntable(images.reshape(-1, size, size, 3), labels, np.tile(angles, objects))
 

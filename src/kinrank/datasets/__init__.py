@@ -1,0 +1,1 @@
+"""Sets to measure on: generated ones with known answers, and readers of published ones."""

@@ -1,0 +1,1 @@
+"""Results -> self-contained HTML pages and figures."""

@@ -1,0 +1,50 @@
+"""The looks of the demo's page, on top of those of every page."""
+
+STYLE = """
+.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(230px, 1fr)); gap: 14px;
+  margin: 22px 0 0; }
+.number { border: 1px solid var(--line); border-top: 4px solid var(--before); border-radius: 10px;
+  padding: 14px 18px; background: var(--card); }
+.number.after { border-top-color: var(--after); }
+.number.gain { border-top-color: var(--good); }
+.number strong { display: block; font-size: 2.3rem; line-height: 1.15; letter-spacing: -.02em; }
+.number dl { display: grid; grid-template-columns: auto 1fr; gap: 0 10px; margin: .5em 0 0;
+  font-size: .88rem; }
+.number dt { color: var(--soft); }
+.number dd { margin: 0; white-space: nowrap; font-variant-numeric: tabular-nums; }
+article { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 16px 18px 8px;
+  margin: 14px 0; display: grid; grid-template-columns: 120px minmax(0, 1fr); gap: 6px 20px; }
+article.worse { border-left: 4px solid var(--bad); }
+.query { font-size: .88rem; line-height: 1.4; }
+.query img { width: 112px; height: 112px; border-radius: 8px; border: 3px solid var(--ink); flex: none; }
+.query p { margin: .35em 0 0; }
+.side { margin: 0 0 10px; }
+.side figcaption { font-size: .86rem; display: flex; justify-content: space-between; gap: 1em; }
+.side figcaption b { color: var(--ink); }
+ol.found { list-style: none; margin: 4px 0 6px; padding: 0; display: grid; gap: 5px;
+  grid-template-columns: repeat(12, minmax(0, 1fr)); }
+ol.found li { text-align: center; font-size: .72rem; line-height: 1.3; color: var(--soft); }
+ol.found img { display: block; width: 100%; height: auto; border-radius: 5px; }
+img.right { border: 3px solid var(--good); }
+img.wrong { border: 3px dashed var(--bad); }
+img.asked { border: 3px solid var(--ink); }
+svg.bar { display: block; width: 100%; height: 12px; }
+ol.chain { list-style: none; margin: 14px 0; padding: 16px 18px; display: flex; flex-wrap: wrap;
+  gap: 10px 4px; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
+ol.chain li { display: flex; align-items: center; gap: 4px; font-size: .78rem; text-align: center;
+  color: var(--soft); }
+ol.chain img { display: block; width: 70px; height: 70px; border-radius: 6px; }
+ol.chain .step { min-width: 44px; line-height: 1.15; font-variant-numeric: tabular-nums; }
+.plots { display: flex; flex-wrap: wrap; gap: 26px; background: var(--card); border: 1px solid var(--line);
+  border-radius: 10px; padding: 16px 18px; }
+.plots figure { margin: 0; flex: 1 1 300px; min-width: 0; }
+svg.plot text { font-size: 12px; fill: var(--soft); }
+.key { display: inline-block; width: .85em; height: .85em; border-radius: 3px; vertical-align: -.08em; }
+.key.good { background: var(--good); }
+.key.bad { background: var(--bad); }
+@media (max-width: 700px) {
+  article { grid-template-columns: minmax(0, 1fr); }
+  .query { display: flex; gap: 14px; }
+  ol.found { grid-template-columns: repeat(6, minmax(0, 1fr)); }
+}
+"""
