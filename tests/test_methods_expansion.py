@@ -131,6 +131,29 @@ def test_sets_that_no_plane_separates_still_get_a_direction(rng):
     assert np.isfinite(found).all()
 
 
+def test_margin_meets_its_optimality_conditions_also_where_sets_overlap(rng):
+    """On each side: used points have one level of the gradient, unused ones lie at or above it."""
+    from kinrank.stages._kernels.margin import RIDGE, margin_normals
+
+    for trial in range(150):
+        right, wrong, dimensions = (*rng.integers(1, 25, size=2), (1, 2, 5, 64)[trial % 4])
+        points = unit((rng.normal(size=(right + wrong, dimensions)) + 2 * rng.random()).astype(np.float32))
+        if trial % 3 == 0:
+            points[rng.integers(len(points), size=len(points) // 2)] = points[rng.integers(len(points))]
+        numbers = np.arange(len(points), dtype=np.int32)[None]
+        normals, weights = np.empty((1, dimensions)), np.empty(numbers.shape)
+        margin_normals(0, 1, points[:1], points, numbers[:, 1:right], numbers[:, right:], normals, weights)
+        signed = np.where(numbers.T < right, 1.0, -1.0) * points.astype(np.float64)
+        gradient = signed @ (weights[0] @ signed) + RIDGE * weights[0]
+        allowed = 1e-3 * (weights[0] @ gradient)
+        for side in (slice(0, right), slice(right, None)):
+            used, level = weights[0, side], weights[0, side] @ gradient[side]
+            assert used.min() >= 0
+            assert used.sum() == pytest.approx(1, abs=1e-5)
+            assert gradient[side].min() >= level - allowed
+            assert np.abs(gradient[side] - level)[used > 1e-9].max() <= allowed
+
+
 def test_negatives_are_the_end_of_the_ranking_also_among_equals(rng):
     from kinrank.stages.expansion import farthest
 
