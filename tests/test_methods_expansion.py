@@ -143,7 +143,8 @@ def test_margin_meets_its_optimality_conditions_also_where_sets_overlap(rng):
         numbers = np.arange(len(points), dtype=np.int32)[None]
         normals, weights = np.empty((1, dimensions)), np.empty(numbers.shape)
         margin_normals(0, 1, points[:1], points, numbers[:, 1:right], numbers[:, right:], normals, weights)
-        signed = np.where(numbers.T < right, 1.0, -1.0) * points.astype(np.float64)
+        signs = np.repeat([1.0, -1.0], [right, wrong])[:, None]
+        signed = signs * points.astype(np.float64)
         gradient = signed @ (weights[0] @ signed) + RIDGE * weights[0]
         allowed = 1e-3 * (weights[0] @ gradient)
         for side in (slice(0, right), slice(right, None)):
