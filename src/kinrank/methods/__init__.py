@@ -7,12 +7,17 @@ from kinrank.methods.aqe import AQE, AugmentedAQE
 from kinrank.methods.aqewd import AQEwD, AugmentedAQEwD
 from kinrank.methods.base import Method
 from kinrank.methods.conaff import ConAff
+from kinrank.methods.dfs import DFS
 from kinrank.methods.dqe import DQE, AugmentedDQE
 from kinrank.methods.ecn import ECN
+from kinrank.methods.egt import EGT
+from kinrank.methods.eir import EIR
+from kinrank.methods.fsr import FSR
 from kinrank.methods.gnn import GNN
 from kinrank.methods.k_reciprocal import KReciprocal
 from kinrank.methods.knn import KNN
 from kinrank.methods.none import NoReranking
+from kinrank.methods.rdp import RDP
 from kinrank.methods.sca import SCA
 from kinrank.methods.stml import STML
 from kinrank.methods.super_global import SuperGlobal
@@ -37,16 +42,26 @@ METHODS: dict[str, type[Method]] = {
         GNN,
         ConAff,
         STML,
+        DFS,
+        FSR,
+        RDP,
+        EIR,
+        EGT,
     )
 }
 
 __all__ = [
     "AQE",
+    "DFS",
     "DQE",
     "ECN",
+    "EGT",
+    "EIR",
+    "FSR",
     "GNN",
     "KNN",
     "METHODS",
+    "RDP",
     "SCA",
     "STML",
     "AQEwD",
