@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import struct
 import zlib
 from html import escape
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kinrank.atomic import replacing
 
 STYLE = """
 :root { --ink: #1c2530; --soft: #5b6673; --line: #dde3ea; --paper: #f6f8fa; --card: #fff;
@@ -96,14 +97,6 @@ def write_page(path: Path, text: str) -> Path:
     if path.is_dir():
         path = path / "index.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(beside, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
     return path

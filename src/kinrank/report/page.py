@@ -195,7 +195,7 @@ def _method(demo: Demo) -> str:
         "noise, and small changes of place, scale and light in every picture. A picture's vector is its raw "
         f"pixels: halved in size, minus their mean, scaled to length one ({demo.dimensions:,} numbers); no "
         f"model, no training. {used}. Parameters were left at their defaults. Times are those of this "
-        "machine, after a first small run compiled the loops. The intervals resample the queries; queries of one "
-        "toy resemble each other, so they say how sure the number is for these toys, not for others."
+        "machine, after a first small run compiled the loops. The intervals resample the queries; queries "
+        "of one toy resemble each other, so they say how sure the number is for these toys, not for others."
         "</p></section>"
     )
