@@ -1,0 +1,141 @@
+"""Sparse graph -> rows of the resolvent (1 - a)(I - a S)^-1, one row at a time, read off where they are needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kinrank.stages._kernels.compiled import compiled
+
+
+@compiled
+def _spread(
+    source: Any, indptr: Any, indices: Any, step: Any, restart: Any, tolerance: Any, f: Any, r: Any, touched: Any,
+    seen: Any, front: Any, upcoming: Any, mass: Any,
+) -> Any:
+    """Fill f with row `source`; r keeps what was not pushed. Returns how many nodes were touched.
+
+    Invariant after every sweep: row = f + restart * (I - step)^-1 r, with r >= 0. All entries above the tolerance
+    are pushed together, so that the result does not depend on how the items are numbered.
+    """
+    count = 1
+    touched[0] = source
+    seen[source] = True
+    r[source] = 1.0
+    size = 1
+    front[0] = source
+    while size > 0:
+        for position in range(size):
+            node = front[position]
+            mass[position] = r[node]
+            r[node] = 0.0
+            f[node] += restart * mass[position]
+        waiting = 0
+        for position in range(size):
+            node = front[position]
+            amount = mass[position]
+            for entry in range(indptr[node], indptr[node + 1]):
+                other = indices[entry]
+                if not seen[other]:
+                    seen[other] = True
+                    touched[count] = other
+                    count += 1
+                before = r[other]
+                r[other] = before + amount * step[entry]
+                if before <= tolerance and r[other] > tolerance:
+                    upcoming[waiting] = other
+                    waiting += 1
+        front, upcoming = upcoming, front
+        size = waiting
+    return count
+
+
+@compiled
+def resolvent_rows(
+    start: Any, stop: Any, rows: Any, indptr: Any, indices: Any, step: Any, restart: Any, tolerance: Any,
+    region_indptr: Any, region_indices: Any, values: Any, bounds: Any, layers: Any, energies: Any,
+) -> None:
+    """For rows start..stop: F on its region, the bound of its error, and <f, f> - <f, S_v f> for every layer v."""
+    n = len(indptr) - 1
+    f = np.zeros(n, np.float32)
+    r = np.zeros(n, np.float32)
+    mass = np.empty(n, np.float32)
+    touched = np.empty(n, np.int32)
+    front = np.empty(n, np.int32)
+    upcoming = np.empty(n, np.int32)
+    seen = np.zeros(n, np.bool_)
+    for row in range(start, stop):
+        count = _spread(
+            rows[row], indptr, indices, step, restart, np.float32(tolerance), f, r, touched, seen, front, upcoming, mass
+        )
+        for entry in range(region_indptr[row], region_indptr[row + 1]):
+            values[entry] = f[region_indices[entry]]
+        left = np.float32(0.0)
+        for position in range(count):
+            left += r[touched[position]] ** 2
+        bounds[row] = np.sqrt(left)
+        if energies.shape[1] > 0:
+            for layer in range(energies.shape[1]):
+                energies[row, layer] = 0.0
+            square = np.float32(0.0)
+            for position in range(count):
+                node = touched[position]
+                if f[node] == 0.0:
+                    continue
+                square += f[node] * f[node]
+                for entry in range(indptr[node], indptr[node + 1]):
+                    product = f[node] * f[indices[entry]]
+                    for layer in range(energies.shape[1]):
+                        energies[row, layer] -= product * layers[entry, layer]
+            for layer in range(energies.shape[1]):
+                energies[row, layer] += square
+        for position in range(count):
+            node = touched[position]
+            f[node] = 0.0
+            r[node] = 0.0
+            seen[node] = False
+
+
+@compiled
+def resolvent_nearest(
+    start: Any, stop: Any, indptr: Any, indices: Any, step: Any, restart: Any, tolerance: Any, lists: Any, nearest: Any
+) -> None:
+    """For rows start..stop: the items of the largest F, itself first; where F reaches too few, `lists` fills up.
+
+    Ties go to the lower item number.
+    """
+    n = len(indptr) - 1
+    k = nearest.shape[1]
+    f = np.zeros(n, np.float32)
+    r = np.zeros(n, np.float32)
+    mass = np.empty(n, np.float32)
+    touched = np.empty(n, np.int32)
+    front = np.empty(n, np.int32)
+    upcoming = np.empty(n, np.int32)
+    seen = np.zeros(n, np.bool_)
+    for row in range(start, stop):
+        count = _spread(row, indptr, indices, step, restart, np.float32(tolerance), f, r, touched, seen, front, upcoming, mass)
+        nearest[row, 0] = row
+        size = 1
+        reached = np.sort(touched[:count])
+        order = np.argsort(-f[reached], kind="mergesort")
+        for position in order:
+            node = reached[position]
+            if size >= k or f[node] <= 0.0:
+                break
+            if node != row:
+                nearest[row, size] = node
+                size += 1
+        for position in range(lists.shape[1]):
+            if size >= k:
+                break
+            node = lists[row, position]
+            if node != row and not (seen[node] and f[node] > 0.0):
+                nearest[row, size] = node
+                size += 1
+        for position in range(count):
+            node = touched[position]
+            f[node] = 0.0
+            r[node] = 0.0
+            seen[node] = False

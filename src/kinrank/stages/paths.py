@@ -1,0 +1,99 @@
+"""Local transitions -> d', the cost of the cheapest chain of states from each query (TMT: Sec. 4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.features import Vectors
+from kinrank.neighbors import Neighbors
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Which states may follow which: an undirected graph, each edge numbered once.
+
+    `links`, `ends`: for every item its possible next items, as csr; `edges`: the number of the edge of each entry.
+    """
+
+    links: NDArray[np.int64]
+    ends: NDArray[np.int32]
+    edges: NDArray[np.int64]
+    pairs: NDArray[np.int32]
+
+
+def local_steps(neighbors: Neighbors, k: int, kind: str = "union") -> Steps:
+    """Steps between items of which one (`union`) or each (`reciprocal`) has the other among its k nearest."""
+    from scipy import sparse
+
+    n = len(neighbors.indices)
+    near = neighbors.indices[:, 1 : k + 1]
+    width = near.shape[1]
+    directed = sparse.csr_array(
+        (np.ones(near.size, np.int8), near.ravel().copy(), np.arange(n + 1, dtype=np.int64) * width), shape=(n, n)
+    )
+    both = directed.multiply(directed.T) if kind == "reciprocal" else directed.maximum(directed.T)
+    both = sparse.csr_array(both)
+    both.sort_indices()
+    rows = np.repeat(np.arange(n, dtype=np.int64), np.diff(both.indptr))
+    columns = both.indices.astype(np.int64)
+    keys = np.minimum(rows, columns) * n + np.maximum(rows, columns)
+    unique, numbers = np.unique(keys, return_inverse=True)
+    pairs = np.stack([unique // max(n, 1), unique % max(n, 1)], axis=1).astype(np.int32)
+    return Steps(both.indptr.astype(np.int64), both.indices.astype(np.int32), numbers.ravel().astype(np.int64), pairs)
+
+
+class Chains:
+    """Cheapest chains over local steps whose costs are solved when they are needed, and then kept.
+
+    The cost of a step is W(p_i, p_j; d^rho)^gamma. With gamma = 1 and an unrestricted region the direct step is the
+    cheapest (W1 obeys the triangle inequality); gamma > 1 makes many small steps cheaper than one large one.
+    """
+
+    def __init__(
+        self, steps: Steps, states: Any, vectors: Vectors, rho: float, gamma: float, epsilon: float, iterations: int
+    ) -> None:
+        self.steps = steps
+        self.states = states
+        self._arrays = (states.indptr.astype(np.int64), states.indices.astype(np.int32), states.data.astype(np.float32))
+        self._vectors = vectors
+        self._centres = np.ascontiguousarray(states @ vectors, dtype=np.float32)
+        self._numbers = (float(rho), np.float32(gamma), float(epsilon), int(iterations))
+        self.costs = np.full(len(steps.pairs), -1.0, np.float32)  # -1: not solved yet
+        self._bounds = np.full(len(steps.pairs), -1.0, np.float32)
+
+    @property
+    def solved(self) -> int:
+        """How many steps had to be solved so far."""
+        return int((self.costs >= 0).sum())
+
+    def from_items(
+        self, sources: NDArray[np.int64], parents: bool = False
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """(reach, parents): (sources, n) cost of the cheapest chain, inf where none leads; the item before each."""
+        from threadpoolctl import threadpool_limits
+
+        from kinrank.stages._kernels.compiled import in_chunks, threads
+        from kinrank.stages._kernels.paths import chains
+
+        n = len(self.steps.links) - 1
+        reach = np.empty((len(sources), n), np.float32)
+        before = np.full((len(sources) if parents else 0, n), -1, np.int32)
+        chunk = max(1, min(16, len(sources) // (2 * threads()) or 1))
+        with threadpool_limits(1, "blas"):
+            in_chunks(
+                chains, len(sources), sources, self.steps.links, self.steps.ends, self.steps.edges, self.costs,
+                self._bounds, *self._arrays, self._vectors, self._centres, *self._numbers, reach, before, chunk=chunk,
+            )  # fmt: skip
+        return reach, before
+
+
+def chain_to(parents: NDArray[np.int32], item: int) -> list[int]:
+    """The items of one chain, from its source to `item`; only `item` itself where none leads there."""
+    chain = [item]
+    while parents[chain[-1]] >= 0:
+        chain.append(int(parents[chain[-1]]))
+    return chain[::-1]

@@ -1,0 +1,94 @@
+"""Similarity on local regions -> one sparse probability distribution per item (LSE: Sec. 4.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.neighbors import Neighbors
+
+
+def nearest_pattern(neighbors: Neighbors, k: int) -> Any:
+    """N(i, k) as csr of ones, rows sorted: i itself and its k - 1 nearest others."""
+    from scipy import sparse
+
+    lists = neighbors.indices[:, :k]
+    n, width = lists.shape
+    ordered = np.sort(lists, axis=1)
+    indptr = np.arange(n + 1, dtype=np.int64) * width
+    return sparse.csr_array((np.ones(ordered.size, np.float32), ordered.ravel(), indptr), shape=(n, n))
+
+
+def reciprocal_pattern(neighbors: Neighbors, k: int) -> Any:
+    """R(i, k) = {j in N(i, k) with i in N(j, k)} as csr of ones, rows sorted, i itself included (Eq. 13)."""
+    from scipy import sparse
+
+    pattern = nearest_pattern(neighbors, k)
+    mutual = sparse.csr_array(pattern.multiply(pattern.T))
+    mutual.sort_indices()
+    return mutual
+
+
+def region_pattern(neighbors: Neighbors, k1: int, kind: str) -> Any:
+    """The local region of every item: `reciprocal` R(i, k1), or plainly `knn` N(i, k1)."""
+    return reciprocal_pattern(neighbors, k1) if kind == "reciprocal" else nearest_pattern(neighbors, k1)
+
+
+def similarity_from_distances(neighbors: Neighbors, region: Any, weights: NDArray[Any]) -> Any:
+    """A weight per neighbour-list entry, (n, k) -> csr on the region's pattern (for the ablations of Table 4)."""
+    from scipy import sparse
+
+    n, k = weights.shape
+    order = np.argsort(neighbors.indices[:, :k], axis=1, kind="stable")
+    columns = np.take_along_axis(neighbors.indices[:, :k], order, axis=1)
+    data = np.take_along_axis(weights, order, axis=1)
+    listed = sparse.csr_array((data.ravel(), columns.ravel(), np.arange(n + 1, dtype=np.int64) * k), shape=(n, n))
+    picked = sparse.csr_array(listed.multiply(region))
+    picked.sort_indices()
+    return picked
+
+
+def locality_states(similarity: Any, neighbors: Neighbors, k2: int, kappa: float, support: int) -> Any:
+    """p_i, rows of a csr, each summing to 1, sorted by item, at most `support` entries.
+
+    p^_i = F_i on its region, divided by its sum; then Eq. 15: p_i = sum_{j in N(i, k2)} (kappa [j in R(i, k2)] + 1)
+    p^_j / (kappa |R(i, k2)| + k2). Only the `support` largest entries are kept and scaled to 1 again: the tail
+    holds little mass and the transport of it costs most of the time (support = 0 keeps all).
+    """
+    from scipy import sparse
+
+    local = _rows_to_one(similarity)
+    nearest = nearest_pattern(neighbors, k2)
+    if kappa:
+        nearest = sparse.csr_array(nearest + kappa * reciprocal_pattern(neighbors, k2))
+    mixed = sparse.csr_array(_rows_to_one(nearest) @ local)
+    mixed.sort_indices()
+    return _rows_to_one(strongest(mixed, support)) if support else mixed.astype(np.float32)
+
+
+def strongest(states: Any, support: int) -> Any:
+    """The `support` largest entries of every row, ties to the lower item number; rows stay sorted by item."""
+    from scipy import sparse
+
+    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.states import keep_strongest
+
+    keep = np.zeros(states.nnz, np.bool_)
+    n = states.shape[0]
+    in_chunks(keep_strongest, n, states.indptr.astype(np.int64), states.data.astype(np.float32), support, keep, chunk=512)
+    counts = np.add.reduceat(np.append(keep, False), states.indptr[:-1]) * (np.diff(states.indptr) > 0)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return sparse.csr_array((states.data[keep], states.indices[keep], indptr), shape=states.shape)
+
+
+def _rows_to_one(matrix: Any) -> Any:
+    """Rows divided by their sum, float32."""
+    from scipy import sparse
+
+    totals = np.asarray(matrix.sum(axis=1, dtype=np.float64)).ravel()
+    inverse = np.zeros_like(totals)
+    np.divide(1.0, totals, out=inverse, where=totals > 0)
+    data = matrix.data * np.repeat(inverse, np.diff(matrix.indptr))
+    return sparse.csr_array((data.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
