@@ -192,7 +192,7 @@ def test_krylov_finds_the_leading_eigenpairs(
 ) -> None:
     rows = clusters(rng, 6, 40)
     smooth = affinity.normalised(affinity.mutual_affinity(Items.everyone(rows).neighbors(80), 3.0))
-    monkeypatch.setattr(spectrum, "WIDTH", 8)  # a basis of 80 columns out of 240
+    monkeypatch.setattr(spectrum, "WIDTH", 8)  # a basis of 160 columns out of 240
     values, vectors = spectrum.krylov(smooth, 8)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(8), atol=1e-10)
     np.testing.assert_allclose(values, np.linalg.eigvalsh(smooth.toarray())[::-1][:8], atol=1e-6)

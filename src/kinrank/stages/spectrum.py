@@ -49,8 +49,8 @@ def leading(matrix: sparse.csr_array, rank: int | None, limit: int) -> list[Part
 
 
 def basis_size(wanted: int) -> int:
-    """Columns of the Krylov basis from which `wanted` eigenpairs are taken."""
-    return 2 * wanted + 8 * WIDTH
+    """Columns of the Krylov basis from which `wanted` eigenpairs are taken; generous where it is cheap."""
+    return max(2 * wanted + 8 * WIDTH, min(4 * wanted + 16 * WIDTH, 64 * WIDTH))
 
 
 def _largest(parts: list[Part], rank: int) -> list[Part]:
@@ -87,8 +87,8 @@ def krylov(inside: sparse.csr_array, wanted: int) -> tuple[NDArray[np.float64], 
 
     The basis grows by WIDTH columns, S times the last ones made orthogonal to all before, from a fixed random
     start, so that everything is a product of matrices. There are no restarts: eigenvalues near 1, which carry
-    the diffusion, converge to rounding, those near the cut stay approximate. On 4993 items the scores of rank
-    1000 are within 1 % of their range of those by a dense decomposition, in less than half its time.
+    the diffusion, converge first, those near the cut may not. Measured on the graph of 4993 images, scores of
+    rank 100, 300, 500 and 1000 differ from a dense decomposition's by 4e-5, 1e-5, 1e-5 and 7e-3 of their range.
     """
     size = inside.shape[0]
     total = min(basis_size(wanted), size)
