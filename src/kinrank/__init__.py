@@ -1,14 +1,17 @@
 """kinrank re-ranks what a vector search found, along the manifold of the data.
 
-import kinrank as kr
-ranking = kr.rerank(queries, gallery)            # LPMT, queries and gallery in one graph
+Example:
+    >>> import kinrank as kr
+    >>> ranking = kr.rerank(queries, gallery)  # LPMT, queries and gallery in one graph
 """
 
 from kinrank.augment import DBA, augment
 from kinrank.errors import NotEnoughMemory
 from kinrank.evaluation import Truth, compare, evaluate
+from kinrank.explain import Explanation, explain
 from kinrank.methods import (
     AQE,
+    CAS,
     DFS,
     DQE,
     ECN,
@@ -17,6 +20,7 @@ from kinrank.methods import (
     FSR,
     GNN,
     KNN,
+    LPMT,
     METHODS,
     RDP,
     SCA,
@@ -41,6 +45,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AQE",
+    "CAS",
     "DBA",
     "DFS",
     "DQE",
@@ -50,6 +55,7 @@ __all__ = [
     "FSR",
     "GNN",
     "KNN",
+    "LPMT",
     "METHODS",
     "RDP",
     "SCA",
@@ -62,6 +68,7 @@ __all__ = [
     "AugmentedAlphaQE",
     "AugmentedDQE",
     "ConAff",
+    "Explanation",
     "KReciprocal",
     "Method",
     "NoReranking",
@@ -73,5 +80,6 @@ __all__ = [
     "augment",
     "compare",
     "evaluate",
+    "explain",
     "rerank",
 ]

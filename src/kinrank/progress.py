@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 log = logging.getLogger("kinrank")
@@ -18,6 +18,7 @@ class Progress:
 
     def __init__(self, show: bool | Callable[[str, int, int], None] | None = None) -> None:
         self._show = show
+        self._bar: Any = None
 
     def each(self, label: str, steps: Iterable[T], total: int) -> Iterator[T]:
         """Pass the steps through, reporting after each one."""
@@ -28,6 +29,21 @@ class Progress:
 
             return iter(tqdm(steps, desc=label, total=total, leave=False, dynamic_ncols=True))
         return iter(steps)
+
+    def stage(self, label: str, done: int, total: int) -> None:
+        """Say which of a few unequal stages begins; `done` of `total` are over, the last one closes the bar."""
+        if callable(self._show):
+            self._show(label, done, total)
+        elif self._show:
+            from tqdm.auto import tqdm
+
+            if self._bar is None:
+                self._bar = tqdm(total=total, leave=False, dynamic_ncols=True)
+            self._bar.set_description(label)
+            self._bar.update(done - self._bar.n)
+            if done == total:
+                self._bar.close()
+                self._bar = None
 
     def _tell(
         self, label: str, steps: Iterable[T], total: int, tell: Callable[[str, int, int], None]

@@ -6,6 +6,7 @@ from kinrank.methods.alpha_qe import AlphaQE, AugmentedAlphaQE
 from kinrank.methods.aqe import AQE, AugmentedAQE
 from kinrank.methods.aqewd import AQEwD, AugmentedAQEwD
 from kinrank.methods.base import Method
+from kinrank.methods.cas import CAS
 from kinrank.methods.conaff import ConAff
 from kinrank.methods.dfs import DFS
 from kinrank.methods.dqe import DQE, AugmentedDQE
@@ -16,6 +17,7 @@ from kinrank.methods.fsr import FSR
 from kinrank.methods.gnn import GNN
 from kinrank.methods.k_reciprocal import KReciprocal
 from kinrank.methods.knn import KNN
+from kinrank.methods.lpmt import LPMT
 from kinrank.methods.none import NoReranking
 from kinrank.methods.rdp import RDP
 from kinrank.methods.sca import SCA
@@ -42,16 +44,19 @@ METHODS: dict[str, type[Method]] = {
         GNN,
         ConAff,
         STML,
+        CAS,
         DFS,
         FSR,
         RDP,
         EIR,
         EGT,
+        LPMT,
     )
 }
 
 __all__ = [
     "AQE",
+    "CAS",
     "DFS",
     "DQE",
     "ECN",
@@ -60,6 +65,7 @@ __all__ = [
     "FSR",
     "GNN",
     "KNN",
+    "LPMT",
     "METHODS",
     "RDP",
     "SCA",

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.errors import NotEnoughMemory
+from kinrank.features import Vectors
+from kinrank.neighbors import Neighbors
 from kinrank.stages.graph import Layers
 
 Dense = NDArray[np.float64]
@@ -86,6 +88,39 @@ def collaborative(layers: Layers, mu: float, lam: float, cycles: int, tolerance:
             energies = resolvent(layers, beta, mu, nowhere, tolerance).energies
             beta = weights_of_graphs(energies, lam * n)
     return beta
+
+
+def diffused_neighbors(
+    layers: Layers, beta: Dense, mu: float, tolerance: float, lists: Neighbors, vectors: Vectors
+) -> Neighbors:
+    """Lists of the same width by F instead of distance, itself first; where F reaches too few, `lists` fills up.
+
+    The distances stay Euclidean, so they need not increase along a row.
+    """
+    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.diffusion import resolvent_nearest
+
+    a = 1.0 / (1.0 + mu)
+    step = (layers.values @ (a * beta)).astype(np.float32)
+    found = np.empty_like(lists.indices)
+    in_chunks(
+        resolvent_nearest, len(found), layers.indptr, layers.indices, step, np.float32(1.0 - a), np.float32(tolerance),
+        lists.indices, found,
+    )  # fmt: skip
+    distances = np.empty(found.shape, np.float32)
+    for row, numbers in enumerate(found):
+        gaps = vectors[numbers] - vectors[row]
+        distances[row] = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
+    return Neighbors(found, distances)
+
+
+def on_region(smoothed: Dense, region: Any) -> Any:
+    """A dense F on the pattern of the region, as csr."""
+    from scipy import sparse
+
+    rows = np.repeat(np.arange(len(smoothed)), np.diff(region.indptr))
+    values = np.maximum(smoothed[rows, region.indices], 0.0).astype(np.float32)
+    return sparse.csr_array((values, region.indices, region.indptr), shape=region.shape)
 
 
 def weights_of_graphs(energies: NDArray[Any], lam: float) -> Dense:

@@ -68,13 +68,13 @@ def kernel_scale(
 
 
 def gaussian_weights(
-    neighbors: Neighbors, k: int, sigma: float, length: NDArray[np.float64], kind: str
+    neighbors: Neighbors, sigma: float, length: NDArray[np.float64], kind: str
 ) -> NDArray[np.float64]:
-    """(n, k) weights of the k nearest others, Eq. 2 with the kernel length of `kernel_scale`."""
-    near = neighbors.indices[:, 1 : k + 1]
-    squared = neighbors.distances[:, 1 : k + 1].astype(np.float64) ** 2
-    unit = length[:, None] ** 2 if kind == "row" else length[:, None] * length[near]
-    return np.exp(-squared / (sigma**2 * unit))
+    """(n, k) weights of the listed neighbours, Eq. 2 with the kernel length of `kernel_scale`."""
+    squared = neighbors.distances.astype(np.float64) ** 2
+    unit = length[:, None] ** 2 if kind == "row" else length[:, None] * length[neighbors.indices]
+    # an edge stays an edge, however far
+    return np.maximum(np.exp(-squared / (sigma**2 * unit)), 1e-30)
 
 
 def symmetric_graph(neighbors: Neighbors, weights: NDArray[np.float64]) -> Any:
@@ -82,9 +82,8 @@ def symmetric_graph(neighbors: Neighbors, weights: NDArray[np.float64]) -> Any:
     from scipy import sparse
 
     n, k = weights.shape
-    columns = np.ascontiguousarray(neighbors.indices[:, 1 : k + 1])
-    indptr = np.arange(0, n * k + 1, max(k, 1)) if k else np.zeros(n + 1, np.int64)
-    directed = sparse.csr_array((weights.ravel(), columns.ravel(), indptr), shape=(n, n))
+    columns = neighbors.indices[:, 1 : k + 1]
+    directed = sparse.csr_array((weights.ravel(), columns.ravel(), np.arange(n + 1) * k), shape=(n, n))
     return sparse.csr_array((directed + directed.T) * 0.5)
 
 
@@ -116,11 +115,9 @@ def layered_graphs(
     n = len(neighbors.indices)
     length = kernel_scale(neighbors, kind, k, farthest)
     sizes = [min(max(1, round(k * scale)), neighbors.k - 1) for scale in scales]
-    matrices = []
-    for size in sizes:
-        weights = gaussian_weights(neighbors, size, sigma, length, kind)
-        weights = np.maximum(weights, 1e-30)  # an edge stays an edge, however far
-        matrices.append(normalised(symmetric_graph(neighbors, weights)))
+    near = neighbors.first(max(sizes) + 1)
+    weights = gaussian_weights(near, sigma, length, kind)
+    matrices = [normalised(symmetric_graph(near, weights[:, 1 : size + 1])) for size in sizes]
     pattern = matrices[int(np.argmax(sizes))]
     pattern.sort_indices()
     values = np.zeros((pattern.nnz, len(sizes)), np.float32)

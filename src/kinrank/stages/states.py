@@ -83,6 +83,35 @@ def strongest(states: Any, support: int) -> Any:
     return sparse.csr_array((states.data[keep], states.indices[keep], indptr), shape=states.shape)
 
 
+def state_distances(
+    states: Any, queries: NDArray[np.int64], gallery: NDArray[np.int64], kind: str
+) -> NDArray[np.float32]:
+    """(queries, gallery) distance of the distributions themselves (Table 5); inf where two share nothing.
+
+    total_variation 1 - m and jaccard 1 - m / (2 - m), with m = sum_c min(p_c, q_c); cosine 1 - <p, q> / |p||q|;
+    euclidean |p - q|. Without anything shared these are constant or know only the lengths: the caller orders such
+    items by the distance of the search.
+    """
+    from kinrank.stages.context import inverted, jaccard
+
+    if kind in ("total_variation", "jaccard"):
+        distances = jaccard(states, inverted(states, gallery), queries)
+        nothing = distances >= 1.0
+        if kind == "total_variation":
+            distances = distances / (2.0 - distances)
+    else:
+        inner = (states[queries] @ states[gallery].T).toarray()
+        squares = np.asarray(states.multiply(states).sum(axis=1)).ravel()
+        nothing = inner <= 0
+        if kind == "cosine":
+            distances = 1.0 - inner / np.sqrt(np.outer(squares[queries], squares[gallery]))
+        else:
+            distances = np.sqrt(np.maximum(squares[queries][:, None] + squares[gallery][None, :] - 2.0 * inner, 0.0))
+    distances = np.maximum(distances, 0.0).astype(np.float32)
+    distances[nothing] = np.inf
+    return distances
+
+
 def _rows_to_one(matrix: Any) -> Any:
     """Rows divided by their sum, float32."""
     from scipy import sparse

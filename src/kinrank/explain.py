@@ -1,0 +1,124 @@
+"""A query and a result -> the chain of items that carried it there, and what each step cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinrank.features import check, unit
+from kinrank.methods import Method
+from kinrank.methods.lpmt import LPMT
+from kinrank.neighbors import Items
+from kinrank.progress import Progress
+from kinrank.rerank import resolve
+
+Show = bool | Callable[[str, int, int], None] | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an item stands where it stands.
+
+    Attributes:
+        kinds: "query" or "item" for every link of the chain; in a joint graph other queries may be links.
+        items: the numbers of the links, queries counted among queries and items among the gallery.
+        costs: what each step adds to d', W(p_i, p_j; d^rho)^gamma; one less than links.
+        total: their sum, d' of the result.
+        distance: the Euclidean distance of the search.
+        flows: for each step, (from, to, mass, cost of one unit), largest masses first; numbers as in the joint graph.
+    """
+
+    kinds: tuple[str, ...]
+    items: tuple[int, ...]
+    costs: tuple[float, ...]
+    total: float
+    distance: float
+    flows: tuple[tuple[tuple[int, int, float, float], ...], ...]
+
+    @property
+    def reached(self) -> bool:
+        """Whether any chain leads there at all."""
+        return len(self.items) > 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "chain": [{"kind": kind, "number": number} for kind, number in zip(self.kinds, self.items, strict=True)],
+            "costs": list(self.costs),
+            "total": self.total,
+            "distance": self.distance,
+        }
+
+    def __str__(self) -> str:
+        if not self.reached:
+            return f"no chain leads there; distance of the search {self.distance:.4f}"
+        lines = [f"{self.kinds[0]} {self.items[0]}"]
+        for kind, number, cost in zip(self.kinds[1:], self.items[1:], self.costs, strict=True):
+            share = cost / self.total if self.total else 0.0
+            lines.append(f"  -> {kind} {number}   cost {cost:.4g} ({share:.0%})")
+        lines.append(f"d' {self.total:.4g} in {len(self.costs)} steps; distance of the search {self.distance:.4f}")
+        return "\n".join(lines)
+
+
+def explain(
+    queries: ArrayLike | None,
+    gallery: ArrayLike,
+    query: int,
+    item: int,
+    method: Method | str | None = None,
+    flows: int = 5,
+    progress: Show = None,
+) -> Explanation:
+    """The cheapest chain from a query to a gallery item, from the same computation that ranks it (joint).
+
+    Args:
+        queries, gallery: as for `rerank`; None lets `query` be the number of a gallery item.
+        query, item: numbers of the query and of the result.
+        method: an LPMT whose distance is transport, the one method made of chains.
+        flows: how many of the largest movements of mass to keep per step.
+
+    Example:
+        >>> print(kinrank.explain(queries, gallery, query=3, item=1041))
+    """
+    method = resolve(method)
+    if not isinstance(method, LPMT) or method.distance != "transport":
+        raise ValueError(f"{method!r} has no chains to show; use LPMT(distance='transport')")
+    rows = unit(check(gallery, "gallery"), "gallery")
+    if queries is None:
+        items = Items.everyone(rows)
+    else:
+        items = Items.joint(unit(check(queries, "queries", rows.shape[1]), "queries"), rows)
+    _inside(query, len(items.queries), "query")
+    _inside(item, len(items.gallery), "item")
+    return explain_prepared(method.prepare(items, Progress(progress)), query, item, flows)
+
+
+def explain_prepared(prepared: Any, query: int, item: int, flows: int = 5) -> Explanation:
+    """The same for problems already prepared by LPMT: several explanations for the price of one."""
+    from kinrank.stages.paths import chain_to
+    from kinrank.stages.transport import residual_plan
+
+    items: Items = prepared.items
+    source, target = int(items.queries[query]), int(items.gallery[item])
+    reach, parents = prepared.chains.from_items(np.array([source]), parents=True)
+    chain = chain_to(parents[0], target) if np.isfinite(reach[0, target]) else [target]
+    costs = tuple(float(reach[0, b] - reach[0, a]) for a, b in zip(chain, chain[1:], strict=False))
+    moved = tuple(
+        tuple(residual_plan(a, b, prepared.states, items.vectors, prepared.powers[0])[:flows])
+        for a, b in zip(chain, chain[1:], strict=False)
+    )
+    first = 0 if items.self_query else len(items.queries)
+    kinds = tuple("query" if node == source or node < first else "item" for node in chain)
+    numbers = tuple(node if node < first else node - first for node in chain)
+    gap = items.vectors[source] - items.vectors[target]
+    total = float(reach[0, target]) if len(chain) > 1 or source == target else float("inf")
+    return Explanation(kinds, numbers, costs, total, float(np.sqrt(gap @ gap)), moved)
+
+
+def _inside(number: int, count: int, name: str) -> None:
+    if not 0 <= number < count:
+        raise ValueError(f"{name}={number} does not exist; give a number from 0 to {count - 1}")
