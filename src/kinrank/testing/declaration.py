@@ -1,0 +1,98 @@
+"""The dataclass of a method -> is it frozen, comparable, printable, and are its parameters guarded."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from kinrank.methods.base import Method
+from kinrank.parameters import Parameter
+from kinrank.testing.comparing import refused, require
+
+
+def is_a_frozen_value(method: Method, rtol: float) -> None:
+    """Equal to a copy, hashable, not to be changed after it was made; with a name and a paper."""
+    kind = type(method)
+    require(method.name, f"{kind.__name__}: name is empty, give it one for METHODS and the command line")
+    require(method.paper, f"{kind.__name__}: paper is empty, say where the method comes from")
+    copy = dataclasses.replace(method)
+    require(
+        copy == method and hash(copy) == hash(method),
+        f"{kind.__name__}: a copy should be equal and hash equally",
+    )
+    for declared in kind.parameters():
+        try:
+            setattr(method, declared.name, getattr(method, declared.name))
+        except dataclasses.FrozenInstanceError:
+            continue
+        raise AssertionError(
+            f"{kind.__name__}: {declared.name} can be set afterwards; use @dataclass(frozen=True)"
+        )
+
+
+def prints_as_code(method: Method, rtol: float) -> None:
+    """`eval(repr(method)) == method`, also away from the defaults."""
+    for value in (method, *(dataclasses.replace(method, **{p.name: other}) for p, other in _others(method))):
+        again = eval(repr(value), {type(value).__name__: type(value)})
+        require(again == value, f"{value!r} evaluates to {again!r}, which is not equal to it")
+
+
+def parameters_are_guarded(method: Method, rtol: float) -> None:
+    """Every parameter has a meaning and a range, and what lies outside is refused by name."""
+    kind = type(method)
+    for declared in kind.parameters():
+        where = f"{kind.__name__}.{declared.name}"
+        require(
+            len(declared.meaning) > 3,
+            f"{where} has no meaning; declare it with parameter(default, meaning, ...)",
+        )
+        require(
+            declared.kind in (int, float, bool, str),
+            f"{where} is {declared.kind}; use int, float, bool or str",
+        )
+        if declared.kind is str:
+            require(declared.choices, f"{where} has no choices")
+        if declared.kind in (int, float):
+            require(declared.low is not None, f"{where} has no low; declare where its range begins")
+        for value in _outside(declared):
+            refused(
+                lambda name=declared.name, value=value: kind(**{name: value}),  # type: ignore[misc]
+                ValueError,
+                (declared.name, kind.__name__),
+                f"{where}={value!r}",
+            )
+
+
+def _outside(declared: Parameter) -> list[Any]:
+    if declared.kind is str:
+        return ["no such choice", None, 1]
+    if declared.kind is bool:
+        return ["yes", None]
+    values: list[Any] = [float("nan"), float("inf"), "many", None, True]
+    if declared.low is not None:
+        values += [declared.low - 1, *([declared.low] if declared.above_low else [])]
+    if declared.high is not None:
+        values.append(declared.high + 1)
+    return [*values, 1.5] if declared.kind is int else values
+
+
+def _others(method: Method) -> list[tuple[Parameter, Any]]:
+    """Another allowed value for every parameter."""
+    found = []
+    for declared in type(method).parameters():
+        current = getattr(method, declared.name)
+        if declared.choices is not None:
+            options: list[Any] = list(declared.choices)
+        elif declared.kind is bool:
+            options = [True, False]
+        else:
+            options = [current + 1, current / 3, current - 1, declared.high]
+        for value in options:
+            try:
+                declared.check("", value)
+            except (ValueError, TypeError):
+                continue
+            if value != current:
+                found.append((declared, value))
+                break
+    return found

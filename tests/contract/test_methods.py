@@ -1,0 +1,38 @@
+"""Every method x every promise. A new line in METHODS is picked up by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kinrank
+import kinrank.testing
+from kinrank.testing import CHECKS, INPUT_CHECKS, RTOL, Check
+
+CANNOT = {  # (method, promise): why not; each of these must fail, or the line has to go
+    (
+        "super-global",
+        "rotation_is_irrelevant",
+    ): "the elementwise maximum belongs to the axes of the descriptor",
+}
+
+
+def name_of(value: Any) -> str:
+    return str(getattr(value, "__name__", value))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=name_of)
+@pytest.mark.parametrize("name", list(kinrank.METHODS))
+def test_method_keeps_promise(name: str, check: Check) -> None:
+    method = kinrank.METHODS[name]()
+    if (name, check.__name__) in CANNOT:
+        with pytest.raises(AssertionError):
+            check(method, RTOL)
+    else:
+        check(method, RTOL)
+
+
+@pytest.mark.parametrize("check", INPUT_CHECKS, ids=name_of)
+def test_rerank_keeps_promise_about_input(check: Check) -> None:
+    check(kinrank.NoReranking(), RTOL)
