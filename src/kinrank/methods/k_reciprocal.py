@@ -83,7 +83,7 @@ class KReciprocal(Method):
         rows = row_means(np.ascontiguousarray(lists[:, : self.k2]), rows)
         return Contexts(items, rows, inverted(rows, items.gallery), far)
 
-    def distances(self, prepared: Contexts, queries: NDArray[np.int64]) -> NDArray[np.float32]:
+    def distances(self, prepared: Contexts, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         from kinrank.stages.context import follow, jaccard, scaled_distances
 
         items = prepared.items
@@ -91,8 +91,7 @@ class KReciprocal(Method):
         raw = scaled_distances(items, queries, prepared.farthest, self._power)
         if self.lam == 0:
             return follow(overlap, overlap < 1, raw)
-        mixed: NDArray[np.float32] = np.float32(1 - self.lam) * overlap + np.float32(self.lam) * raw
-        return mixed
+        return (1 - self.lam) * overlap.astype(np.float64) + self.lam * raw
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         width = min(items, (self.k1 + 1) * 3)  # expanded sets are rarely wider than this

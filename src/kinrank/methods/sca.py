@@ -66,7 +66,7 @@ class SCA(Method):
         rows = row_means(near.first(self.k2).indices, list_rows(wide.indices, values.astype(np.float32)))
         return Contexts(items, rows, inverted(rows, items.gallery), far)
 
-    def distances(self, prepared: Contexts, queries: NDArray[np.int64]) -> NDArray[np.float32]:
+    def distances(self, prepared: Contexts, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         from kinrank.stages.context import follow, jaccard
 
         items = prepared.items

@@ -88,7 +88,7 @@ class STML(Method):
         far = np.ones(len(items), np.float32) if self.variant == "loss" else farthest(items.vectors)
         return Overlaps(items, sizes, overlaps, lists, far)
 
-    def distances(self, prepared: Overlaps, queries: NDArray[np.int64]) -> NDArray[np.float32]:
+    def distances(self, prepared: Overlaps, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         from kinrank.stages.context import scaled_distances, shared_context
 
         items = prepared.items
@@ -97,8 +97,8 @@ class STML(Method):
         context = shared_context(
             items.queries[queries], prepared.lists, prepared.overlaps, prepared.sizes, items.gallery
         )
-        pairwise = np.exp(-raw / np.float32(PAIR_SCALE[self.variant]))
-        return np.asarray(-(pairwise + context) / 2, np.float32)
+        raw /= -PAIR_SCALE[self.variant]
+        return np.asarray(-(np.exp(raw) + context) / 2, np.float64)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return items * (16 * self.k + 16 * min(items, self.k**2)) + 32 * 2**20

@@ -6,6 +6,8 @@ item first in its own list.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -47,12 +49,19 @@ def farthest(vectors: Vectors) -> Floats:
     return np.asarray(np.maximum(squared, np.finfo(np.float32).tiny), np.float32)
 
 
-def scaled_distances(items: Items, queries: NDArray[np.int64], far: Floats, power: int = 1) -> Floats:
-    """(len(queries), g): (d^2 / largest d^2 of the query)^power, in [0, 1] up to rounding."""
-    scaled: Floats = items.query_distances(queries)
+def scaled_distances(
+    items: Items, queries: NDArray[np.int64], far: Floats, power: int = 1
+) -> NDArray[np.float64]:
+    """(len(queries), g): (d^2 / largest d^2 of the query)^power, in [0, 1] up to rounding.
+
+    In float64, so that distances that differ still differ when they are added to something larger.
+    """
+    scaled = items.query_distances(queries).astype(np.float64)
     scaled *= scaled
     scaled /= far[items.queries[queries]][:, None]
-    return scaled if power == 1 else scaled**power
+    if power != 1:
+        scaled **= power
+    return scaled
 
 
 def members(lists: Lists, k: int) -> tuple[Lists, NDArray[np.int32]]:
@@ -267,9 +276,9 @@ def ranks_of(vectors: Vectors, some: NDArray[np.int32]) -> NDArray[np.int32]:
     return ranks
 
 
-def follow(distances: Floats, reached: NDArray[np.bool_], raw: Floats) -> Floats:
+def follow(distances: Floats, reached: NDArray[np.bool_], raw: NDArray[Any]) -> NDArray[np.float64]:
     """Distances, to which items out of reach add their raw distance: they come last, in its order."""
-    return np.where(reached, distances, distances + raw)
+    return np.where(reached, distances, distances + raw.astype(np.float64))
 
 
 def parts(matrix: csr_array) -> Parts:

@@ -100,6 +100,8 @@ def gather(row: Any, lists: Any, weights: Any, matrix: Any, total: Any, seen: An
     for place in range(lists.shape[1]):
         other = lists[row, place]
         weight = weights[row, place]
+        if weight == 0.0:
+            continue
         for entry in range(starts[other], starts[other + 1]):
             column = columns[entry]
             if seen[column] != row:

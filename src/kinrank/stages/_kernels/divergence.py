@@ -1,0 +1,190 @@
+"""Sparse distributions -> Jensen-Shannon divergences of listed pairs, and shortest paths over them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kinrank.stages._kernels.compiled import compiled
+
+MANTISSA, ONE = np.uint32(0x7FFFFF), np.uint32(0x3F800000)  # bits of a float32's fraction, and of 1.0
+EXPONENT = np.uint32(23)  # where its exponent begins
+MIDDLE, OFFSET = np.float32(math.sqrt(2)), np.float32(126.5)
+C1, C3, C5, C7, C9 = (np.float32(2 / math.log(2) / power) for power in (1, 3, 5, 7, 9))
+
+
+@compiled
+def _split(bits: Any, exponents: Any, rests: Any) -> None:
+    """Exponents and mantissas, as the bits of floats in [1, 2), of the bits of positive floats."""
+    for k in range(len(bits)):
+        exponents[k] = bits[k] >> EXPONENT
+        rests[k] = (bits[k] & MANTISSA) | ONE
+
+
+@compiled
+def _sum_of_logs(values: Any, exponents: Any, rests: Any) -> Any:
+    """sum_k v_k log2(v_k) from the parts of v = 2^e m, 1 <= m < 2.
+
+    log2 m = 1/2 + 2/ln 2 (s + s^3/3 + ... + s^9/9), s = (m - sqrt 2) / (m + sqrt 2): exact to float32
+    (s^11/11 is below 1e-9), and a plain loop that is vectorised, four times faster than a logarithm.
+    """
+    total = np.float32(0.0)
+    for k in range(len(values)):
+        s = (rests[k] - MIDDLE) / (rests[k] + MIDDLE)
+        t = s * s
+        series = C1 + t * (C3 + t * (C5 + t * (C7 + t * C9)))
+        total += values[k] * (np.float32(exponents[k]) - OFFSET + s * series)
+    return total
+
+
+@compiled
+def log_entries(start: Any, stop: Any, rows: Any, logs: Any, sums: Any) -> None:
+    """logs: v log2(v) of every entry of the sparse rows, 0 where v is 0; sums: their sum per row."""
+    starts, _, values = rows
+    for row in range(start, stop):
+        total = 0.0
+        for entry in range(starts[row], starts[row + 1]):
+            value = np.float64(values[entry])
+            product = value * math.log(value) / math.log(2.0) if value > 0 else 0.0
+            logs[entry] = product
+            total += product
+        sums[row] = total
+
+
+@compiled
+def _gathered(columns: Any, values: Any, dense: Any, both: Any) -> Any:
+    """both = p + q on the columns of q, p from the first of each dense pair; gives the sum of the second."""
+    total = 0.0  # in float64: one running sum of a thousand terms, where float32 would lose five digits
+    for k in range(len(columns)):
+        column = columns[k]
+        both[k] = dense[column, 0] + values[k]
+        total += np.float64(dense[column, 1])
+    return total
+
+
+@compiled
+def _listed(item: Any, other: Any, lists: Any) -> Any:
+    """Place of the item in the other's list, -1 where it is not there."""
+    for place in range(lists.shape[1]):
+        if lists[other, place] == item:
+            return place
+    return -1
+
+
+@compiled
+def divergences(start: Any, stop: Any, lists: Any, rows: Any, logs: Any, sums: Any, out: Any) -> None:
+    """out[i, t] = Jensen-Shannon divergence, in bits, of rows i and j = lists[i, t]; -1 where j has it.
+
+    1 + 1/2 sum_c (p log2 p + q log2 q - (p + q) log2(p + q)), where columns that only one row holds add
+    nothing, so the sum runs over the columns of j. A pair that lists each other is computed once, by the
+    lower number.
+    """
+    starts, columns, values = rows
+    items, k = lists.shape
+    dense = np.zeros((items, 2), np.float32)  # p and p log2 p of the row, side by side in memory
+    both = np.empty(items, np.float32)
+    rest_bits = np.empty(items, np.uint32)
+    exponents = np.empty(items, np.int32)
+    bits, rests = both.view(np.uint32), rest_bits.view(np.float32)
+    for row in range(start, stop):
+        for entry in range(starts[row], starts[row + 1]):
+            dense[columns[entry], 0] = values[entry]
+            dense[columns[entry], 1] = logs[entry]
+        for place in range(k):
+            other = lists[row, place]
+            if other == row:
+                out[row, place] = 0.0
+            elif other < row and _listed(row, other, lists) >= 0:
+                out[row, place] = -1.0
+            else:
+                first, last = starts[other], starts[other + 1]
+                alone = _gathered(columns[first:last], values[first:last], dense, both)
+                _split(bits[: last - first], exponents, rest_bits)
+                mixed = _sum_of_logs(both[: last - first], exponents, rests)
+                out[row, place] = min(max(1.0 + 0.5 * (alone + sums[other] - mixed), 0.0), 1.0)
+        for entry in range(starts[row], starts[row + 1]):
+            dense[columns[entry]] = 0.0
+
+
+@compiled
+def fill_mutual(start: Any, stop: Any, lists: Any, out: Any) -> None:
+    """Take the divergences marked -1 from the list of the other item."""
+    for row in range(start, stop):
+        for place in range(lists.shape[1]):
+            if out[row, place] < 0:
+                other = lists[row, place]
+                out[row, place] = out[other, _listed(row, other, lists)]
+
+
+@compiled
+def _rise(heap: Any, place_of: Any, dist: Any, place: Any) -> None:
+    """Move an item up an indexed heap to where its distance belongs."""
+    item = heap[place]
+    while place > 0:
+        parent = (place - 1) // 2
+        if dist[heap[parent]] <= dist[item]:
+            break
+        heap[place] = heap[parent]
+        place_of[heap[place]] = place
+        place = parent
+    heap[place] = item
+    place_of[item] = place
+
+
+@compiled
+def _sink(heap: Any, place_of: Any, dist: Any, size: Any) -> None:
+    """Restore an indexed heap whose root is new."""
+    item = heap[0]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and dist[heap[child + 1]] < dist[heap[child]]:
+            child += 1
+        if dist[heap[child]] >= dist[item]:
+            break
+        heap[place] = heap[child]
+        place_of[heap[place]] = place
+        place = child
+    heap[place] = item
+    place_of[item] = place
+
+
+@compiled
+def shortest(start: Any, stop: Any, sources: Any, graph: Any, never: Any, first: Any, out: Any) -> None:
+    """out[a, x] = length of the shortest path from sources[a] to item first + x, at most `never`."""
+    starts, columns, lengths = graph
+    items = len(starts) - 1
+    dist = np.empty(items, np.float32)
+    heap = np.empty(items, np.int32)
+    place_of = np.empty(items, np.int32)  # -1: not in the heap
+    for a in range(start, stop):
+        dist[:] = never
+        place_of[:] = -1
+        source = sources[a]
+        dist[source] = 0.0
+        heap[0] = source
+        place_of[source] = 0
+        size = 1
+        while size:
+            item = heap[0]
+            size -= 1
+            heap[0] = heap[size]
+            place_of[item] = -1
+            if size:
+                _sink(heap, place_of, dist, size)
+            here = dist[item]
+            for edge in range(starts[item], starts[item + 1]):
+                other = columns[edge]
+                length = here + lengths[edge]
+                if length < dist[other]:
+                    dist[other] = length
+                    if place_of[other] < 0:
+                        heap[size] = other
+                        place_of[other] = size
+                        size += 1
+                    _rise(heap, place_of, dist, place_of[other])
+        out[a] = dist[first:]

@@ -1,0 +1,150 @@
+"""CAS: the published output, its slow twin as a whole and stage by stage, and input at the edges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinrank
+from kinrank.features import unit
+from kinrank.neighbors import Items
+from kinrank.progress import SILENT
+from kinrank.stages import cas, context
+from reference import cas as twin
+
+
+def matrix(method: kinrank.CAS, queries: NDArray[Any], gallery: NDArray[Any]) -> NDArray[Any]:
+    items = Items.joint(queries, gallery)
+    return method.distances(method.prepare(items, SILENT), np.arange(len(queries)))
+
+
+def clustered(seed: int, groups: int, each: int, dimensions: int = 12) -> NDArray[np.float32]:
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(groups, dimensions))
+    rows = np.repeat(centres, each, axis=0) + 0.6 * rng.normal(size=(groups * each, dimensions))
+    return unit(rng.permutation(rows).astype(np.float32))
+
+
+def test_published_output(shared_dir: Path) -> None:
+    file = shared_dir / "golden" / "reference.npz"
+    if not file.is_file():
+        pytest.skip(
+            f"published outputs not found at {file}; set KINRANK_SHARED to the folder that holds golden/"
+        )
+    with np.load(file) as arrays:
+        queries, gallery, wanted = unit(arrays["queries"]), unit(arrays["gallery"]), arrays["out_cas"]
+    got = matrix(kinrank.CAS(k1=6, k2=20, k3=25, k4=7, k5=30), queries, gallery)
+    tolerance = 1e-4 * np.ptp(wanted)
+    assert np.abs(got - wanted).max() < tolerance
+    order = np.argsort(wanted, axis=1, kind="stable")
+    steps = np.diff(np.take_along_axis(wanted, order, axis=1), axis=1) > tolerance
+    assert (np.diff(np.take_along_axis(got, order, axis=1), axis=1)[steps] > 0).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"k1": 4, "k2": 8, "k3": 10, "k4": 3, "k5": 12},
+        {
+            "k1": 6,
+            "k2": 12,
+            "k3": 9,
+            "k4": 4,
+            "k5": 9,
+            "lv": 0.5,
+            "sigma": 0.6,
+            "mu": 0.5,
+            "lambda_value": 0.1,
+        },
+        {"k1": 5, "k2": 2, "k3": 3, "k4": 9, "k5": 200, "beta": 0.02},
+        {"k1": 2, "k2": 9, "k3": 12, "k4": 1, "k5": 200, "lambda_value": 0.0},
+        {"k1": 2, "k2": 9, "k3": 12, "k4": 2, "k5": 3},
+        {"k1": 1, "k2": 9, "k3": 12, "k4": 2, "k5": 8},
+    ],
+    ids=str,
+)
+def test_agrees_with_its_definition(settings: dict[str, Any], seed: int) -> None:
+    rows = clustered(seed, 12, 12)  # more than 100 items, so that the graph of divergences has gaps
+    got = matrix(kinrank.CAS(**settings), rows[:6], rows[6:])
+    np.testing.assert_allclose(got, twin.cas(rows[:6], rows[6:], **settings), atol=2e-5)
+
+
+def test_diffusion_equals_ten_dense_steps() -> None:
+    rows = clustered(3, 9, 20)
+    items = Items.everyone(rows)
+    near = items.neighbors(12)
+    similarity = np.exp(-(near.distances**2))
+    weights = cas.affinity(near.indices, similarity, 5)
+    regions = context.expanded(near.indices, 12, 6)
+    got = cas.diffused(weights, regions, 0.3)
+    squared, rank = twin.joint(rows[:0], rows)
+    wanted = twin.diffused(np.exp(-squared), rank, 5, 0.3)
+    pattern = got.copy()
+    pattern.data[:] = 1
+    np.testing.assert_allclose(got.toarray(), pattern.toarray() * wanted, atol=1e-6)
+
+
+def test_divergences_equal_the_formula() -> None:
+    rng = np.random.default_rng(5)
+    p = twin.l1(np.where(rng.random((40, 40)) < 0.3, rng.random((40, 40)) ** 6, 0) + np.eye(40) * 1e-9)
+    p[7] = p[8]
+    lists = np.array([[i, *rng.permutation(np.delete(np.arange(40), i))[:9]] for i in range(40)], np.int32)
+    lists[7, 1:3], lists[8, 1] = (8, 9), 7
+    graph = cas.divergence_graph(lists, context.csr_array(p.astype(np.float32)))
+    wanted = twin.divergence(p)
+    edges = 0
+    for i in range(40):
+        for place in range(graph.indptr[i], graph.indptr[i + 1]):
+            assert graph.data[place] == pytest.approx(wanted[i, graph.indices[place]], abs=2e-6)
+            edges += 1
+    assert edges == 2 * lists.size
+    assert graph[[7], [8]][0] < 1e-6
+    assert graph[[8], [7]][0] == graph[[7], [8]][0]
+
+
+def test_paths_reach_what_they_can() -> None:
+    lists = np.array([[0, 1], [1, 2], [2, 1], [3, 3]], np.int32)
+    lengths = context.list_rows(lists, np.array([[0, 0.5], [0, 0.25], [0, 0.25], [0, 0]], np.float32))
+    graph = context.csr_array(lengths + lengths.T)
+    paths = cas.path_lengths(graph, np.array([0]), np.arange(4), 50.0)
+    np.testing.assert_allclose(paths, [[0, 0.5, 1.0, 50]])
+
+
+@pytest.mark.parametrize(("queries", "gallery"), [(1, 1), (2, 1), (1, 2), (3, 4), (2, 40)])
+def test_k_larger_than_the_set(rng: np.random.Generator, queries: int, gallery: int) -> None:
+    ranking = kinrank.rerank(rng.normal(size=(queries, 8)), rng.normal(size=(gallery, 8)), "cas")
+    assert np.isfinite(ranking.distances).all()
+    assert (np.sort(ranking.indices, axis=1) == np.arange(gallery)).all()
+
+
+@pytest.mark.parametrize("count", [1, 30, 150])
+def test_duplicates(count: int) -> None:
+    ranking = kinrank.rerank(np.ones((2, 4)), np.ones((count, 4)), "cas")
+    assert np.isfinite(ranking.distances).all()
+    assert (np.sort(ranking.indices, axis=1) == np.arange(count)).all()
+
+
+def test_every_item_queries_the_others() -> None:
+    rows = clustered(1, 10, 12)
+    ranking = kinrank.rerank(None, rows, "cas")
+    assert np.isfinite(ranking.distances).all()
+    for own, row in enumerate(ranking.indices):
+        assert sorted(row) == [i for i in range(len(rows)) if i != own]
+
+
+def test_out_of_reach_follows_in_the_order_of_the_distance(rng: np.random.Generator) -> None:
+    sides = np.repeat([1.0, -1.0], 130)[:, None]  # more on each side than an item has edges
+    rows = unit(np.concatenate([sides, 0.1 * rng.normal(size=(260, 9))], axis=1).astype(np.float32))
+    ranking = kinrank.rerank(rows[:1], rows[1:], "cas")
+    assert set(ranking.indices[0, :129]) == set(range(129))
+    plain = kinrank.rerank(rows[:1], rows[1:], "none").indices[0]
+    assert list(ranking.indices[0, 129:]) == list(plain[129:])
+
+
+def test_forty_thousand_items_fit_three_gigabytes() -> None:
+    assert kinrank.CAS().memory(40_100, 100, 128) < 3 * 10**9 - 100 * 40_000 * 12 - 40_000 * 40
