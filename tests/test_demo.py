@@ -129,11 +129,18 @@ def test_chosen_queries_show_gains_and_losses_one_per_toy() -> None:
     assert len(chosen) == 8
     assert len(set(labels[queries])) == 8
     assert queries[:5] == [0, 3, 6, 9, 12]
-    assert 35 in queries
+    assert queries[-2:] == [35, 32]  # the largest losses, one per toy
     for query, reason in chosen:
         assert ("losses" in reason) <= (after[query] < before[query])
-    kept = choose(before, before + 0.1, labels)
-    assert not any("losses" in reason for _, reason in kept)
+
+
+def test_without_losses_the_worst_results_are_shown_even_of_the_toy_that_gained_most() -> None:
+    labels = np.repeat(np.arange(12), 3)
+    before, after = np.full(36, 0.2), np.full(36, 0.9)
+    before[0], after[1] = 0.0, 0.3  # toy 0: the largest gain, and the worst result
+    chosen = choose(before, after, labels)
+    assert not any("losses" in reason for _, reason in chosen)
+    assert (1, "among the worst results after re-ranking") in chosen
 
 
 def test_summary_is_what_the_rankings_score(shown: tuple[dict[str, Any], str]) -> None:
@@ -166,6 +173,13 @@ def test_page_needs_nothing_but_itself(shown: tuple[dict[str, Any], str]) -> Non
             assert (attributes["src"] or "").startswith("data:image/png;base64,")
             assert attributes["alt"]
         assert not {"onload", "onclick", "href", "srcset"} & set(attributes)
+
+
+def test_page_says_what_it_does_not_show(shown: tuple[dict[str, Any], str]) -> None:
+    text = shown[1]
+    assert "made to be followed" in text
+    assert "<em>joint</em>" in text
+    assert f"<dt>queries worse</dt><dd>{shown[0]['difference']['worse']}</dd>" in text
 
 
 def test_page_frames_agree_with_the_truth(shown: tuple[dict[str, Any], str]) -> None:

@@ -98,7 +98,7 @@ def _side(vectors: NDArray[np.float32], truth: Truth, name: str, title: str, pro
 def choose(
     before: NDArray[np.float64], after: NDArray[np.float64], labels: NDArray[np.int64], best: int = 5
 ) -> list[tuple[int, str]]:
-    """Queries to show, at most one per toy, with reasons: largest gains, a typical one, largest losses."""
+    """Queries to show, at most one per toy, with reasons: largest gains, a typical one, the worst ones."""
     gain = after - before
     order = np.argsort(-gain, kind="stable")
     middle = np.argsort(np.abs(gain - np.median(gain)), kind="stable")
@@ -112,11 +112,15 @@ def choose(
                 chosen.append((int(query), reason))
                 count -= 1
 
-    take(order, best, "among the largest gains")
-    take(middle, 1, "a typical query: the median gain")
+    # the worst choose first: a toy shown for its gain must not hide its failures
     lost = order[::-1]
     take(lost[gain[lost] < 0], 2, "among the largest losses")
-    take(lost, best + 3 - len(chosen), "among the smallest gains")
+    # where little or nothing got worse, what is still bad afterwards is the honest thing to show
+    take(np.argsort(after, kind="stable"), 2 - len(chosen), "among the worst results after re-ranking")
+    worst = len(chosen)
+    take(order, best, "among the largest gains")
+    take(middle, 1, "a typical query: the median gain")
+    chosen = chosen[worst:] + chosen[:worst]
     return chosen
 
 

@@ -34,7 +34,7 @@ ol.chain { list-style: none; margin: 14px 0; padding: 16px 18px; display: flex; 
 ol.chain li { display: flex; align-items: center; gap: 4px; font-size: .78rem; text-align: center;
   color: var(--soft); }
 ol.chain img { display: block; width: 70px; height: 70px; border-radius: 6px; }
-ol.chain .step { min-width: 44px; line-height: 1.15; font-variant-numeric: tabular-nums; }
+ol.chain .step { width: 46px; line-height: 1.15; font-variant-numeric: tabular-nums; }
 .plots { display: flex; flex-wrap: wrap; gap: 26px; background: var(--card); border: 1px solid var(--line);
   border-radius: 10px; padding: 16px 18px; }
 .plots figure { margin: 0; flex: 1 1 300px; min-width: 0; }
@@ -46,5 +46,8 @@ svg.plot text { font-size: 12px; fill: var(--soft); }
   article { grid-template-columns: minmax(0, 1fr); }
   .query { display: flex; gap: 14px; }
   ol.found { grid-template-columns: repeat(6, minmax(0, 1fr)); }
+  ol.chain { padding: 12px 8px; }
+  ol.chain img { width: 58px; height: 58px; }
+  ol.chain .step { width: 42px; font-size: .72rem; }
 }
 """
