@@ -1,0 +1,52 @@
+# Every target makes its own virtual environment; only Python 3, make and a compiler are needed.
+#   make demo    a page that shows what re-ranking does         make test    all tests
+#   make bench   accuracy, speed and memory (DATA=folder)       make check   style, types, import directions
+#   make docs    the documentation
+PYTHON ?= python3
+VENV ?= .venv
+DATA ?= ../shared/data
+RESULTS ?= out/bench.jsonl
+PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
+
+.PHONY: help demo test check bench docs clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 4
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/core.stamp
+
+out:
+	@mkdir -p out
+
+demo: $(VENV)/core.stamp | out
+	$(VENV)/bin/kinrank demo -o out/demo.html
+
+test: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m pytest
+
+check: $(VENV)/dev.stamp
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m pytest tests/test_imports.py
+
+bench: $(VENV)/dev.stamp | out
+	$(VENV)/bin/kinrank bench accuracy --data $(DATA) -o $(RESULTS)
+	$(VENV)/bin/kinrank bench speed --data $(DATA) -o $(RESULTS)
+	$(VENV)/bin/kinrank bench memory -o $(RESULTS)
+
+docs: $(VENV)/dev.stamp
+	@if [ -f docs/build.py ]; then $(VENV)/bin/python docs/build.py; \
+	else echo "docs/build.py is not there: nothing to build" >&2; exit 1; fi
+
+clean:
+	rm -rf $(VENV) out site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Methods and data -> measured numbers: accuracy, speed, memory. What `kinrank bench` prints."""

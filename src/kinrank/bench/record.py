@@ -1,0 +1,54 @@
+"""Measured numbers -> a record that says when, with what, and on how many cores they were measured."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+from kinrank.methods import METHODS
+
+
+def record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
+    """The results with date, versions and machine; nothing that names a host, a user or a folder."""
+    import numba
+    import numpy as np
+
+    import kinrank
+    from kinrank.stages._kernels.compiled import threads
+
+    return {
+        "bench": kind,
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": kinrank.__version__,
+        "machine": {
+            "threads": threads(),
+            "architecture": platform.machine(),
+            "system": platform.system(),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "numba": numba.__version__,
+        },
+        **results,
+    }
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """Names of methods, each known; "all" stands for every one."""
+    if list(names) == ["all"]:
+        return list(METHODS)
+    for name in names:
+        if name not in METHODS:
+            raise ValueError(f"method {name!r} is not known; give all, or some of: {', '.join(METHODS)}")
+    return list(dict.fromkeys(names))
+
+
+def warm(name: str) -> None:
+    """Compile the loops of a method, or load them from disk, so that times are its own."""
+    import kinrank
+    from kinrank.bench.synthetic import curves
+
+    rows = curves(80, 16)
+    kinrank.rerank(rows[:8], rows[8:], name)
+    kinrank.rerank(None, rows, name)

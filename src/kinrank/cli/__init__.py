@@ -1,0 +1,10 @@
+"""Words on a command line -> one call of the library -> text or JSON. Thin: no arithmetic lives here."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """The command `kinrank`."""
+    from kinrank.cli.app import app
+
+    app(prog_name="kinrank")

@@ -1,0 +1,120 @@
+"""`kinrank bench accuracy | speed | memory`: measured here and now, as tables, JSON, or JSON lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kinrank.cli import bench_tables
+from kinrank.cli.output import Json, Quiet, append_line, bars, print_json, writable
+
+app = typer.Typer(rich_markup_mode=None)
+Names = Annotated[str, typer.Option("--methods", help="Names with commas between them, or all.")]
+Append = Annotated[Path | None, typer.Option("--output", "-o", help="Append the record to this .jsonl.")]
+
+
+@app.callback(invoke_without_command=True)
+def bench(context: typer.Context) -> None:
+    """Measure accuracy, speed and memory on this machine."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command("accuracy", short_help="Scores and times on published sets.")
+def accuracy(
+    data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],
+    methods: Names = "none,lpmt",
+    sets: Annotated[
+        str | None, typer.Option("--sets", help="Which sets. Without: all that are there.")
+    ] = None,
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Scores with 95 % intervals on published sets, and the time each method took.
+
+    \b
+    kinrank bench accuracy --data DIR
+    kinrank bench accuracy --data DIR --methods all --sets roxford5k,coil20
+    """
+    from kinrank.bench.accuracy import accuracy as measure
+
+    _check(output)
+    _show(measure(data, _words(methods), None if sets is None else _words(sets), bars(quiet)), output, json)
+
+
+@app.command("speed", short_help="Time, memory, growth, import, compiling.")
+def speed(
+    data: Annotated[Path | None, typer.Option("--data", help="Folder with ROxford5k's features.")] = None,
+    methods: Names = "lpmt",
+    sizes: Annotated[str, typer.Option("--sizes", help="Items of the series.")] = "5000,10000,20000,40000",
+    repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Of each timed run.")] = 5,
+    parts: Annotated[
+        str, typer.Option("--parts", help="What to measure; search and memory need --data.")
+    ] = "search,memory,growth,import,compile",
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time as a multiple of an exact 60-nearest-neighbour search, peak memory, growth, import, compiling.
+
+    \b
+    kinrank bench speed --data DIR
+    kinrank bench speed --parts growth,import --sizes 5000,10000
+    """
+    from kinrank.bench.speed import speed as measure
+
+    _check(output)
+    counts = [_count(word) for word in _words(sizes)]
+    _show(measure(data, _words(methods), counts, repetitions, _words(parts), bars(quiet)), output, json)
+
+
+@app.command("memory", short_help="Peak memory of every method.")
+def memory(
+    methods: Names = "all",
+    items: Annotated[int, typer.Option("--items", min=1, help="Size of the gallery.")] = 40_000,
+    queries: Annotated[int, typer.Option("--queries", min=1, help="How many ask.")] = 100,
+    dimensions: Annotated[int, typer.Option("--dimensions", min=1, help="Of each vector.")] = 128,
+    limit: Annotated[str, typer.Option("--limit", help="What each method may take.")] = "3GB",
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Peak memory and time of each method in a fresh process, or the sentence with which it refuses.
+
+    \b
+    kinrank bench memory
+    kinrank bench memory --methods lpmt,aqe --items 10000
+    """
+    from kinrank.bench.memory import memory as measure
+
+    _check(output)
+    _show(measure(_words(methods), items, queries, dimensions, limit, bars(quiet)), output, json)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _count(word: str) -> int:
+    if not word.isdigit() or int(word) < 200:
+        raise ValueError(
+            f"--sizes {word!r} is not allowed; give whole numbers >= 200 with commas between them"
+        )
+    return int(word)
+
+
+def _check(output: Path | None) -> None:
+    if output is not None:
+        writable(output, (".jsonl",))
+
+
+def _show(measured: dict[str, Any], output: Path | None, json: bool) -> None:
+    if output is not None:
+        append_line(output, measured)
+    if json:
+        print_json(measured)
+    else:
+        print(bench_tables.TABLES[measured["bench"]](measured))

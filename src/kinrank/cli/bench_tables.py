@@ -1,0 +1,118 @@
+"""Records of `kinrank.bench` -> tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+from kinrank.cli.output import table
+from kinrank.memory import in_words
+
+Record = dict[str, Any]
+WORSE = "↓"
+
+
+def accuracy_tables(record: Record) -> str:
+    """One table per set and truth: a row per method, a column per measure, time last."""
+    order = {key: place for place, key in enumerate(dict.fromkeys(map(_section, record["results"])))}
+    results = sorted(record["results"], key=lambda row: order[_section(row)])
+    parts = []
+    for (name, truth), group in groupby(results, key=_section):
+        rows = list(group)
+        measures = list(dict.fromkeys(row["measure"] for row in rows if "measure" in row))
+        lines = [("method", *(part for one in measures for part in (one, "95 % interval")), "seconds")]
+        for method, found in groupby(rows, key=lambda row: row["method"]):
+            lines.append(_accuracy_row(method, list(found), measures))
+        first = rows[0]
+        mode = first.get("mode", "joint")
+        head = f"{name}, {truth}: {first['queries']} queries, {first['items']} items, {mode}"
+        parts.append(head + "\n" + table(lines, right=range(1, len(lines[0]))))
+    note = f"percent; {WORSE} worse than no re-ranking (mean)"
+    return "\n\n".join([*parts, note + "; " + machine(record)])
+
+
+def _section(row: Record) -> tuple[str, str]:
+    return row["set"], row["truth"]
+
+
+def _accuracy_row(method: str, found: list[Record], measures: list[str]) -> tuple[str, ...]:
+    if "error" in found[0]:
+        return (method, *("refused", "") * len(measures), "-")
+    cells: list[str] = []
+    for row in found:
+        mark = WORSE if row["worse"] else ""
+        cells += [f"{mark}{100 * row['mean']:.2f}", f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"]
+    return (method, *cells, f"{found[0]['seconds']:.2f}")
+
+
+def speed_tables(record: Record) -> str:
+    lines = []
+    search = record.get("search")
+    if search:
+        lines.append(
+            f"exact search: {search['library']}, {search['k']} nearest of {search['items']} items x "
+            f"{search['dimensions']}, {search['threads']} threads: {search['seconds']:.3f} s "
+            f"(median of {search['repetitions']})"
+        )
+    if "import_seconds" in record:
+        lines.append(f"import kinrank: {record['import_seconds']:.3f} s")
+    rows = [("method", "seconds", "x search", "peak memory", "compiling", "growth exponent")]
+    for row in record["results"]:
+        peak, growth = row.get("peak_bytes"), row.get("growth")
+        rows.append(
+            (
+                row["method"],
+                _number(row.get("seconds"), ".3f"),
+                _number(row.get("multiple"), ".2f"),
+                "-" if peak is None else in_words(peak),
+                _number(row.get("compile_seconds"), ".1f", " s"),
+                _number(growth and growth["exponent"], ".2f"),
+            )
+        )
+    lines += ["", f"{record['set']}, {record['mode']}", table(rows, right=range(1, 6))]
+    for row in record["results"]:
+        if "growth" in row:
+            lines += ["", _growth_table(row["method"], row["growth"])]
+    return "\n".join([*lines, "", machine(record)])
+
+
+def _growth_table(method: str, growth: Record) -> str:
+    rows = [("items", "neighbour search, s", "everything after, s")]
+    rows += [
+        (str(point["items"]), f"{point['search_seconds']:.2f}", f"{point['after_seconds']:.3f}")
+        for point in growth["points"]
+    ]
+    sizes = f"{growth['dimensions']} dimensions, {growth['queries']} of them queries, joint"
+    head = f"{method}: made-up curves, {sizes}"
+    return head + "\n" + table(rows, right=range(3))
+
+
+def memory_tables(record: Record) -> str:
+    limit = in_words(record["limit_bytes"])
+    rows = [("method", "peak memory", "seconds", "")]
+    for row in record["results"]:
+        peak = "-" if row.get("peak_bytes") is None else in_words(row["peak_bytes"])
+        remark = row.get("error") or ("" if row["within"] else f"over {limit}")
+        rows.append((row["method"], peak, _number(row.get("seconds"), ".2f"), remark))
+    head = (
+        f"{record['items']} items x {record['dimensions']}, {record['queries']} queries, {record['mode']}, "
+        f"limit {limit}, each in a fresh process"
+    )
+    return head + "\n" + table(rows, right=(1, 2)) + "\n\n" + machine(record)
+
+
+def machine(record: Record) -> str:
+    """When, with what, on how many threads."""
+    return f"kinrank {record['version']}, {record['machine']['threads']} threads, {record['date']}"
+
+
+def _number(value: float | None, form: str, unit: str = "") -> str:
+    return "-" if value is None else f"{value:{form}}{unit}"
+
+
+TABLES: dict[str, Callable[[Record], str]] = {
+    "accuracy": accuracy_tables,
+    "speed": speed_tables,
+    "memory": memory_tables,
+}

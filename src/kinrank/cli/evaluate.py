@@ -1,0 +1,117 @@
+"""`kinrank evaluate`: a ranking and what is right -> scores with intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kinrank.cli.output import Json, print_json
+
+if TYPE_CHECKING:
+    from kinrank.evaluation import Truth
+    from kinrank.ranking import Ranking
+
+LABELS = (".npy", ".npz", ".csv")
+File = Path | None
+
+
+def evaluate(
+    ranking: Annotated[Path, typer.Argument(help="A ranking: .npz, .trec or .csv.")],
+    truth: Annotated[
+        File,
+        typer.Option(
+            "--truth", help="Ground truth .pkl of revisited Oxford or Paris, TREC qrels .txt, or labels."
+        ),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", help="easy, medium (unless given) or hard, for a .pkl.")
+    ] = None,
+    labels: Annotated[
+        File, typer.Option("--labels", help="Labels .npz, .npy or .csv of items that query each other.")
+    ] = None,
+    query_labels: Annotated[File, typer.Option("--query-labels", help="Labels of the queries.")] = None,
+    gallery_labels: Annotated[File, typer.Option("--gallery-labels", help="Labels of the gallery.")] = None,
+    labels_key: Annotated[
+        str | None, typer.Option("--labels-key", help="Which array of an .npz holds the labels.")
+    ] = None,
+    measures: Annotated[
+        str | None, typer.Option("--measures", help="Such as mAP,R@1,mP@10,nDCG@10,P@5,recall@100,MRR.")
+    ] = None,
+    query_ids: Annotated[
+        File,
+        typer.Option(
+            "--query-ids", help="Text file of the queries' names, one per line, for .trec and qrels."
+        ),
+    ] = None,
+    item_ids: Annotated[File, typer.Option("--item-ids", help="The same, for the items.")] = None,
+    json: Json = False,
+) -> None:
+    """Score a ranking: mean of every measure with its 95 % interval over the queries.
+
+    \b
+    kinrank evaluate ranking.npz --truth gnd_roxford5k.pkl --protocol hard
+    kinrank evaluate run.trec --truth qrels.txt --measures mAP,nDCG@10
+    kinrank evaluate ranking.npz --query-labels ql.npy --gallery-labels gl.npy
+
+    A .pkl is read without executing anything in it. Qrels number queries and items from 1, unless the ranking
+    was saved with names or --query-ids and --item-ids give them.
+    """
+    import kinrank
+    from kinrank.cli.names import read_names
+    from kinrank.ranking_files import load_ranking
+
+    names = read_names(query_ids), read_names(item_ids)
+    found = load_ranking(ranking, *names)
+    queries = names[0] or found.meta.get("query_ids")
+    items = names[1] or found.meta.get("item_ids")
+    right, usual = _truth(
+        found, truth, protocol, labels, query_labels, gallery_labels, labels_key, queries, items
+    )
+    wanted = [word.strip() for word in (measures or usual).split(",")]
+    scores = kinrank.evaluate(found, right, wanted)
+    facts = {key: found.meta[key] for key in ("mode", "method") if key in found.meta}
+    if json:
+        print_json({**scores.to_dict(), **facts})
+    else:
+        print(scores)
+        if facts:
+            print(", ".join(map(str, facts.values())))
+
+
+def _truth(
+    ranking: Ranking,
+    truth: File,
+    protocol: str | None,
+    labels: File,
+    query_labels: File,
+    gallery_labels: File,
+    key: str | None,
+    query_ids: list[str] | None,
+    item_ids: list[str] | None,
+) -> tuple[Truth, str]:
+    """What is right, from whichever kind of file was given, and the measures usual for it."""
+    from kinrank.cli.names import read_labels
+    from kinrank.evaluation import Truth
+
+    pair = query_labels is not None or gallery_labels is not None
+    if [truth is not None, labels is not None, pair].count(True) != 1:
+        raise ValueError(
+            "say what is right, once: --truth, or --labels, or --query-labels with --gallery-labels"
+        )
+    if truth is not None and truth.suffix.lower() in LABELS:
+        truth, labels = None, truth
+    revisited = truth is not None and truth.suffix.lower() in (".pkl", ".pickle")
+    if protocol is not None and not revisited:
+        raise ValueError(f"--protocol {protocol} is for a ground truth .pkl only; leave it out")
+    if labels is not None:
+        return Truth.from_labels(read_labels(labels, key)), "mAP,R@1"
+    if truth is None:
+        if query_labels is None or gallery_labels is None:
+            raise ValueError("--query-labels and --gallery-labels belong together; give both")
+        return Truth.from_labels(read_labels(query_labels, key), read_labels(gallery_labels, key)), "mAP,R@1"
+    if revisited:
+        return Truth.revisited(truth, protocol or "medium"), "mAP,mP@10"
+    positions = [str(number + 1) for number in range(len(ranking))]
+    return Truth.from_qrels(truth, query_ids or positions, item_ids), "mAP,nDCG@10"

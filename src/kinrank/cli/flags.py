@@ -1,0 +1,89 @@
+"""`--k1 60 --theta=0.3` and the name of a method -> the Method, by the declarations of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from kinrank.methods import METHODS, Method
+from kinrank.parameters import Parameter
+
+WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def method_class(name: str) -> type[Method]:
+    """The class of a method by its name; dashes, underscores and capitals do not matter."""
+    known = {entry.replace("_", "-").lower(): entry for entry in METHODS}
+    asked = name.replace("_", "-").lower()
+    if asked in known:
+        return METHODS[known[asked]]
+    near = get_close_matches(asked, known, 1)
+    hint = f" (did you mean {known[near[0]]}?)" if near else ""
+    raise ValueError(f"method {name!r} is not known{hint}; give one of: {', '.join(METHODS)}")
+
+
+def method_from(name: str, arguments: Sequence[str]) -> Method:
+    """The method with the parameters of the command line.
+
+    Example:
+        >>> method_from("aqe", ["--k", "5"])
+        AQE(k=5)
+    """
+    kind = method_class(name)
+    declared = {parameter.name: parameter for parameter in kind.parameters()}
+    values: dict[str, Any] = {}
+    for flag, text in _pairs(arguments, declared):
+        field = flag.replace("-", "_")
+        if field in declared:
+            values[field] = _value(declared[field], text, flag)
+        elif field.startswith("no_") and _is_switch(declared.get(field[3:])) and text is None:
+            values[field[3:]] = False
+        else:
+            takes = ", ".join(f"--{entry.replace('_', '-')}" for entry in declared) or "no parameters"
+            raise ValueError(f"--{flag} is not a parameter of {kind.name}; it takes {takes}")
+    return kind(**values)
+
+
+def _pairs(arguments: Sequence[str], declared: dict[str, Parameter]) -> Iterator[tuple[str, str | None]]:
+    """Flags and their values; None for a flag that has none."""
+    waiting = list(arguments)
+    while waiting:
+        word = waiting.pop(0)
+        if not word.startswith("--") or word == "--":
+            raise ValueError(f"{word!r} is out of place; parameters are written --name value")
+        flag, equals, text = word[2:].partition("=")
+        if equals:
+            yield flag, text
+        elif (
+            not waiting
+            or waiting[0].startswith("--")
+            or (
+                _is_switch(declared.get(flag.replace("-", "_").removeprefix("no_")))
+                and waiting[0].lower() not in WORDS
+            )
+        ):
+            yield flag, None
+        else:
+            yield flag, waiting.pop(0)
+
+
+def _is_switch(parameter: Parameter | None) -> bool:
+    return parameter is not None and parameter.kind is bool
+
+
+def _value(parameter: Parameter, text: str | None, flag: str) -> Any:
+    """The text as the parameter's kind; what cannot be one stays text and is refused by the declaration."""
+    if parameter.kind is bool:
+        return True if text is None else WORDS.get(text.lower(), text)
+    if text is None:
+        raise ValueError(f"--{flag} needs a value: {parameter.allowed} ({parameter.meaning})")
+    if parameter.choices is not None:
+        return text
+    try:
+        return int(text) if parameter.kind is int else float(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return text
