@@ -1,0 +1,325 @@
+"""Rows -> every quantity of LPMT by dense, literal transcription of the paper's equations.
+
+Slow twins of `kinrank.stages.{graph,diffusion,states,transport,paths,fusion}` and `kinrank.methods.lpmt`:
+n x n arrays, loops and general solvers, nothing shared with the library. Where the paper leaves a choice, the
+choice is named by the argument. Item numbers are rows; N(i, k) holds i itself, "others" does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_sylvester
+from scipy.optimize import linprog
+
+Matrix = NDArray[np.float64]
+Order = NDArray[np.int64]
+
+
+# --- Section 3: distances and graphs -----------------------------------------------------------------------
+
+
+def euclidean(rows: NDArray[np.float32]) -> Matrix:
+    """d(i, j) = |f_i - f_j|, Eq. 1."""
+    wide = rows.astype(np.float64)
+    return np.array([[np.sqrt(((x - y) ** 2).sum()) for y in wide] for x in wide])
+
+
+def nearest_first(d: Matrix) -> Order:
+    """The items of each row by distance: itself first, ties by number."""
+    shown = d.copy()
+    np.fill_diagonal(shown, -1.0)
+    return np.argsort(shown, axis=1, kind="stable")
+
+
+def graph_sizes(k: int) -> list[int]:
+    """k scaled by 1/sqrt 2, 1, sqrt 2 and rounded to the nearest integer."""
+    return [int(np.floor(k * factor + 0.5)) for factor in (1 / np.sqrt(2), 1.0, np.sqrt(2))]
+
+
+def gaussian(d: Matrix, rank: Order, sigma: float, scale: str, k: int) -> Matrix:
+    """exp(-d^2 / sigma^2) of Eq. 2, d in the unit that `scale` names, for all pairs."""
+    n = len(d)
+    out = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            if scale == "raw":
+                unit = 1.0
+            elif scale == "row":
+                unit = d[i].max() ** 2
+            else:
+                unit = d[i, rank[i, k]] * d[j, rank[j, k]]
+            out[i, j] = np.exp(-(d[i, j] ** 2) / unit / sigma**2)
+    return out
+
+
+def adjacency(weights: Matrix, rank: Order, size: int) -> Matrix:
+    """W_ij on the `size` nearest others of i, then (W + W')/2."""
+    n = len(weights)
+    W = np.zeros((n, n))
+    for i in range(n):
+        for j in rank[i, 1 : size + 1]:
+            W[i, j] = weights[i, j]
+    return (W + W.T) / 2
+
+
+def normalised(W: Matrix) -> Matrix:
+    """S = D^-1/2 W D^-1/2, with an empty row where the degree is 0."""
+    degree = W.sum(axis=1)
+    half = np.array([1 / np.sqrt(x) if x > 0 else 0.0 for x in degree])
+    return np.diag(half) @ W @ np.diag(half)
+
+
+# --- Section 4.1, Appendix A: BCD --------------------------------------------------------------------------
+
+
+def kronecker_solution(S: Sequence[Matrix], beta: Sequence[float], mu: float, E: Matrix) -> Matrix:
+    """F* = (1 - a) vec^-1((I - sum a_v (I x S_v + S_v x I)/2)^-1 vec(E)), a_v = beta_v / (1 + mu)."""
+    n = len(E)
+    alpha = 1 / (1 + mu)
+    big = np.eye(n * n)
+    for weight, matrix in zip(beta, S, strict=True):
+        big -= weight / (1 + mu) * (np.kron(np.eye(n), matrix) + np.kron(matrix, np.eye(n))) / 2
+    f = (1 - alpha) * np.linalg.solve(big, E.flatten(order="F"))
+    return f.reshape((n, n), order="F")
+
+
+def lyapunov_solution(S: Sequence[Matrix], beta: Sequence[float], mu: float, E: Matrix) -> Matrix:
+    """(I - sum a_v S_v) F + F (I - sum a_v S_v) = 2 (1 - a) E, by scipy's general solver."""
+    alpha = 1 / (1 + mu)
+    A = np.eye(len(E)) - sum(weight / (1 + mu) * matrix for weight, matrix in zip(beta, S, strict=True))
+    return np.asarray(solve_sylvester(A, A, 2 * (1 - alpha) * E))
+
+
+def energy(W: Matrix, F: Matrix) -> float:
+    """H_v of Eq. 4 without mu |F - E|^2: the sums over k, i, j of both bidirectional terms."""
+    n = len(W)
+    D = W.sum(axis=1)
+    total = 0.0
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                if W[i, j] > 0:
+                    total += W[i, j] * (F[k, i] / np.sqrt(D[i]) - F[k, j] / np.sqrt(D[j])) ** 2
+                    total += W[i, j] * (F[i, k] / np.sqrt(D[i]) - F[j, k] / np.sqrt(D[j])) ** 2
+    return total / 4
+
+
+def iterate(F: Matrix, S: Sequence[Matrix], beta: Sequence[float], mu: float, E: Matrix) -> Matrix:
+    """One step of Eq. 9."""
+    alpha = 1 / (1 + mu)
+    out = (1 - alpha) * E
+    for weight, matrix in zip(beta, S, strict=True):
+        out = out + 0.5 * weight / (1 + mu) * (F @ matrix.T + matrix @ F)
+    return out
+
+
+def algorithm_2(S: Matrix, mu: float, E: Matrix, steps: int, as_printed: bool) -> Matrix:
+    """Conjugate gradients; `as_printed` multiplies by a once more a matrix that already holds it (line 1)."""
+    n = len(E)
+    alpha = 1 / (1 + mu)
+    held = alpha * S  # line 1: sum_v alpha_v S_v
+    once_more = alpha if as_printed else 1.0
+    big = np.eye(n * n) - once_more * (np.kron(np.eye(n), held) + np.kron(held, np.eye(n))) / 2
+    F = E.copy()
+    R = 2 * (1 - alpha) * E - (np.eye(n) - held) @ F - F @ (np.eye(n) - once_more * held)
+    f, r = F.flatten(order="F"), R.flatten(order="F")
+    p = r.copy()
+    for _ in range(steps):
+        if r @ r < 1e-28:
+            break
+        length = (r @ r) / (2 * p @ big @ p)
+        f = f + length * p
+        after = r - 2 * length * big @ p
+        p = after + (after @ after) / (r @ r) * p
+        r = after
+    return f.reshape((n, n), order="F")
+
+
+def valid_set_weights(H: Sequence[float], lam: float) -> Matrix:
+    """Eq. 10 and 12: sort H in descending order, drop what fails the condition, weight the rest."""
+    kept = sorted(range(len(H)), key=lambda v: -H[v])
+    while H[kept[0]] >= (sum(H[v] for v in kept) + lam) / len(kept):
+        kept = kept[1:]
+    beta = np.zeros(len(H))
+    for v in kept:
+        beta[v] = (sum(H[u] for u in kept) - len(kept) * H[v] + lam) / (lam * len(kept))
+    return beta
+
+
+def coordinate_descent_weights(H: Sequence[float], lam: float, rounds: int = 2000) -> Matrix:
+    """Pairs of weights updated in turn, each truncated to what the pair holds."""
+    m = len(H)
+    beta = np.full(m, 1 / m)
+    for _ in range(rounds):
+        for i in range(m):
+            for j in range(m):
+                if i != j:
+                    both = beta[i] + beta[j]
+                    wanted = (lam * both + (H[j] - H[i])) / (2 * lam)
+                    beta[i] = min(max(wanted, 0.0), both)
+                    beta[j] = both - beta[i]
+    return beta
+
+
+def algorithm_1(
+    S: Sequence[Matrix], W: Sequence[Matrix], mu: float, lam: float, cycles: int
+) -> tuple[Matrix, Matrix]:
+    """(F, beta) with E = I: F solved for fixed beta, beta for fixed F, `cycles` times, then F once more."""
+    n, m = len(S[0]), len(S)
+    beta = np.full(m, 1 / m)
+    F = lyapunov_solution(S, list(beta), mu, np.eye(n))
+    for _ in range(cycles):
+        beta = valid_set_weights([energy(graph, F) for graph in W], lam)
+        F = lyapunov_solution(S, list(beta), mu, np.eye(n))
+    return F, beta
+
+
+# --- Section 4.2: LSE --------------------------------------------------------------------------------------
+
+
+def neighbourhood(rank: Order, k: int) -> list[set[int]]:
+    """N(i, k), i itself included."""
+    return [{int(j) for j in row[:k]} for row in rank]
+
+
+def reciprocal(rank: Order, k: int) -> list[set[int]]:
+    """R(i, k), Eq. 13."""
+    near = neighbourhood(rank, k)
+    return [{j for j in near[i] if i in near[j]} for i in range(len(rank))]
+
+
+def states(
+    F: Matrix, regions: list[set[int]], rank: Order, k2: int, kappa: float, support: int = 0
+) -> Matrix:
+    """Eq. 14 on the given regions, then Eq. 15; the `support` largest entries of a row, summing to one again."""
+    n = len(F)
+    hat = np.zeros((n, n))
+    for i in range(n):
+        total = sum(F[i, j] for j in regions[i])
+        for j in regions[i]:
+            hat[i, j] = F[i, j] / total
+    near, mutual = neighbourhood(rank, k2), reciprocal(rank, k2)
+    p = np.zeros((n, n))
+    for i in range(n):
+        for j in near[i]:
+            p[i] += (kappa * (j in mutual[i]) + 1) * hat[j] / (kappa * len(mutual[i]) + len(near[i]))
+    if support:
+        for i in range(n):
+            dropped = np.argsort(-p[i], kind="stable")[support:]
+            p[i, dropped] = 0.0
+            p[i] /= p[i].sum()
+    return p
+
+
+# --- Section 4.3, Appendix B: TMT and fusion ---------------------------------------------------------------
+
+
+def wasserstein(p: Matrix, q: Matrix, C: Matrix) -> float:
+    """min <Q, C> over Q with margins p and q, as the linear program it is."""
+    m, k = C.shape
+    margins = np.zeros((m + k, m * k))
+    for x in range(m):
+        margins[x, x * k : (x + 1) * k] = 1.0
+    for y in range(k):
+        margins[m + y, y::k] = 1.0
+    solved = linprog(C.ravel(), A_eq=margins[:-1], b_eq=np.concatenate([p, q])[:-1], method="highs")
+    return float(solved.fun)
+
+
+def residual_wasserstein(p: Matrix, q: Matrix, C: Matrix) -> float:
+    """The same for (p - q)+ and (q - p)+ only: shared mass stays where it is."""
+    away, towards = np.flatnonzero(p > q), np.flatnonzero(q > p)
+    if not len(away) or not len(towards):
+        return 0.0
+    a, b = (p - q)[away], (q - p)[towards]
+    return wasserstein(a, b * (a.sum() / b.sum()), C[np.ix_(away, towards)])
+
+
+def allowed_steps(rank: Order, k: int, steps: str) -> NDArray[np.bool_]:
+    """Which states may follow which: one, or each, is among the k nearest others of the other."""
+    near = np.zeros(rank.shape, bool)
+    for i in range(len(rank)):
+        near[i, rank[i, 1 : k + 1]] = True
+    return near & near.T if steps == "reciprocal" else near | near.T
+
+
+def step_costs(p: Matrix, d: Matrix, allowed: NDArray[np.bool_], rho: float, gamma: float) -> Matrix:
+    """W(p_i, p_j; d^rho)^gamma where a step is allowed, 0 on the diagonal, inf elsewhere."""
+    n = len(p)
+    costs = np.full((n, n), np.inf)
+    for i in range(n):
+        costs[i, i] = 0.0
+        for j in range(i):
+            if allowed[i, j]:
+                costs[i, j] = costs[j, i] = residual_wasserstein(p[i], p[j], d**rho) ** gamma
+    return costs
+
+
+def floyd_warshall(costs: Matrix) -> Matrix:
+    """d'(i, j) = min over chains of the sum of their costs."""
+    best = costs.copy()
+    for middle in range(len(best)):
+        for i in range(len(best)):
+            best[i] = np.minimum(best[i], best[i, middle] + best[middle])
+    return best
+
+
+def fused(d: Matrix, chained: Matrix, theta: float, gamma: float, kind: str, k: int, own: bool) -> Matrix:
+    """theta d + (1 - theta) d' where a chain leads; `local` in units of the row's k-th smallest value."""
+    out = np.zeros(d.shape)
+    for row in range(len(d)):
+        a, b = d[row].copy(), chained[row].copy()
+        if kind == "local":
+            b = b ** (1 / gamma)
+            b /= sorted(b)[k - 1 + own]
+            a = 1 - np.exp(-((a / sorted(a)[k - 1 + own]) ** 2))
+        reached = np.isfinite(b)
+        out[row, reached] = theta * a[reached] + (1 - theta) * b[reached]
+        out[row, ~reached] = out[row, reached].max() + 1 + d[row, ~reached]
+    return out
+
+
+def lpmt(
+    rows: NDArray[np.float32],
+    queries: int | None,
+    *,
+    k1: int,
+    k2: int,
+    kappa: float,
+    theta: float,
+    rho: float,
+    gamma: float,
+    k: int,
+    sigma: float,
+    mu: float,
+    lam: float,
+    path_k: int,
+    cycles: int = 1,
+    support: int = 0,
+    similarity: str = "bcd",
+    region: str = "reciprocal",
+    steps: str = "union",
+    scale: str = "local",
+    fusion: str = "local",
+) -> Matrix:
+    """The whole of Section 4. The first `queries` rows ask the others; None: everybody asks everybody."""
+    d = euclidean(rows)
+    rank = nearest_first(d)
+    weights = gaussian(d, rank, sigma, scale, k)
+    if similarity == "gaussian":
+        F = weights
+    elif similarity == "cosine":
+        F = np.maximum(rows.astype(np.float64) @ rows.T.astype(np.float64), 0.0)
+    else:
+        sizes = [k] if similarity == "bsd" else graph_sizes(k)
+        W = [adjacency(weights, rank, size) for size in sizes]
+        F, _ = algorithm_1([normalised(graph) for graph in W], W, mu, lam * len(rows), cycles)
+    regions = reciprocal(rank, k1) if region == "reciprocal" else neighbourhood(rank, k1)
+    p = states(F, regions, rank, k2, kappa, support)
+    chained = floyd_warshall(step_costs(p, d, allowed_steps(rank, path_k, steps), rho, gamma))
+    if queries is None:
+        return fused(d, chained, theta, gamma, fusion, k, True)
+    return fused(d[:queries, queries:], chained[:queries, queries:], theta, gamma, fusion, k, False)
