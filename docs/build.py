@@ -1,0 +1,55 @@
+"""METHODS and benchmarks/results -> docs/methods/*.md, docs/which-method-when.md and its picture.
+
+`python docs/build.py` writes what changed; `--check` writes nothing and ends with 1 where something would change.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS))
+
+from generator import pages, which  # noqa: E402
+from generator.records import Measurements, read  # noqa: E402
+
+from kinrank import METHODS  # noqa: E402
+
+RESULTS = DOCS.parent / "benchmarks" / "results"
+PICTURE = DOCS / "figures" / "accuracy-against-time.svg"
+
+
+def build(found: Measurements) -> dict[Path, str]:
+    """Every generated page by its path."""
+    made = {
+        DOCS / "methods" / "README.md": pages.index(METHODS),
+        DOCS / "which-method-when.md": which.page(found),
+    }
+    for name, kind in METHODS.items():
+        made[DOCS / "methods" / f"{name}.md"] = pages.page(kind, which.measured(found, name))
+    return made
+
+
+def main(arguments: list[str]) -> int:
+    found = read(RESULTS)
+    made = build(found)
+    stale = [path for path, text in made.items() if not path.is_file() or path.read_text("utf-8") != text]
+    gone = [path for path in (DOCS / "methods").glob("*.md") if path not in made]
+    for path in stale + gone:
+        print(path.relative_to(DOCS.parent), "is not up to date" if "--check" in arguments else "written")
+    if "--check" in arguments:
+        return 1 if stale or gone else 0
+    (DOCS / "methods").mkdir(exist_ok=True)
+    for path in stale:
+        path.write_text(made[path], "utf-8")
+    for path in gone:
+        path.unlink()
+    if found.panels:
+        which.picture(found, PICTURE)
+    print(f"{len(made)} pages, {len(stale)} of them new")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

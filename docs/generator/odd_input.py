@@ -1,0 +1,137 @@
+"""A method -> its answers to odd input, found by asking it: the sentences on its page are outcomes, not promises."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+import kinrank
+from kinrank.methods import Method
+from kinrank.ranking import Ranking
+
+Rows = NDArray[np.float64]
+PAIRS, STRANGERS = 30, 60
+
+
+def answers(kind: type[Method]) -> list[tuple[str, str]]:
+    """(input, answer) for the five kinds of odd input every page speaks about."""
+    return [
+        ("a parameter outside its range", outside(kind)),
+        ("a gallery smaller than k", small_gallery(kind())),
+        ("one right answer per query", pairs(kind())),
+        ("duplicate rows", duplicates(kind())),
+        ("an isolated item", isolated(kind())),
+    ]
+
+
+def outside(kind: type[Method]) -> str:
+    """The refusal of the first parameter that can be refused."""
+    for declared in kind.parameters():
+        value = "other" if declared.choices else (declared.low or 0) - 1 if declared.low is not None else None
+        if declared.kind is int and isinstance(value, float):
+            value = int(value)
+        try:
+            kind(**{declared.name: value})
+        except ValueError as error:
+            return f"`ValueError`: {error}"
+    return "It has no parameters."
+
+
+def small_gallery(method: Method) -> str:
+    """Six items, two groups; once at the defaults and once with every whole number at 1000."""
+    rng = np.random.default_rng(0)
+    centres = np.eye(8)[[0, 1]]
+    gallery = np.repeat(centres, 3, axis=0) + 0.1 * rng.normal(size=(6, 8))
+    queries = centres + 0.1 * rng.normal(size=(2, 8))
+    large = {p.name: int(min(1000, p.high or 1000)) for p in method.parameters() if p.kind is int}
+    huge = _complete(kinrank.rerank(queries, gallery, dataclasses.replace(method, **large)), 6)
+    usual = _complete(kinrank.rerank(queries, gallery, method), 6)
+    first = all(
+        set(row[:3]) == group for row, group in zip(usual.tolist(), ({0, 1, 2}, {3, 4, 5}), strict=True)
+    )
+    same = first and all(
+        set(row[:3]) == set(other[:3]) for row, other in zip(huge.tolist(), usual.tolist(), strict=True)
+    )
+    if same:
+        order = "and the query's own group comes first"
+    elif first:
+        order = "and the query's own group comes first at the defaults, though not at 1000"
+    else:
+        order = "but the query's own group need not come first: choose smaller numbers there"
+    numbers = ", also with every whole number at 1000" if large else ""
+    return f"It works on what there is: all 6 items of two groups are ranked{numbers}, {order}."
+
+
+def pairs(method: Method) -> str:
+    """How a method takes queries with a single right answer, in a sentence."""
+    count, found, plain = one_positive(method)
+    verdict = "It changes little" if abs(found - plain) <= 1 else "It helps" if found > plain else "It hurts"
+    return f"{verdict} on a made-up set of pairs: {found} of {count} queries find it first, {plain} without re-ranking."
+
+
+def one_positive(method: Method) -> tuple[int, int, int]:
+    """(queries, right answers in first place with the method, the same without re-ranking)."""
+    rng = np.random.default_rng(1)
+    queries = rng.normal(size=(PAIRS, 16))
+    right = queries + 0.9 * rng.normal(size=queries.shape)
+    gallery = np.concatenate([right, rng.normal(size=(STRANGERS, 16))])
+    hits = [
+        int((kinrank.rerank(queries, gallery, asked).indices[:, 0] == np.arange(PAIRS)).sum())
+        for asked in (method, kinrank.NoReranking())
+    ]
+    return PAIRS, hits[0], hits[1]
+
+
+def duplicates(method: Method) -> str:
+    """Every row four times: are equal rows at equal distances, in the order of their numbers."""
+    rng = np.random.default_rng(2)
+    distinct = np.repeat(3 * np.eye(12)[:3], 5, axis=0) + rng.normal(size=(15, 12))
+    gallery = np.tile(distinct, (4, 1))
+    ranking = kinrank.rerank(np.eye(12)[:3] + 0.1 * rng.normal(size=(3, 12)), gallery, method)
+    _complete(ranking, len(gallery))
+    distances = np.empty(ranking.distances.shape)
+    np.put_along_axis(distances, ranking.indices, ranking.distances.astype(np.float64), axis=1)
+    extent = np.ptp(distances, axis=1)[:, None]
+    gap = (np.ptp(distances.reshape(3, 4, 15), axis=1) / extent).max()
+    if gap <= 1e-5:
+        return "All are ranked; equal rows are at equal distances, and the lower item number comes first."
+    return (
+        "All are ranked, at finite distances. Equal rows need not be at equal distances, because its lists and "
+        "ranks give ties to the lower item number."
+    )
+
+
+def isolated(method: Method) -> str:
+    """One item far from all groups: its place as an answer, and what it gets as a query."""
+    rng = np.random.default_rng(3)
+    labels = np.repeat(np.arange(3), 25)
+    rows = np.zeros((76, 13))
+    rows[:75, :12] = 3 * np.eye(12)[labels] + 0.3 * rng.normal(size=(75, 12))
+    rows[75, :12] = 0.05 * rng.normal(size=12) - np.eye(12)[:3].sum(axis=0)  # on the other side of everything
+    rows[75, 12] = 3
+    queries = np.zeros((3, 13))
+    queries[:, :12] = np.eye(12)[:3] + 0.05 * rng.normal(size=(3, 12))
+    places = (_complete(kinrank.rerank(queries, rows, method), 76) == 75).argmax(axis=1)
+    asked = kinrank.rerank(None, rows, method).indices[75].tolist()
+    search = kinrank.rerank(None, rows, kinrank.NoReranking()).indices[75].tolist()
+    own = [int((labels == label).sum()) for label in range(3)]
+    if (places == 75).all():
+        place = "As an answer it comes last"
+    elif (places >= np.array(own)).all():
+        place = "As an answer it comes after the query's own group, though not last"
+    else:
+        place = "As an answer it may come before some of the query's own group"
+    order = (
+        "gets the order of the search" if asked == search else "gets a re-ranked order like any other item"
+    )
+    return f"{place}; as a query it {order}. Every distance is finite."
+
+
+def _complete(ranking: Ranking, items: int) -> NDArray[np.int64]:
+    """The indices, once every row is known to hold every item at a finite distance."""
+    listed = (np.sort(ranking.indices, axis=1) == np.arange(items)).all()
+    if not listed or not np.isfinite(ranking.distances).all():
+        raise RuntimeError(f"{ranking.meta['method']} lost an item, or a distance is not finite")
+    return ranking.indices

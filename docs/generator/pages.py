@@ -1,0 +1,168 @@
+"""A method class -> its page: what it does, equation, parameters, cost, odd input, published slips, measurements."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from generator.odd_input import answers
+from generator.published import PUBLISHED
+
+from kinrank.memory import in_words
+from kinrank.methods import Method
+from kinrank.parameters import Parameter
+
+NOTE = "<!-- Written by docs/build.py (`make docs`) from the source; change the docstring, not this page. -->"
+
+
+@dataclass
+class Told:
+    """The paragraphs of a docstring, sorted by what they are about."""
+
+    summary: list[str] = field(default_factory=list)
+    equation: list[str] = field(default_factory=list)
+    cost: str = ""
+    helps: str = ""
+    example: str = ""
+
+
+def told(kind: type[Method]) -> Told:
+    """Paragraphs before the equation are the summary; `Cost:`, `Helps` and `Example:` open their own."""
+    found = Told()
+    for paragraph in (inspect.getdoc(kind) or "").split("\n\n"):
+        if paragraph.startswith("Cost:"):
+            found.cost = _line(paragraph.removeprefix("Cost:"))
+        elif paragraph.startswith("Helps"):
+            found.helps = _line(paragraph)
+        elif paragraph.startswith("Example:"):
+            found.example = paragraph.split(">>> ", 1)[-1].strip()
+        elif paragraph.startswith("    "):
+            found.equation.append("```text\n" + textwrap.dedent(paragraph) + "\n```")
+        elif paragraph.startswith("Equation:"):
+            found.equation += _formula(_line(paragraph.removeprefix("Equation:"), escape=False))
+        elif paragraph.startswith(("Equation,", "Algorithm:")) or found.equation:
+            said = _line(paragraph.removeprefix("Equation,").removeprefix("Algorithm:"))
+            found.equation.append(said[:1].upper() + said[1:])
+        else:
+            found.summary.append(_line(paragraph))
+    return found
+
+
+def page(kind: type[Method], measured: list[str]) -> str:
+    """The whole page; `measured` are lines from the benchmark's records, none where nothing was measured."""
+    text = told(kind)
+    helps, hurts = ([*re.split(r"(?<=\.) (?=Hurts)", text.helps, maxsplit=1), ""])[:2]
+    parts = [
+        NOTE,
+        f"# {kind.__name__}: `{kind.name}`",
+        *text.summary,
+        f"Paper: {kind.paper}.",
+        *(["## Equation", *text.equation] if text.equation else []),
+        "## Parameters",
+        parameter_table(kind),
+        "## Cost",
+        text.cost[:1].upper() + text.cost[1:],
+        reserved(kind),
+        *(["## When it helps, when it hurts", helps, hurts] if helps else []),
+        "## Answers to odd input",
+        "Each answer is what the method did when this page was built; the tests ask again.",
+        table([("input", "answer"), *answers(kind)]),
+        "What all methods share (NaN, wrong shapes, no items, too little memory) is in the "
+        "[guide](../guide.md#bad-input).",
+        "## Variants and the published program",
+        PUBLISHED.get(kind.name) or variants(kind),
+        *(["## Measured", *measured] if measured else []),
+        "## Example",
+        f"```python\nranking = {text.example.removeprefix('ranking = ')}\n```",
+        f"```console\n$ {command(kind)}\n$ kinrank methods {kind.name}\n```",
+        "[All methods](README.md) · [Which method when](../which-method-when.md)",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def parameter_table(kind: type[Method]) -> str:
+    """Name, default, allowed, meaning; each name is a keyword in Python and a flag on the command line."""
+    declared = kind.parameters()
+    if not declared:
+        return "It has none."
+    rows = [(f"`{entry.name}`", shown(entry), entry.allowed, entry.meaning) for entry in declared]
+    return table([("name", "default", "allowed", "meaning"), *rows])
+
+
+def shown(declared: Parameter) -> str:
+    """The default as it is typed in Python."""
+    return f"`{declared.default!r}`"
+
+
+def reserved(kind: type[Method]) -> str:
+    """What `rerank` sets aside for it, by its own estimate; some methods need an array per thread."""
+    with mock.patch.dict(os.environ, KINRANK_THREADS="2"):
+        estimate = kind().memory(40_100, 100, 128)
+    if not estimate:
+        return ""
+    return (
+        f"Its own estimate, with which `max_memory=` is compared before it starts, is {in_words(estimate)} of working "
+        "memory for 100 queries and 40 000 items of 128 dimensions, at the defaults and with two threads, beside the "
+        "vectors and the result."
+    )
+
+
+def variants(kind: type[Method]) -> str:
+    """Of a method without an entry in PUBLISHED: its docstring's own sentences about variants."""
+    sentences = re.split(r"(?<=[.:;]) ", _line(inspect.getdoc(kind) or ""))
+    return " ".join(said for said in sentences if "variant=" in said) or "No difference is known."
+
+
+def command(kind: type[Method]) -> str:
+    """A command line that runs it, with its first parameter as an example."""
+    first = [f"--{entry.name.replace('_', '-')} {entry.default}" for entry in kind.parameters()[:1]]
+    return " ".join(
+        ["kinrank rerank --queries q.npy --gallery g.npy --method", kind.name, *first, "-o ranking.npz"]
+    )
+
+
+def index(methods: dict[str, type[Method]]) -> str:
+    """The page that lists all others."""
+    rows: list[tuple[Any, ...]] = [("method", "class", "in a sentence", "paper")]
+    for name, kind in methods.items():
+        sentence = re.split(r"(?<=\.) ", " ".join(told(kind).summary))[0]
+        rows.append((f"[`{name}`]({name}.md)", f"`{kind.__name__}`", sentence, kind.paper))
+    parts = [
+        NOTE,
+        "# Methods",
+        "One page per method, built from its source. Pick one by what you know about your data in "
+        "[Which method when](../which-method-when.md); LPMT has [a page on how the paper is read](../lpmt.md).",
+        table(rows),
+        "Every one is used the same way: `kinrank.rerank(queries, gallery, kinrank.AQE(k=4))`, or by name: "
+        '`kinrank.rerank(queries, gallery, "aqe")`. The four names with a plus sign augment the gallery too.',
+        "```console\n$ kinrank methods\n$ kinrank methods lpmt\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(rows: list[tuple[Any, ...]]) -> str:
+    """Rows as a Markdown table, the first one its heading."""
+    lines = ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def _formula(text: str) -> list[str]:
+    """A first sentence of equations as a block, a line per clause; the sentences after it as text."""
+    equation, _, rest = text.partition(". ")
+    clauses = [
+        textwrap.fill(clause, 100, subsequent_indent="    ") for clause in equation.rstrip(".").split("; ")
+    ]
+    return ["```text\n" + "\n".join(clauses) + "\n```", _line(rest)]
+
+
+def _line(paragraph: str, escape: bool = True) -> str:
+    """One line of Markdown; a bare `<` would open a tag."""
+    text = " ".join(paragraph.split())
+    return (
+        re.sub(r"`[^`]*`|<", lambda found: "&lt;" if found[0] == "<" else found[0], text) if escape else text
+    )

@@ -1,0 +1,69 @@
+"""Files of JSON lines written by `kinrank bench` -> the newest number of every kind."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Result = dict[str, Any]
+Panel = tuple[str, str]  # set and truth
+
+
+@dataclass
+class Measurements:
+    """What was measured last; `until` is the date of the youngest record that was read, "" where there is none.
+
+    Attributes:
+        scores: (set, truth, measure) -> method -> result, as `kinrank bench accuracy` wrote it.
+        speeds: method -> result of `kinrank bench speed`.
+        peaks: method -> result of `kinrank bench memory`.
+        machines: one line per kind of bench that says where and when it ran.
+    """
+
+    scores: dict[tuple[str, str, str], dict[str, Result]] = field(default_factory=dict)
+    speeds: dict[str, Result] = field(default_factory=dict)
+    peaks: dict[str, Result] = field(default_factory=dict)
+    machines: dict[str, str] = field(default_factory=dict)
+    search: Result = field(default_factory=dict)
+    size: Result = field(default_factory=dict)
+    until: str = ""
+
+    @property
+    def panels(self) -> list[tuple[str, str, str]]:
+        """The keys of `scores` whose measure is mAP, in the order they were measured."""
+        return [key for key in self.scores if key[2] == "mAP"]
+
+
+def read(folder: Path, until: str | None = None) -> Measurements:
+    """All records of the folder, oldest first so that the newest wins; with `until`, none younger than that."""
+    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
+    records = sorted(
+        (json.loads(line) for line in lines if line.strip()), key=lambda record: str(record["date"])
+    )
+    found = Measurements()
+    for record in records:
+        if until is not None and record["date"] > until:
+            continue
+        found.until = str(record["date"])
+        _take(found, record)
+    return found
+
+
+def _take(found: Measurements, record: Result) -> None:
+    kind, machine = record["bench"], record["machine"]
+    found.machines[kind] = (
+        f"kinrank {record['version']}, {machine['threads']} threads, {machine['architecture']}, "
+        f"Python {machine['python']}, {record['date']}"
+    )
+    for result in record["results"]:
+        if kind == "accuracy" and "measure" in result:
+            key = (result["set"], result["truth"], result["measure"])
+            found.scores.setdefault(key, {})[result["method"]] = result
+        elif kind == "speed" and "multiple" in result:
+            found.speeds[result["method"]] = result
+            found.search = record["search"]
+        elif kind == "memory":
+            found.peaks[result["method"]] = result
+            found.size = {name: record[name] for name in ("items", "queries", "dimensions")}
