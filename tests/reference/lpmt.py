@@ -194,7 +194,7 @@ def reciprocal(rank: Order, k: int) -> list[set[int]]:
 def states(
     F: Matrix, regions: list[set[int]], rank: Order, k2: int, kappa: float, support: int = 0
 ) -> Matrix:
-    """Eq. 14 on the given regions, then Eq. 15; the `support` largest entries of a row, summing to one again."""
+    """Eq. 14 on the given regions, then Eq. 15; a row keeps its `support` largest entries, summing to one."""
     n = len(F)
     hat = np.zeros((n, n))
     for i in range(n):
