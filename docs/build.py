@@ -1,6 +1,6 @@
 """METHODS and benchmarks/results -> docs/methods/*.md, docs/which-method-when.md and its picture.
 
-`python docs/build.py` writes what changed; `--check` writes nothing and ends with 1 where something would change.
+`python docs/build.py` writes what changed; `--check` only says what would change, and ends with 1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from generator import pages, which  # noqa: E402
+from generator import figure, pages, which  # noqa: E402
 from generator.records import Measurements, read  # noqa: E402
 
 from kinrank import METHODS  # noqa: E402
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     for path in gone:
         path.unlink()
     if found.panels:
-        which.picture(found, PICTURE)
+        figure.picture(found, PICTURE)
     print(f"{len(made)} pages, {len(stale)} of them new")
     return 0
 

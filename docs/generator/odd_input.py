@@ -1,4 +1,4 @@
-"""A method -> its answers to odd input, found by asking it: the sentences on its page are outcomes, not promises."""
+"""A method -> its answers to odd input, found by asking it: outcomes, not promises."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def pairs(method: Method) -> str:
     """How a method takes queries with a single right answer, in a sentence."""
     count, found, plain = one_positive(method)
     verdict = "It changes little" if abs(found - plain) <= 1 else "It helps" if found > plain else "It hurts"
-    return f"{verdict} on a made-up set of pairs: {found} of {count} queries find it first, {plain} without re-ranking."
+    said = f"{found} of {count} queries find it first, {plain} without re-ranking"
+    return f"{verdict} on a made-up set of pairs: {said}."
 
 
 def one_positive(method: Method) -> tuple[int, int, int]:
@@ -98,8 +99,8 @@ def duplicates(method: Method) -> str:
     if gap <= 1e-5:
         return "All are ranked; equal rows are at equal distances, and the lower item number comes first."
     return (
-        "All are ranked, at finite distances. Equal rows need not be at equal distances, because its lists and "
-        "ranks give ties to the lower item number."
+        "All are ranked, at finite distances. Equal rows need not be at equal distances, because its "
+        "lists and ranks give ties to the lower item number."
     )
 
 

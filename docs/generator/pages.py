@@ -1,4 +1,4 @@
-"""A method class -> its page: what it does, equation, parameters, cost, odd input, published slips, measurements."""
+"""A method class -> its page: what it does, equation, parameters, cost, odd input, slips, measurements."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 from unittest import mock
 
 from generator.odd_input import answers
-from generator.published import PUBLISHED
-
+from generator.published import published
 from kinrank.memory import in_words
 from kinrank.methods import Method
 from kinrank.parameters import Parameter
@@ -75,7 +74,7 @@ def page(kind: type[Method], measured: list[str]) -> str:
         "What all methods share (NaN, wrong shapes, no items, too little memory) is in the "
         "[guide](../guide.md#bad-input).",
         "## Variants and the published program",
-        PUBLISHED.get(kind.name) or variants(kind),
+        published().get(kind.name) or variants(kind),
         *(["## Measured", *measured] if measured else []),
         "## Example",
         f"```python\nranking = {text.example.removeprefix('ranking = ')}\n```",
@@ -106,14 +105,14 @@ def reserved(kind: type[Method]) -> str:
     if not estimate:
         return ""
     return (
-        f"Its own estimate, with which `max_memory=` is compared before it starts, is {in_words(estimate)} of working "
-        "memory for 100 queries and 40 000 items of 128 dimensions, at the defaults and with two threads, beside the "
-        "vectors and the result."
+        f"Its own estimate, with which `max_memory=` is compared before it starts, is {in_words(estimate)} "
+        "of working memory for 100 queries and 40 000 items of 128 dimensions, at the defaults and with two "
+        "threads, beside the vectors and the result."
     )
 
 
 def variants(kind: type[Method]) -> str:
-    """Of a method without an entry in PUBLISHED: its docstring's own sentences about variants."""
+    """Of a method that published.md does not name: its docstring's own sentences about variants."""
     sentences = re.split(r"(?<=[.:;]) ", _line(inspect.getdoc(kind) or ""))
     return " ".join(said for said in sentences if "variant=" in said) or "No difference is known."
 
@@ -136,7 +135,8 @@ def index(methods: dict[str, type[Method]]) -> str:
         NOTE,
         "# Methods",
         "One page per method, built from its source. Pick one by what you know about your data in "
-        "[Which method when](../which-method-when.md); LPMT has [a page on how the paper is read](../lpmt.md).",
+        "[Which method when](../which-method-when.md); LPMT has [a page on how its paper is read]"
+        "(../lpmt.md).",
         table(rows),
         "Every one is used the same way: `kinrank.rerank(queries, gallery, kinrank.AQE(k=4))`, or by name: "
         '`kinrank.rerank(queries, gallery, "aqe")`. The four names with a plus sign augment the gallery too.',

@@ -13,7 +13,7 @@ Panel = tuple[str, str]  # set and truth
 
 @dataclass
 class Measurements:
-    """What was measured last; `until` is the date of the youngest record that was read, "" where there is none.
+    """What was measured last; `until` is the date of the youngest record read, "" where there is none.
 
     Attributes:
         scores: (set, truth, measure) -> method -> result, as `kinrank bench accuracy` wrote it.
@@ -37,7 +37,7 @@ class Measurements:
 
 
 def read(folder: Path, until: str | None = None) -> Measurements:
-    """All records of the folder, oldest first so that the newest wins; with `until`, none younger than that."""
+    """All records of the folder, the newest wins; with `until`, none younger than that."""
     lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
     records = sorted(
         (json.loads(line) for line in lines if line.strip()), key=lambda record: str(record["date"])
