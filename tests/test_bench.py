@@ -1,0 +1,218 @@
+"""The bench room on tiny sets: numbers that are measured, records that name no machine."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import kinrank
+from kinrank.bench.growth import TimedItems, exponent, growth
+from kinrank.bench.probe import fresh, peak_bytes
+from kinrank.bench.speed import speed
+from kinrank.bench.synthetic import curves
+from kinrank.cli.app import app
+from kinrank.cli.bench_tables import accuracy_tables, memory_tables, speed_tables
+
+
+def run(*words: str | Path) -> str:
+    result = CliRunner().invoke(app, ["bench", *map(str, words), "--quiet"], prog_name="kinrank")
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    assert result.stderr == ""
+    return str(result.stdout)
+
+
+def mistake(*words: str | Path) -> str:
+    result = CliRunner().invoke(app, ["bench", *map(str, words)], prog_name="kinrank")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("kinrank: error: ")
+    assert result.stderr.count("\n") == 1
+    return str(result.stderr)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with one set, in the format of ORL: closed curves, labelled by curve."""
+    angles = np.linspace(0, 2 * np.pi, 30, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    rows = np.zeros((60, 6), np.float32)
+    rows[:30, :2], rows[30:, 2:4] = circle, circle
+    rows[:, 4], rows[:30, 5] = 1.0, 1.5
+    np.savez(tmp_path / "orl_pixels.npz", x=rows, label=np.repeat([0, 1], 30))
+    return tmp_path
+
+
+def test_accuracy_agrees_with_the_library(data: Path) -> None:
+    words = ("accuracy", "--data", data, "--methods", "aqe,k-reciprocal", "--json", "-o", data / "r.jsonl")
+    record = json.loads(run(*words))
+    assert [row["method"] for row in record["results"]] == ["none", "aqe", "k-reciprocal"]
+    with np.load(data / "orl_pixels.npz") as arrays:
+        ranking = kinrank.rerank(None, arrays["x"], "aqe")
+        score = kinrank.evaluate(ranking, kinrank.Truth.from_labels(arrays["label"]))["mAP"]
+    found = record["results"][1]
+    assert (found["mean"], found["low"], found["high"]) == (score.mean, score.low, score.high)
+    assert (found["set"], found["mode"], found["items"], found["measure"]) == ("orl", "joint", 60, "mAP")
+    assert found["seconds"] > 0
+    run(*words)
+    lines = [json.loads(line) for line in (data / "r.jsonl").read_text().splitlines()]
+    assert lines[0] == record
+    assert len(lines) == 2
+    text = (data / "r.jsonl").read_text()
+    assert str(data) not in text
+    assert not platform.node() or platform.node() not in text
+
+
+def test_accuracy_table_marks_what_is_worse(data: Path) -> None:
+    assert "orl, class: 60 queries, 60 items, joint" in run("accuracy", "--data", data, "--methods", "aqe")
+    about = {
+        "set": "s",
+        "truth": "t",
+        "queries": 2,
+        "items": 3,
+        "mode": "joint",
+        "measure": "mAP",
+        "seconds": 1.0,
+    }
+    about |= {"low": 0.1, "high": 0.9}
+    rows = [
+        {**about, "method": "none", "mean": 0.5, "worse": False},
+        {**about, "method": "bad", "mean": 0.25, "worse": True},
+        {"set": "s", "truth": "t", "queries": 2, "items": 3, "method": "big", "error": "needs 9 GB"},
+    ]
+    lines = accuracy_tables(header(results=rows)).splitlines()
+    assert [line.split()[:2] for line in lines[2:5]] == [
+        ["none", "50.00"],
+        ["bad", "↓25.00"],
+        ["big", "refused"],
+    ]
+
+
+def test_worse_is_measured(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kinrank.bench import accuracy
+
+    real = accuracy.rerank
+
+    def backwards(queries: Any, gallery: Any, method: str) -> kinrank.Ranking:
+        found = real(queries, gallery, method)
+        order = found.indices[:, ::-1] if method == "aqe" else found.indices
+        return kinrank.Ranking(order, found.distances, found.meta)
+
+    monkeypatch.setattr(accuracy, "rerank", backwards)
+    rows = accuracy.accuracy(data, ["aqe"])["results"]
+    assert [row["worse"] for row in rows] == [False, True]
+
+
+def test_speed_growth_and_import(tmp_path: Path) -> None:
+    words = ["speed", "--parts", "growth,import", "--methods", "aqe", "--sizes", "300,600"]
+    record = json.loads(run(*words, "--json"))
+    assert record["import_seconds"] > 0
+    (row,) = record["results"]
+    assert [point["items"] for point in row["growth"]["points"]] == [300, 600]
+    assert all(point["after_seconds"] > 0 for point in row["growth"]["points"])
+    assert "aqe: made-up curves" in speed_tables(record)
+
+
+def test_speed_against_an_exact_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("faiss")
+    from kinrank.bench import speed as module
+    from kinrank.datasets.benchmark import Benchmark
+
+    rows = curves(400, 16)
+    monkeypatch.setattr(module, "load", lambda name, folder: Benchmark(name, rows[:10], rows[10:], {}, ()))
+    record = speed("anywhere", ["aqe"], repetitions=2, parts=["search"])
+    (row,) = record["results"]
+    assert row["multiple"] == pytest.approx(row["seconds"] / record["search"]["seconds"])
+    assert record["search"]["items"] == 400
+    assert "anywhere" not in json.dumps(record)
+    assert "60 nearest of 400 items x 16" in speed_tables(record)
+
+
+def test_the_exponent_of_a_power_is_its_power() -> None:
+    points = [{"items": n, "after_seconds": 3e-6 * n**1.5} for n in (5000, 10000, 40000)]
+    assert exponent(points) == pytest.approx(1.5)
+    assert exponent(points[:1]) is None
+
+
+def test_growth_counts_the_search_apart() -> None:
+    items = TimedItems.joint(curves(300)[:5], curves(300)[5:])
+    assert isinstance(items, TimedItems)
+    items.neighbors(5)
+    searched = items.seconds
+    assert searched > 0
+    items.neighbors(5)  # kept: nothing is searched again
+    assert items.seconds - searched < searched
+    assert growth("aqe", [300])["exponent"] is None
+
+
+def test_memory_in_fresh_processes() -> None:
+    words = [
+        "memory",
+        "--methods",
+        "none,k-reciprocal",
+        "--items",
+        "500",
+        "--queries",
+        "3",
+        "--dimensions",
+        "8",
+    ]
+    record = json.loads(run(*words, "--json"))
+    for row in record["results"]:
+        assert 20e6 < row["peak_bytes"] < 3e9
+        assert row["within"] is True
+        assert row["seconds"] > 0
+    assert "500 items x 8, 3 queries, joint, limit 3 GB" in memory_tables(record)
+    record = json.loads(run(*words[:2], "none", *words[3:], "--limit", "20KB", "--json"))
+    assert "max_memory allows 20 KB" in record["results"][0]["error"]
+    assert "max_memory allows 20 KB" in memory_tables(record)
+
+
+def test_a_process_that_fails_or_lingers_says_so() -> None:
+    assert "ended with code 1" in fresh({"what": "nonsense"})["error"]
+    assert "not done after 0.01 s" in fresh({"what": "first", "method": "none"}, timeout=0.01)["error"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
+def test_peak_is_this_process_and_counts_what_is_touched() -> None:
+    before = peak_bytes()
+    block = np.ones(before + 50_000_000, np.uint8)  # more than the peak so far
+    assert peak_bytes() >= len(block)
+
+
+def test_synthetic_curves_are_the_same_every_time_and_cluster() -> None:
+    rows = curves(1000, 32)
+    np.testing.assert_array_equal(rows, curves(1000, 32))
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+    nearest = np.sort(rows @ rows.T, axis=1)[:, -10:]
+    assert nearest.mean() > 0.8
+    assert np.median(rows @ rows.T) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["accuracy"], "--data"),
+        (["accuracy", "--data", "nowhere"], "holds none of the sets"),
+        (["accuracy", "--data", "nowhere", "--sets", "orl"], "is not there"),
+        (["accuracy", "--data", "nowhere", "--sets", "faces"], "'faces' is not known"),
+        (["accuracy", "--data", "nowhere", "--methods", "magic"], "'magic' is not known"),
+        (["accuracy", "--data", "nowhere", "-o", "r.txt"], "unknown ending"),
+        (["speed"], "pass its folder with --data"),
+        (["speed", "--parts", "luck"], "'luck' is not known"),
+        (["speed", "--parts", "growth", "--sizes", "1,2"], "--sizes '1'"),
+        (["memory", "--limit", "lots"], "'lots'"),
+        (["memory", "--items", "0"], "--items"),
+    ],
+)
+def test_mistakes(words: list[str], said: str) -> None:
+    assert said in mistake(*words)
+
+
+def header(**more: Any) -> dict[str, Any]:
+    return {"version": "1", "machine": {"threads": 2}, "date": "today", **more}

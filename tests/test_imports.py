@@ -1,0 +1,144 @@
+"""Imports go one way, down the list of rooms; `import kinrank` is light."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "kinrank"
+
+# Every room may import from rooms above it, and from itself. Rooms on one line do not know each other.
+ORDER = [
+    ["parameters", "progress", "memory", "errors", "atomic", "closed_pickle"],
+    ["feature_files"],
+    ["features"],
+    ["ranking"],
+    ["stages._kernels"],
+    ["neighbors"],
+    ["stages"],
+    ["stores", "methods"],
+    ["rerank", "ranking_files"],
+    ["augment", "explain"],
+    ["evaluation"],
+    ["kinrank"],  # the public names, in kinrank/__init__.py
+    ["datasets", "testing"],
+    ["report"],
+    ["demo"],
+    ["bench"],
+    ["cli"],
+]
+RANK = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
+HEAVY = ["numba", "scipy.sparse", "matplotlib", "torch", "faiss", "typer", "tqdm"]
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__") or "kinrank"
+
+
+MODULES = {name_of(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def room_of(module: str) -> str:
+    """The longest prefix that stands in the table."""
+    parts = module.split(".")
+    for size in range(len(parts), 0, -1):
+        if ".".join(parts[:size]) in RANK:
+            return ".".join(parts[:size])
+    pytest.fail(f"kinrank.{module} stands in no room: add it to ORDER in {Path(__file__).name}")
+
+
+def imported(tree: ast.AST, module: str) -> set[str]:
+    """Modules of kinrank that a file imports, anywhere in it, also inside functions and for types only."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"kinrank.{module} imports relatively; write the full name"
+            base = str(node.module)
+            for alias in node.names:  # `from kinrank.stages import context` imports the module of that name
+                full = f"{base}.{alias.name}"
+                found.add(full if full.removeprefix("kinrank.") in MODULES else base)
+    ours = {name for name in found if name.split(".")[0] == "kinrank"}
+    return {name.removeprefix("kinrank.") for name in ours}
+
+
+IMPORTS = {name: imported(ast.parse(path.read_text()), name) for name, path in MODULES.items()}
+
+
+def against_the_direction(imports: dict[str, set[str]]) -> list[str]:
+    return [
+        f"{module} imports {target}"
+        for module, targets in imports.items()
+        for target in sorted(targets)
+        if room_of(module) != room_of(target) and RANK[room_of(target)] >= RANK[room_of(module)]
+    ]
+
+
+def test_imports_go_one_way() -> None:
+    assert len(MODULES) > 40
+    assert against_the_direction(IMPORTS) == []
+
+
+def test_a_wrong_import_is_noticed() -> None:
+    tree = ast.parse("def late():\n    from kinrank.methods.aqe import AQE\n    from kinrank import rerank")
+    wrong = {"stages.graph": imported(tree, "stages.graph")}
+    assert against_the_direction(wrong) == [
+        "stages.graph imports methods.aqe",
+        "stages.graph imports rerank",
+    ]
+
+
+def test_stages_know_no_method() -> None:
+    for module in MODULES:
+        if room_of(module) in ("stages", "stages._kernels"):
+            assert not {room_of(target) for target in IMPORTS[module]} & {"methods", "rerank", "kinrank"}, (
+                module
+            )
+
+
+def test_methods_know_no_store_no_file_no_page() -> None:
+    allowed = {"parameters", "progress", "memory", "errors", "features", "ranking", "neighbors", "methods"}
+    allowed |= {"stages", "stages._kernels"}
+    for module, path in MODULES.items():
+        if room_of(module) == "methods":
+            assert {room_of(target) for target in IMPORTS[module]} <= allowed, module
+            tree = ast.parse(path.read_text())
+            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            assert not names & {"open", "Path"}, f"{module} touches files"
+
+
+def test_nothing_can_unpickle() -> None:
+    """Only the closed reader, which refuses every class, imports pickle; numpy is never told to allow it."""
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            assert (
+                not {"pickle", "cPickle", "dill", "joblib", "cloudpickle"} & set(names)
+                or module == "closed_pickle"
+            ), module
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                assert isinstance(node.value, ast.Constant), module
+                assert node.value.value is False, module
+
+
+def test_import_is_light() -> None:
+    """Under half a second of work, best of three, and nothing heavy comes along."""
+    program = (
+        "import time, sys, json; start = time.process_time(); import kinrank; "
+        "print(json.dumps([time.process_time() - start, sorted(sys.modules)]))"
+    )
+    seconds = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        spent, modules = json.loads(done.stdout)
+        seconds.append(spent)
+    assert [name for name in HEAVY if name in modules] == []
+    assert min(seconds) < 0.5, f"import kinrank takes {min(seconds):.2f} s"
