@@ -14,15 +14,20 @@ from kinrank.neighbors import Neighbors
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Which states may follow which: an undirected graph, each edge numbered once.
+    """Which states may follow which: an undirected graph.
 
-    `links`, `ends`: for every item its possible next items, as csr; `edges`: the number of the edge of each entry.
+    `links`, `ends`: for every item its possible next items, as csr; `mirror`: for every entry the one that is the same
+    step seen from its other end.
     """
 
     links: NDArray[np.int64]
     ends: NDArray[np.int32]
-    edges: NDArray[np.int64]
-    pairs: NDArray[np.int32]
+    mirror: NDArray[np.int64]
+
+    @property
+    def origins(self) -> NDArray[np.int32]:
+        """The item each entry starts from."""
+        return np.repeat(np.arange(len(self.links) - 1, dtype=np.int32), np.diff(self.links))
 
 
 def local_steps(neighbors: Neighbors, k: int, kind: str = "union") -> Steps:
@@ -38,12 +43,11 @@ def local_steps(neighbors: Neighbors, k: int, kind: str = "union") -> Steps:
     both = directed.multiply(directed.T) if kind == "reciprocal" else directed.maximum(directed.T)
     both = sparse.csr_array(both)
     both.sort_indices()
-    rows = np.repeat(np.arange(n, dtype=np.int64), np.diff(both.indptr))
-    columns = both.indices.astype(np.int64)
-    keys = np.minimum(rows, columns) * n + np.maximum(rows, columns)
-    unique, numbers = np.unique(keys, return_inverse=True)
-    pairs = np.stack([unique // max(n, 1), unique % max(n, 1)], axis=1).astype(np.int32)
-    return Steps(both.indptr.astype(np.int64), both.indices.astype(np.int32), numbers.ravel().astype(np.int64), pairs)
+    rows = np.repeat(np.arange(n), np.diff(both.indptr))
+    # entries sorted by (column, row) are the mirror images of entries sorted by (row, column)
+    mirror = np.empty(len(rows), np.int64)
+    mirror[np.lexsort((rows, both.indices))] = np.arange(len(rows))
+    return Steps(both.indptr.astype(np.int64), both.indices.astype(np.int32), mirror)
 
 
 class Chains:
@@ -62,13 +66,13 @@ class Chains:
         self._vectors = vectors
         self._centres = np.ascontiguousarray(states @ vectors, dtype=np.float32)
         self._numbers = (float(rho), np.float32(gamma), float(epsilon), int(iterations))
-        self.costs = np.full(len(steps.pairs), -1.0, np.float32)  # -1: not solved yet
-        self._bounds = np.full(len(steps.pairs), -1.0, np.float32)
+        self.costs = np.full(len(steps.ends), -1.0, np.float32)  # per entry of steps; -1: not solved yet
+        self._bounds = np.full(len(steps.ends), -1.0, np.float32)
 
     @property
     def solved(self) -> int:
         """How many steps had to be solved so far."""
-        return int((self.costs >= 0).sum())
+        return int((self.costs >= 0).sum()) // 2
 
     def from_items(
         self, sources: NDArray[np.int64], parents: bool = False
@@ -85,8 +89,8 @@ class Chains:
         chunk = max(1, min(16, len(sources) // (2 * threads()) or 1))
         with threadpool_limits(1, "blas"):
             in_chunks(
-                chains, len(sources), sources, self.steps.links, self.steps.ends, self.steps.edges, self.costs,
-                self._bounds, *self._arrays, self._vectors, self._centres, *self._numbers, reach, before, chunk=chunk,
+                chains, len(sources), sources, self.steps.links, self.steps.ends, self.steps.mirror, self.costs, self._bounds,
+                *self._arrays, self._vectors, self._centres, *self._numbers, reach, before, chunk=chunk,
             )  # fmt: skip
         return reach, before
 

@@ -71,8 +71,7 @@ def residual_plan(i: int, j: int, states: Any, vectors: Vectors, rho: float) -> 
     away, towards = np.flatnonzero(gap > 0), np.flatnonzero(gap < 0)
     if not len(away) or not len(towards):
         return []
-    room = np.empty((len(away), vectors.shape[1]), np.float32), np.empty((len(towards), vectors.shape[1]), np.float32)
-    cost = kernels.ground(vectors, away, len(away), towards, len(towards), float(rho), *room)
+    cost = kernels.ground(vectors[away], vectors[towards], float(rho))
     plan = np.zeros(cost.shape, np.float32)
     kernels.exact(gap[away].astype(np.float32), -gap[towards].astype(np.float32), cost, plan)
     x, y = np.nonzero(plan > 0)

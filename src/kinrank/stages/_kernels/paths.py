@@ -7,133 +7,178 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages._kernels.compiled import compiled
-from kinrank.stages._kernels.transport import transition, workspace
+from kinrank.stages._kernels.transport import transitions_from, workspace
 
 UNSOLVED = np.float32(-1.0)
+TOGETHER = 16  # steps of one item that are solved at once
 
 
 @compiled
-def _push(keys: Any, nodes: Any, entries: Any, size: Any, key: Any, node: Any, entry: Any) -> Any:
-    """Add to the heap (least key first, then least node); returns its new size."""
-    at = size
+def _rise(heap: Any, place: Any, label: Any, node: Any, at: Any) -> None:
+    """Move a node towards the root until its label fits; `at` is a free position of the heap."""
+    mine = label[node]
     while at > 0:
-        above = (at - 1) // 2
-        if keys[above] < key or (keys[above] == key and nodes[above] <= node):
+        above = (at - 1) >> 2
+        other = heap[above]
+        if label[other] < mine or (label[other] == mine and other < node):
             break
-        keys[at] = keys[above]
-        nodes[at] = nodes[above]
-        entries[at] = entries[above]
+        heap[at] = other
+        place[other] = at
         at = above
-    keys[at] = key
-    nodes[at] = node
-    entries[at] = entry
-    return size + 1
+    heap[at] = node
+    place[node] = at
 
 
 @compiled
-def _pop(keys: Any, nodes: Any, entries: Any, size: Any) -> Any:
-    """Remove the root; returns the heap's new size. The caller has read the root before."""
+def _take(heap: Any, place: Any, label: Any, size: Any) -> Any:
+    """Remove the root of a heap of `size` (four children each, least label first, then least node)."""
+    root = heap[0]
+    place[root] = -1
     size -= 1
-    key, node, entry = keys[size], nodes[size], entries[size]
+    if size == 0:
+        return root
+    node = heap[size]
+    mine = label[node]
     at = 0
     while True:
-        child = 2 * at + 1
-        if child >= size:
+        first = 4 * at + 1
+        if first >= size:
             break
-        right = child + 1
-        if right < size and (
-            keys[right] < keys[child] or (keys[right] == keys[child] and nodes[right] < nodes[child])
-        ):
-            child = right
-        if keys[child] > key or (keys[child] == key and nodes[child] >= node):
+        least = heap[first]
+        where = first
+        for child in range(first + 1, min(first + 4, size)):
+            other = heap[child]
+            if label[other] < label[least] or (label[other] == label[least] and other < least):
+                least = other
+                where = child
+        if mine < label[least] or (mine == label[least] and node < least):
             break
-        keys[at] = keys[child]
-        nodes[at] = nodes[child]
-        entries[at] = entries[child]
-        at = child
-    keys[at] = key
-    nodes[at] = node
-    entries[at] = entry
-    return size
+        heap[at] = least
+        place[least] = at
+        at = where
+    heap[at] = node
+    place[node] = at
+    return root
 
 
 @compiled
 def _bound(i: Any, j: Any, centres: Any, rho: Any, gamma: Any) -> Any:
     """A lower bound of the cost of a step: the mean of d^rho over any plan is at least |centre_i - centre_j|^rho.
 
-    (Jensen, rho >= 1.) A little is taken off, because an entropic plan meets its margins only almost.
+    (Jensen, rho >= 1.) Below 1, d^rho >= 2^(rho - 1) d, because unit rows are at most 2 apart. A little is taken off,
+    because an entropic plan meets its margins only almost.
     """
     total = np.float32(0.0)
     for column in range(centres.shape[1]):
         gap = centres[i, column] - centres[j, column]
         total += gap * gap
+    if rho < 1.0:
+        return np.float32(0.95) * (np.float32(2.0 ** (rho - 1.0)) * np.sqrt(total)) ** gamma
     return np.float32(0.95) * (total ** np.float32(0.5 * rho)) ** gamma
 
 
 @compiled
+def _cheapest_way(node: Any, links: Any, ends: Any, costs: Any, bounds: Any, settled: Any, label: Any) -> Any:
+    """(label, entry) of the cheapest step to a node from its settled neighbours; entry -2 - e if only bounded."""
+    best = np.float32(np.inf)
+    way = -1
+    for entry in range(links[node], links[node + 1]):
+        if settled[ends[entry]]:
+            solved = costs[entry] != UNSOLVED
+            through = label[ends[entry]] + (costs[entry] if solved else bounds[entry])
+            if through < best:
+                best = through
+                way = entry if solved else -2 - entry
+    return best, way
+
+
+@compiled
+def _solve(
+    entry: Any, node: Any, links: Any, ends: Any, mirror: Any, costs: Any, indptr: Any, indices: Any, values: Any,
+    vectors: Any, rho: Any, gamma: Any, epsilon: Any, iterations: Any, room: Any, answers: Any,
+) -> None:
+    """Solve a step, and with it its whole group: up to TOGETHER steps from its lower item to higher ones.
+
+    Groups do not depend on who asks first, so a step has the same bits whatever the order of queries and threads.
+    """
+    if ends[entry] < node:
+        node, entry = ends[entry], mirror[entry]
+    first = links[node + 1]
+    while first > links[node] and ends[first - 1] > node:
+        first -= 1
+    begin = first + (entry - first) // TOGETHER * TOGETHER
+    end = min(begin + TOGETHER, links[node + 1])
+    transitions_from(
+        node, ends[begin:end], indptr, indices, values, vectors, rho, epsilon, iterations, room, answers
+    )
+    for position in range(begin, end):
+        cost = answers[position - begin] ** gamma
+        costs[position] = cost
+        costs[mirror[position]] = cost
+
+
+@compiled
 def chains(
-    start: Any, stop: Any, sources: Any, links: Any, ends: Any, edges: Any, costs: Any, bounds: Any, indptr: Any,
+    start: Any, stop: Any, sources: Any, links: Any, ends: Any, mirror: Any, costs: Any, bounds: Any, indptr: Any,
     indices: Any, values: Any, vectors: Any, centres: Any, rho: Any, gamma: Any, epsilon: Any, iterations: Any,
     reach: Any, parents: Any,
 ) -> None:
     """Cheapest chains from sources start..stop: `reach` (sources, n), inf where no chain leads; `parents` likewise.
 
-    Dijkstra's search, but a step is solved only when its lower bound comes up as the least key of the heap: until
-    then a cheaper way to its end may settle it. `costs` and `bounds` are shared by all sources and threads; whoever
-    solves a step writes the same number.
+    Dijkstra's search, but a step is solved only when its lower bound comes up as the least label: until then a
+    cheaper way to its end may settle it. `costs` and `bounds`, one per direction of a step, are shared by all sources
+    and threads; whoever solves a step writes the same number.
     """
     n = len(links) - 1
-    keys = np.empty(2 * len(ends) + 1, np.float32)
-    nodes = np.empty(2 * len(ends) + 1, np.int32)
-    entries = np.empty(2 * len(ends) + 1, np.int64)
-    origin = np.empty(len(ends), np.int32)
-    for node in range(n):
-        for entry in range(links[node], links[node + 1]):
-            origin[entry] = node
+    heap = np.empty(n, np.int32)
+    place = np.empty(n, np.int32)
     settled = np.empty(n, np.bool_)
-    room = workspace(indptr, vectors.shape[1])
+    way = np.empty(n, np.int64)  # the step that leads to a node, seen from the node itself
+    room = workspace(indptr, vectors.shape[1], TOGETHER)
+    answers = np.empty(TOGETHER, np.float32)
     for row in range(start, stop):
-        known = reach[row]
-        known[:] = np.inf
+        label = reach[row]
+        label[:] = np.inf
+        place[:] = -1
         settled[:] = False
-        known[sources[row]] = 0.0
-        size = _push(keys, nodes, entries, 0, np.float32(0.0), sources[row], np.int64(-1))
+        label[sources[row]] = 0.0
+        way[sources[row]] = -1
+        size = 1
+        _rise(heap, place, label, sources[row], 0)
         while size > 0:
-            key, node, entry = keys[0], nodes[0], entries[0]
-            size = _pop(keys, nodes, entries, size)
-            if settled[node]:
-                continue
-            if entry < -1:  # only a lower bound so far: solve the step, then let it compete again
-                entry = -2 - entry
-                edge, before = edges[entry], origin[entry]
-                cost = costs[edge]
-                if cost == UNSOLVED:
-                    cost = transition(
-                        min(before, node), max(before, node), indptr, indices, values, vectors, rho, epsilon,
-                        iterations, room,
-                    ) ** gamma
-                    costs[edge] = cost
-                if known[before] + cost < known[node]:
-                    known[node] = known[before] + cost
-                    size = _push(keys, nodes, entries, size, known[node], node, entry)
+            node = _take(heap, place, label, size)
+            size -= 1
+            if way[node] < -1:  # only a lower bound so far: solve the step, then let the node compete again
+                entry = -2 - way[node]
+                if costs[entry] == UNSOLVED:
+                    _solve(
+                        entry, node, links, ends, mirror, costs, indptr, indices, values, vectors, rho, gamma, epsilon,
+                        iterations, room, answers,
+                    )  # fmt: skip
+                label[node], way[node] = _cheapest_way(node, links, ends, costs, bounds, settled, label)
+                _rise(heap, place, label, node, size)
+                size += 1
                 continue
             settled[node] = True
             if len(parents) > 0:
-                parents[row, node] = -1 if entry < 0 else origin[entry]
+                parents[row, node] = -1 if way[node] < 0 else ends[way[node]]
+            here = label[node]
             for entry in range(links[node], links[node + 1]):
                 other = ends[entry]
-                if settled[other]:
-                    continue
-                edge = edges[entry]
-                cost = costs[edge]
-                if cost != UNSOLVED:
-                    if key + cost < known[other]:
-                        known[other] = key + cost
-                        size = _push(keys, nodes, entries, size, known[other], other, entry)
-                    continue
-                least = bounds[edge]
-                if least == UNSOLVED:
-                    least = _bound(node, other, centres, rho, gamma)
-                    bounds[edge] = least
-                if key + least < known[other]:
-                    size = _push(keys, nodes, entries, size, key + least, other, -2 - entry)
+                cost = costs[entry]
+                solved = cost != UNSOLVED  # read once: another thread may solve the step in the meantime
+                if not solved:
+                    cost = bounds[entry]
+                    if cost == UNSOLVED:
+                        cost = _bound(node, other, centres, rho, gamma)
+                        bounds[entry] = cost
+                        bounds[mirror[entry]] = cost
+                if here + cost < label[other] and not settled[other]:
+                    label[other] = here + cost
+                    back = mirror[entry]
+                    way[other] = back if solved else -2 - back
+                    at = place[other]
+                    if at < 0:
+                        at = size
+                        size += 1
+                    _rise(heap, place, label, other, at)

@@ -13,7 +13,7 @@ from kinrank.stages._kernels.compiled import compiled
 def residual(indptr: Any, indices: Any, values: Any, i: Any, j: Any, a: Any, a_at: Any, b: Any, b_at: Any) -> Any:
     """Split p_i - p_j into what must leave (a) and what must arrive (b); shared mass stays where it is.
 
-    Rows are sorted by item. Returns the two sizes.
+    Rows are sorted by item. `a_at` and `b_at` are positions in `indices`. Returns the two sizes.
     """
     left, left_end = indptr[i], indptr[i + 1]
     right, right_end = indptr[j], indptr[j + 1]
@@ -21,34 +21,31 @@ def residual(indptr: Any, indices: Any, values: Any, i: Any, j: Any, a: Any, a_a
     k = 0
     while left < left_end or right < right_end:
         if right >= right_end or (left < left_end and indices[left] < indices[right]):
-            node, gap = indices[left], values[left]
+            gap = values[left]
             left += 1
         elif left >= left_end or indices[right] < indices[left]:
-            node, gap = indices[right], -values[right]
+            gap = -values[right]
             right += 1
         else:
-            node, gap = indices[left], values[left] - values[right]
+            gap = values[left] - values[right]
             left += 1
             right += 1
         if gap > 0:
             a[m] = gap
-            a_at[m] = node
+            a_at[m] = left - 1
             m += 1
         elif gap < 0:
             b[k] = -gap
-            b_at[k] = node
+            b_at[k] = right - 1
             k += 1
     return m, k
 
 
 @compiled
-def ground(vectors: Any, a_at: Any, m: Any, b_at: Any, k: Any, rho: Any, rows: Any, columns: Any) -> Any:
-    """(m, k) costs d^rho between the items of two supports, from their unit vectors."""
-    for position in range(m):
-        rows[position] = vectors[a_at[position]]
-    for position in range(k):
-        columns[position] = vectors[b_at[position]]
-    cost = np.dot(rows[:m], columns[:k].T)
+def ground(left: Any, right: Any, rho: Any) -> Any:
+    """(m, k) costs d^rho between unit rows."""
+    cost = np.dot(left, right.T)
+    m, k = cost.shape
     half = np.float32(0.5 * rho)
     for x in range(m):
         for y in range(k):
@@ -57,6 +54,8 @@ def ground(vectors: Any, a_at: Any, m: Any, b_at: Any, k: Any, rho: Any, rows: A
                 cost[x, y] = np.sqrt(squared)
             elif rho == 2.0:
                 cost[x, y] = squared
+            elif rho == 4.0:
+                cost[x, y] = squared * squared
             else:
                 cost[x, y] = squared**half
     return cost
@@ -198,41 +197,69 @@ def exact(a: Any, b: Any, cost: Any, plan: Any) -> Any:
 
 
 @compiled
-def workspace(indptr: Any, dimensions: Any) -> Any:
-    """Room for one transport problem after another: masses and places of both sides, and their vectors."""
+def workspace(indptr: Any, dimensions: Any, together: Any) -> Any:
+    """Room for one group of transport problems after another: masses and places of both sides, vectors, slots."""
+    n = len(indptr) - 1
     longest = 1
-    for row in range(len(indptr) - 1):
+    for row in range(n):
         longest = max(longest, indptr[row + 1] - indptr[row])
     return (
         np.empty(longest, np.float32),
-        np.empty(longest, np.int32),
+        np.empty(longest, np.int64),
         np.empty(longest, np.float32),
-        np.empty(longest, np.int32),
+        np.empty(longest, np.int64),
         np.empty((longest, dimensions), np.float32),
-        np.empty((longest, dimensions), np.float32),
+        np.empty((min(n, together * longest), dimensions), np.float32),
+        np.full(n, -1, np.int32),
     )
 
 
 @compiled
-def transition(
-    i: Any, j: Any, indptr: Any, indices: Any, values: Any, vectors: Any, rho: Any, epsilon: Any, iterations: Any, room: Any
-) -> Any:
-    """W(p_i, p_j; d^rho) on the residual supports; iterations = 0 asks for the exact value.
+def transitions_from(
+    i: Any, others: Any, indptr: Any, indices: Any, values: Any, vectors: Any, rho: Any, epsilon: Any, iterations: Any,
+    room: Any, out: Any,
+) -> None:
+    """W(p_i, p_j; d^rho) on the residual supports for all j in `others`; iterations = 0 asks for the exact values.
 
-    The smaller side is put first, so that the entropic value does not depend on how the items are numbered.
+    The supports of neighbours overlap: the distances from i's support to the union of theirs are computed once. In
+    each problem the smaller side is put first, so that the entropic value does not depend on how items are numbered.
     """
-    a, a_at, b, b_at, rows, columns = room
-    m, k = residual(indptr, indices, values, i, j, a, a_at, b, b_at)
-    if m == 0 or k == 0:
-        return np.float32(0.0)
-    swap = m > k or (m == k and np.max(a[:m]) < np.max(b[:k]))
-    if swap:
-        a, b, a_at, b_at, m, k = b, a, b_at, a_at, k, m
-    cost = ground(vectors, a_at, m, b_at, k, rho, rows, columns)
-    plan = np.empty((m, k), np.float32)
-    if iterations == 0:
-        return exact(a[:m], b[:k], cost, plan)
-    return sinkhorn(a[:m], b[:k], cost, epsilon, iterations, plan)
+    a, a_at, b, b_at, rows, columns, slots = room
+    begin, end = indptr[i], indptr[i + 1]
+    for entry in range(begin, end):
+        rows[entry - begin] = vectors[indices[entry]]
+    used = 0
+    for j in others:
+        for entry in range(indptr[j], indptr[j + 1]):
+            node = indices[entry]
+            if slots[node] < 0:
+                slots[node] = used
+                columns[used] = vectors[node]
+                used += 1
+    block = ground(rows[: end - begin], columns[:used], rho)
+    for position in range(len(others)):
+        m, k = residual(indptr, indices, values, i, others[position], a, a_at, b, b_at)
+        if m == 0 or k == 0:
+            out[position] = 0.0
+            continue
+        swap = m > k or (m == k and np.max(a[:m]) < np.max(b[:k]))
+        cost = np.empty((k, m) if swap else (m, k), np.float32)
+        plan = np.empty((k, m) if swap else (m, k), np.float32)
+        for x in range(m):
+            line = block[a_at[x] - begin]
+            for y in range(k):
+                if swap:
+                    cost[y, x] = line[slots[indices[b_at[y]]]]
+                else:
+                    cost[x, y] = line[slots[indices[b_at[y]]]]
+        first, second = (b[:k], a[:m]) if swap else (a[:m], b[:k])
+        if iterations == 0:
+            out[position] = exact(first, second, cost, plan)
+        else:
+            out[position] = sinkhorn(first, second, cost, epsilon, iterations, plan)
+    for j in others:
+        for entry in range(indptr[j], indptr[j + 1]):
+            slots[indices[entry]] = -1
 
 
 @compiled
@@ -241,8 +268,9 @@ def transitions(
     iterations: Any, costs: Any,
 ) -> None:
     """W(p_i, p_j; d^rho) of pairs start..stop."""
-    room = workspace(indptr, vectors.shape[1])
+    room = workspace(indptr, vectors.shape[1], 1)
     for pair in range(start, stop):
-        costs[pair] = transition(
-            pairs[pair, 0], pairs[pair, 1], indptr, indices, values, vectors, rho, epsilon, iterations, room
-        )
+        transitions_from(
+            pairs[pair, 0], pairs[pair, 1:], indptr, indices, values, vectors, rho, epsilon, iterations, room,
+            costs[pair : pair + 1],
+        )  # fmt: skip
