@@ -55,7 +55,8 @@ class CAS(Method):
 
     Cost: a pass of inner products for the farthest items; the diffusion, about 30 k1 n^2 multiplications of
     vectors at worst; all else grows with n and the sets: n k2 k3, n k5^2, 100 n divergences. A query costs
-    one shortest-path search over at most 200 n edges. Memory 2 to 20 kB per item; no n x n array.
+    one shortest-path search over at most 200 n edges. Memory 8 k5^2 bytes per item at worst, a quarter of
+    that where items have clusters; no n x n array.
 
     Helps where answers lie along chains (viewpoints, turntables, buildings from all sides): among the best
     there. Hurts little, but costs more than the others; with fewer than k2 right answers, lower k2 and k3.
@@ -96,7 +97,10 @@ class CAS(Method):
         states = cas.diffused(cas.affinity(lists, similarity, self.k1), regions, self.mu)
         states = cas.smoothed(states, lists, similarity, sure, self.k3, self.beta)
         rows = cas.expanded_walk(states, lists, sure, self.k1, self.k4, self.k5, self.lv)
-        return Divergences(items, cas.divergence_graph(near.first(EDGES).indices, rows), far)
+        edges = near.first(EDGES).indices
+        lengths = cas.divergences(edges, rows)
+        del rows  # by far the largest array
+        return Divergences(items, cas.both_ways(edges, lengths), far)
 
     def distances(self, prepared: Divergences, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         from kinrank.stages.cas import path_lengths
@@ -108,8 +112,9 @@ class CAS(Method):
         return (1 - self.lambda_value) * paths.astype(np.float64) + self.lambda_value * raw
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
+        from kinrank.stages._kernels.compiled import threads
+
         listed = 20 * max(self.k1, self.k2 + 1, self.k3, self.k4, EDGES)
         regions = 12 * min(items, 3 * self.k2) + 16 * self.k3
-        walked = 16 * self.k5 + 8 * min(items, 10 * self.k5)
-        graph = 60 * min(items, EDGES)
-        return items * (listed + regions + max(walked, graph) + 1024) + 64 * 2**20
+        walked = 16 * self.k5 + 8 * min(items, self.k5**2)  # p has at most k5^2 entries per row
+        return items * (listed + regions + max(walked, 1024 * threads(), 60 * EDGES)) + 64 * 2**20

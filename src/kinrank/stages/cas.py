@@ -118,28 +118,31 @@ def expanded_walk(
     return row_sums(columns, values, list_rows(columns, values))
 
 
-def divergence_graph(lists: Lists, rows: csr_array) -> csr_array:
-    """(n, n) sparse: Jensen-Shannon divergence, in bits, of the rows of listed pairs, edges both ways.
-
-    A pair that lists each other has its edge twice, with the same length.
-    """
+def divergences(lists: Lists, rows: csr_array) -> Floats:
+    """(n, k) Jensen-Shannon divergence, in bits, of the rows of every item and each one in its list."""
     lengths = np.empty(lists.shape, np.float32)
-    pieces = parts(rows)
-    logs, sums = np.empty(len(pieces[2]), np.float32), np.empty(len(lists), np.float64)
-    in_chunks(divergence.log_entries, len(lists), pieces, logs, sums, chunk=256)
-    in_chunks(divergence.divergences, len(lists), lists, pieces, logs, sums, lengths, chunk=64)
+    sums = np.empty(len(lists), np.float64)
+    in_chunks(divergence.sums_of_logs, len(lists), parts(rows), sums, chunk=256)
+    in_chunks(divergence.divergences, len(lists), lists, parts(rows), sums, lengths, chunk=64)
     in_chunks(divergence.fill_mutual, len(lists), lists, lengths, chunk=512)
+    return lengths
+
+
+def both_ways(lists: Lists, lengths: Floats) -> csr_array:
+    """(n, n) sparse: an edge from each item to everyone in its list and one back; mutual pairs have it twice.
+
+    Side by side, as adding the two directions would lose edges of length 0 and double those of mutual pairs.
+    """
     there = list_rows(lists, lengths)
     back = inverted(there, np.arange(len(lists)))
-    # side by side: adding the two would lose edges of length 0, and double those of mutual pairs
     starts = parts(there)[0] + parts(back)[0]
     columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-    for piece, before in ((there, np.zeros_like(starts)), (back, parts(there)[0])):
+    place = 0
+    for piece in (there, back):
         first, numbers, weights = parts(piece)
-        count = np.diff(first)
-        shift = starts[:-1] - first[:-1] + (np.diff(before) if before[-1] else 0)
-        target = np.arange(len(numbers)) + np.repeat(shift, count)
+        target = np.arange(len(numbers)) + np.repeat(starts[:-1] - first[:-1] + place, np.diff(first))
         columns[target], values[target] = numbers, weights
+        place = lists.shape[1]  # every row holds that many edges there before those back
     return csr_array((values, columns, starts), shape=(len(lists), len(lists)))
 
 

@@ -40,16 +40,19 @@ def _sum_of_logs(values: Any, exponents: Any, rests: Any) -> Any:
 
 
 @compiled
-def log_entries(start: Any, stop: Any, rows: Any, logs: Any, sums: Any) -> None:
-    """logs: v log2(v) of every entry of the sparse rows, 0 where v is 0; sums: their sum per row."""
+def _bits(value: Any) -> Any:
+    """v log2(v), 0 at 0."""
+    return value * math.log(value) / math.log(2.0) if value > 0 else 0.0
+
+
+@compiled
+def sums_of_logs(start: Any, stop: Any, rows: Any, sums: Any) -> None:
+    """sums[i] = sum_c v_ic log2(v_ic) of sparse rows."""
     starts, _, values = rows
     for row in range(start, stop):
         total = 0.0
         for entry in range(starts[row], starts[row + 1]):
-            value = np.float64(values[entry])
-            product = value * math.log(value) / math.log(2.0) if value > 0 else 0.0
-            logs[entry] = product
-            total += product
+            total += _bits(np.float64(values[entry]))
         sums[row] = total
 
 
@@ -74,7 +77,7 @@ def _listed(item: Any, other: Any, lists: Any) -> Any:
 
 
 @compiled
-def divergences(start: Any, stop: Any, lists: Any, rows: Any, logs: Any, sums: Any, out: Any) -> None:
+def divergences(start: Any, stop: Any, lists: Any, rows: Any, sums: Any, out: Any) -> None:
     """out[i, t] = Jensen-Shannon divergence, in bits, of rows i and j = lists[i, t]; -1 where j has it.
 
     1 + 1/2 sum_c (p log2 p + q log2 q - (p + q) log2(p + q)), where columns that only one row holds add
@@ -91,7 +94,7 @@ def divergences(start: Any, stop: Any, lists: Any, rows: Any, logs: Any, sums: A
     for row in range(start, stop):
         for entry in range(starts[row], starts[row + 1]):
             dense[columns[entry], 0] = values[entry]
-            dense[columns[entry], 1] = logs[entry]
+            dense[columns[entry], 1] = _bits(np.float64(values[entry]))
         for place in range(k):
             other = lists[row, place]
             if other == row:
