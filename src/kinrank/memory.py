@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import re
 
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 def parse_bytes(limit: int | str) -> int:
@@ -17,11 +19,15 @@ def parse_bytes(limit: int | str) -> int:
     """
     if isinstance(limit, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", limit.upper())
-        if match and match[2] in UNITS:
-            return int(float(match[1]) * UNITS[match[2]])
-    elif isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
-        return limit
-    raise ValueError(f'max_memory={limit!r} is not allowed; give bytes as a whole number > 0, or words such as "2GB"')
+        count = int(float(match[1]) * UNITS[match[2]]) if match and match[2] in UNITS else 0
+    else:
+        whole = isinstance(limit, numbers.Integral) and not isinstance(limit, bool)
+        count = int(limit) if whole else 0
+    if count > 0:
+        return count
+    raise ValueError(
+        f'max_memory={limit!r} is not allowed; give bytes as a whole number > 0, or words such as "2GB"'
+    )
 
 
 def allowed_bytes() -> int:

@@ -44,8 +44,14 @@ def nearest(
     from kinrank.stages._kernels.search import nearest_blocks
 
     k = max(0, min(k, len(items) if own is None or self_first else len(items) - 1))
-    identity = np.full(len(queries), -1, np.int64) if own is None else own
-    indices, distances = nearest_blocks(queries, items, k, identity, self_first)
+    identity = np.full(len(queries), -1, np.int64) if own is None else np.asarray(own, np.int64)
+    known = identity >= 0
+    if known.all() or not known.any():
+        return Neighbors(*nearest_blocks(queries, items, k, identity, self_first))
+    indices = np.empty((len(queries), k), np.int32)
+    distances = np.empty((len(queries), k), np.float32)
+    for some in (known, ~known):  # rows with an item of their own search one entry less
+        indices[some], distances[some] = nearest_blocks(queries[some], items, k, identity[some], self_first)
     return Neighbors(indices, distances)
 
 
@@ -127,10 +133,10 @@ class Items:
 def pairwise(left: Vectors, right: Vectors) -> NDArray[np.float32]:
     """Euclidean distances of unit rows, (a, d), (b, d) -> (a, b).
 
-    From inner products, except where these lose the digits: pairs nearer than about 0.03 are summed again from
-    differences, so that duplicates are at distance 0.
+    From inner products, except where these lose the digits: pairs nearer than about 0.03 are summed again
+    from differences, so that duplicates are at distance 0.
     """
-    squared = left @ right.T
+    squared: NDArray[np.float32] = left @ right.T
     squared *= -2.0
     squared += 2.0
     a, b = np.nonzero(squared < 1e-3)
@@ -138,4 +144,5 @@ def pairwise(left: Vectors, right: Vectors) -> NDArray[np.float32]:
         some = slice(start, start + Block)
         gaps = left[a[some]] - right[b[some]]
         squared[a[some], b[some]] = np.einsum("ij,ij->i", gaps, gaps)
-    return np.sqrt(squared, out=squared)
+    np.sqrt(squared, out=squared)
+    return squared

@@ -54,7 +54,9 @@ class Parameter:
             whole = self.kind is not int or number.is_integer()
             if math.isfinite(number) and whole and self._inside(number):
                 return int(number) if self.kind is int else number
-        raise ValueError(f"{owner}: {self.name}={value!r} is not allowed; give {self.allowed} ({self.meaning})")
+        raise ValueError(
+            f"{owner}: {self.name}={value!r} is not allowed; give {self.allowed} ({self.meaning})"
+        )
 
     def _inside(self, number: float) -> bool:
         if self.low is not None and (number < self.low or (self.above_low and number == self.low)):
@@ -71,7 +73,7 @@ def parameter(
     choices: Sequence[str] | None = None,
     above_low: bool = False,
 ) -> Any:
-    """Declare a field of a method: default, meaning, and inclusive range (`above_low`: strictly above low)."""
+    """Declare a field of a method: default, meaning, inclusive range (`above_low`: strictly above low)."""
     metadata = {
         "meaning": meaning,
         "low": low,
@@ -89,3 +91,10 @@ def parameters_of(method: type) -> list[Parameter]:
         Parameter(name=field.name, kind=kinds[field.name], default=field.default, **field.metadata)
         for field in dataclasses.fields(method)
     ]
+
+
+def whole_number(value: Any, name: str) -> int:
+    """The value as an int >= 1, or a ValueError with its name: how many items, candidates, neighbours."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
+        return int(value)
+    raise ValueError(f"{name}={value!r} is not allowed; give a whole number >= 1")

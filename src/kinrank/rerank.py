@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ from kinrank.features import Vectors, check, unit
 from kinrank.memory import allowed_bytes, in_words, parse_bytes
 from kinrank.methods import METHODS, Method
 from kinrank.neighbors import Items
+from kinrank.parameters import whole_number
 from kinrank.progress import SILENT, Progress
 from kinrank.ranking import Ranking, rank_rows
 from kinrank.stores import Store
 from kinrank.stores.array import ArrayStore
 
+VECTORS = "vectors of the store"
 Show = bool | Callable[[str, int, int], None] | None
 
 
@@ -41,8 +43,8 @@ def rerank(
             items of each query from the store and re-ranks those in a graph of their own; the rest keeps the
             order of the search.
         depth: how many items per query to return; all of them unless given.
-        max_memory: bytes, or words such as "2GB", that working arrays and result may take together; four fifths
-            of what the machine has free unless given. Checked before anything is allocated.
+        max_memory: bytes, or words such as "2GB", that working arrays and result may take together; four
+            fifths of what the machine has free unless given. Checked before anything is allocated.
         progress: True for a bar, or a callable `f(label, done, total)`.
 
     Returns:
@@ -52,7 +54,8 @@ def rerank(
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.LPMT(k2=7))
     """
     method = resolve(method)
-    candidates, depth = _count(candidates, "candidates"), _count(depth, "depth")
+    candidates = None if candidates is None else whole_number(candidates, "candidates")
+    depth = None if depth is None else whole_number(depth, "depth")
     budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
     report = Progress(progress)
     started = time.perf_counter()
@@ -139,28 +142,28 @@ def _per_query(
     """A small graph per query: itself and its candidates. Beyond them, the order of the search."""
     store: Store = gallery_or_store if isinstance(gallery_or_store, Store) else ArrayStore(gallery_or_store)
     everyone = queries is None
-    if everyone:
-        queries = _all_vectors(store)
-    asked = unit(check(queries, "queries"), "queries")
+    asked = _all_vectors(store) if queries is None else unit(check(queries, "queries"), "queries")
     reach = candidates if depth is None else max(candidates, depth)
+    _fit_result(len(asked), reach + everyone, store, budget)
     found = store.search(asked, reach + everyone)
-    indices, distances = found.indices.copy(), found.distances.copy()
-    if everyone:
-        indices, distances = _drop_own(indices, distances)
-    wide = indices.shape[1] if depth is None else min(depth, indices.shape[1])
+    width = max(found.depth - everyone, 0)
+    indices = np.full((len(asked), width), -1, np.int64)
+    distances = np.full((len(asked), width), np.inf, np.float32)
     for row in report.each("queries", range(len(asked)), len(asked)):
-        numbers = indices[row, :candidates]
-        numbers = np.unique(numbers[numbers >= 0])  # ascending, so that ties go to the lower item number
-        if not numbers.size:
+        numbers, gaps = _tidy(found.indices[row], found.distances[row], row if everyone else -1)
+        numbers, gaps = numbers[:width], gaps[:width]
+        indices[row, : len(numbers)], distances[row, : len(numbers)] = numbers, gaps
+        pool = np.sort(numbers[:candidates])  # ascending, so that ties go to the lower item number
+        if not pool.size:
             continue
-        pool = unit(check(store.vectors(numbers), "vectors of the store", asked.shape[1]), "vectors of the store")
-        items = Items.joint(asked[row : row + 1], pool)
-        block = _fit(method, items, len(numbers), budget)
-        order, gaps = _answer(method, items, len(numbers), block, SILENT)
-        size = len(numbers)
-        indices[row, :size], distances[row, :size] = numbers[order[0]], gaps[0]
+        rows = unit(check(store.vectors(pool), VECTORS, asked.shape[1]), VECTORS)
+        items = Items.joint(asked[row : row + 1], rows)
+        size = len(pool)
+        order, gaps = _answer(method, items, size, _fit(method, items, size, budget), SILENT)
+        indices[row, :size], distances[row, :size] = pool[order[0]], gaps[0]
         _continue_row(distances[row], size)
-    return Ranking(indices[:, :wide], distances[:, :wide], {"mode": "candidates", "candidates": candidates})
+    meta = {"mode": "candidates", "candidates": candidates}
+    return Ranking(indices[:, :depth], distances[:, :depth], meta)
 
 
 def _continue_row(distances: NDArray[np.float32], size: int) -> None:
@@ -172,24 +175,29 @@ def _continue_row(distances: NDArray[np.float32], size: int) -> None:
         np.maximum(rest, distances[size - 1], out=rest)
 
 
-def _drop_own(
-    indices: NDArray[np.int64], distances: NDArray[np.float32]
+def _tidy(
+    numbers: NDArray[np.int64], distances: NDArray[np.float32], own: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Each row without the item whose number it is; a row that did not find it loses its last instead."""
-    own = indices == np.arange(len(indices))[:, None]
-    own[~own.any(axis=1), -1] = True
-    shape = (len(indices), indices.shape[1] - 1)
-    return indices[~own].reshape(shape), distances[~own].reshape(shape)
+    """What a store found for one query: in order, each item once, without padding and without item `own`.
+
+    Approximate indexes pad with -1, and may list an item twice or out of order.
+    """
+    order = np.lexsort((numbers, distances))
+    order = order[(numbers[order] >= 0) & (numbers[order] != own) & np.isfinite(distances[order])]
+    first = np.sort(np.unique(numbers[order], return_index=True)[1])
+    return numbers[order[first]], distances[order[first]]
 
 
 def _all_vectors(gallery_or_store: ArrayLike | Store) -> Vectors:
     """The whole gallery as unit rows; a store is asked for all its vectors."""
     if not isinstance(gallery_or_store, Store):
         return unit(check(gallery_or_store, "gallery"), "gallery")
-    if not hasattr(gallery_or_store, "__len__"):
-        raise ValueError("this store does not tell how many vectors it holds; pass candidates= to re-rank from it")
-    rows = gallery_or_store.vectors(np.arange(len(gallery_or_store)))
-    return unit(check(rows, "vectors of the store"), "vectors of the store")
+    if not isinstance(gallery_or_store, Sized):
+        raise ValueError(
+            "this store does not tell how many vectors it holds; "
+            "pass queries and candidates= to re-rank from it"
+        )
+    return unit(check(gallery_or_store.vectors(np.arange(len(gallery_or_store))), VECTORS), VECTORS)
 
 
 def _fit(method: Method, items: Items, depth: int, budget: int) -> int:
@@ -203,16 +211,19 @@ def _fit(method: Method, items: Items, depth: int, budget: int) -> int:
         needed = result + work + per_row
         raise NotEnoughMemory(
             f"{method.name} on {len(items)} items needs about {in_words(needed)} but max_memory allows "
-            f"{in_words(budget)}; pass depth= for shorter results, candidates= to work on a few items per query, "
-            "or a larger max_memory="
+            f"{in_words(budget)}; pass depth= for shorter results, candidates= to work on a few items per "
+            "query, or a larger max_memory="
         )
     return int(max(1, min(count, left // per_row, 64_000_000 // per_row + 1)))
 
 
-def _count(value: int | None, name: str) -> int | None:
-    """A whole number >= 1, or None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name}={value!r} is not allowed; give a whole number >= 1, or None")
-    return int(value)
+def _fit_result(queries: int, reach: int, store: Store, budget: int) -> None:
+    """Refuse a candidates result that passes the budget, before the store is asked."""
+    if isinstance(store, Sized):
+        reach = min(reach, len(store))
+    needed = queries * reach * 24  # what was found, and the result
+    if needed > budget:
+        raise NotEnoughMemory(
+            f"{queries} queries with {reach} items each need about {in_words(needed)} but max_memory allows "
+            f"{in_words(budget)}; pass smaller candidates= or depth=, fewer queries, or a larger max_memory="
+        )

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.features import Vectors, check, unit
 from kinrank.neighbors import nearest
+from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 
 
@@ -29,11 +30,13 @@ class ArrayStore:
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:
         rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
-        lists = nearest(rows, self._rows, k)
+        lists = nearest(rows, self._rows, whole_number(k, "k"))
         return Ranking(lists.indices.astype(np.int64), lists.distances, {"mode": "search"})
 
     def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
         numbers = np.asarray(ids, dtype=np.int64)
         if numbers.size and (numbers.min() < 0 or numbers.max() >= len(self)):
-            raise ValueError(f"ids must be item numbers from 0 to {len(self) - 1}; got {numbers.min()}..{numbers.max()}")
+            raise ValueError(
+                f"ids must be item numbers from 0 to {len(self) - 1}; got {numbers.min()}..{numbers.max()}"
+            )
         return self._rows[numbers]

@@ -73,15 +73,14 @@ def self_is_left_out_by_identity(method: Method, rtol: float) -> None:
 
 def islands_are_ranked(method: Method, rtol: float) -> None:
     """A graph that falls apart gives neither inf nor NaN, and the query's own part comes first."""
-    for kind in ("islands", "clusters"):
-        data = toy(kind, items=150)
-        ranking = ranked(method, data.queries, data.gallery, kind)
-        right = data.gallery_labels[ranking.indices] == data.query_labels[:, None]
-        for row, count in enumerate(right.sum(axis=1)):
-            require(
-                right[row, :count].all(),
-                f"{kind}: items of another part stand before some of query {row}'s own",
-            )
+    data = toy("islands", items=150)
+    ranking = ranked(method, data.queries, data.gallery, "islands")
+    right = data.gallery_labels[ranking.indices] == data.query_labels[:, None]
+    for row, count in enumerate(right.sum(axis=1)):
+        require(
+            right[row, :count].all(),
+            f"islands: items of the other one stand before some of query {row}'s own",
+        )
     opposite = np.concatenate([data.gallery[:10], -data.gallery[:10]])
     ranked(method, data.queries, opposite, "items and their opposites")
 

@@ -81,34 +81,40 @@ def same_bits_every_time(method: Method, rtol: float) -> None:
             with _threads(count):
                 got = ranked(method, data.queries, data.gallery, kind)
             require_identical(expected, got, f"{kind}, KINRANK_THREADS={count}")
-    everyone = rerank(None, data.gallery, method)
-    require_identical(everyone, rerank(None, data.gallery, method), "every item a query, called twice")
+        everyone = rerank(None, data.gallery, method)
+        for count in (1, 3):
+            with _threads(count):
+                got = rerank(None, data.gallery, method)
+            require_identical(everyone, got, f"{kind}, every item a query, KINRANK_THREADS={count}")
 
 
 def blocks_are_irrelevant(method: Method, rtol: float) -> None:
     """`distances` answers queries one by one as it answers them together, in any order, as often as asked."""
-    data = toy("spread")
-    items = Items.joint(unit(check(data.queries)), unit(check(data.gallery)))
-    prepared = method.prepare(items, SILENT)
-    asked = np.arange(len(data.queries))
-    together = np.array(method.distances(prepared, asked), dtype=np.float64)
-    shape = (len(asked), len(data.gallery))
-    require(
-        together.shape == shape, f"distances: shape {together.shape} should be (queries, gallery) = {shape}"
-    )
-    extent = np.maximum(np.ptp(together, axis=1), 1e-12)
-    for query in asked[::-1]:
-        alone = np.array(method.distances(prepared, asked[query : query + 1]), dtype=np.float64)
-        gap = float(np.abs(alone[0] - together[query]).max() / extent[query])
+    for kind in ("spread", "duplicates"):
+        data = toy(kind)
+        items = Items.joint(unit(check(data.queries)), unit(check(data.gallery)))
+        prepared = method.prepare(items, SILENT)
+        asked = np.arange(len(data.queries))
+        together = np.array(method.distances(prepared, asked), dtype=np.float64)
+        shape = (len(asked), len(data.gallery))
         require(
-            gap <= rtol,
-            f"distances: query {query} alone differs by {gap:.2g} of the row's extent from the block",
+            together.shape == shape,
+            f"{kind}: distances have shape {together.shape}, should be (queries, gallery) = {shape}",
         )
-    again = np.array(method.distances(prepared, asked), dtype=np.float64)
-    require(
-        again.tobytes() == together.tobytes(),
-        "distances: a second call gave other bits; `prepared` was changed",
-    )
+        again = np.array(method.distances(prepared, asked), dtype=np.float64)
+        require(
+            again.tobytes() == together.tobytes(),
+            f"{kind}: distances gave other bits when called again; `prepared` was changed",
+        )
+        extent = np.maximum(np.ptp(together, axis=1), 1e-12)
+        prepared = method.prepare(items, SILENT)  # anew: nothing may be left over from other queries
+        for query in asked[::-1]:
+            alone = np.array(method.distances(prepared, asked[query : query + 1]), dtype=np.float64)
+            gap = float(np.abs(alone[0] - together[query]).max() / extent[query])
+            require(
+                gap <= rtol,
+                f"{kind}: query {query} asked alone differs by {gap:.2g} of the row's extent from the block",
+            )
 
 
 @contextmanager

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from kinrank.stages._kernels.compiled import compiled, in_chunks
 
 ROWS, COLUMNS = 1024, 4096  # one block of inner products: 16 MB
-MARGIN = 8  # more than asked for, so that rounding in the products cannot cost an entry at the edge
+MARGIN = 8  # more than asked for, so that rounding in the products rarely costs an entry at the edge
+ROUNDING = 2e-6  # more than 2 - 2 a.b and |a - b|^2 differ by in float32, for unit rows
+NOBODY = np.iinfo(np.int32).max
 
 
 @compiled
@@ -27,8 +29,9 @@ def _sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
         child = 2 * root + 1
         if child >= size:
             return
-        if child + 1 < size and _after(products[child + 1], numbers[child + 1], products[child], numbers[child]):
-            child += 1
+        other = child + 1
+        if other < size and _after(products[other], numbers[other], products[child], numbers[child]):
+            child = other
         if not _after(products[child], numbers[child], products[root], numbers[root]):
             return
         products[root], products[child] = products[child], products[root]
@@ -61,6 +64,25 @@ def _keep_best(
 
 
 @compiled
+def _distance(mine: Any, other: Any) -> Any:
+    """Euclidean distance from differences: equal vectors are at 0, and near ones keep their digits."""
+    total = np.float32(0.0)
+    for column in range(len(mine)):
+        gap = mine[column] - other[column]
+        total += gap * gap
+    return np.sqrt(total)
+
+
+@compiled
+def _sort(products: Any, numbers: Any) -> None:
+    """A heap -> its entries in order, best first."""
+    for last in range(len(products) - 1, 0, -1):
+        products[0], products[last] = products[last], products[0]
+        numbers[0], numbers[last] = numbers[last], numbers[0]
+        _sift_down(products, numbers, 0, last)
+
+
+@compiled
 def _refine(start: Any, stop: Any, queries: Any, items: Any, best: Any, kept: Any) -> None:
     """Heaps of products -> rows of -distance in order, nearest first.
 
@@ -72,19 +94,36 @@ def _refine(start: Any, stop: Any, queries: Any, items: Any, best: Any, kept: An
         numbers = kept[row]
         size = len(products)
         for entry in range(size):
-            total = np.float32(0.0)
-            other = items[numbers[entry]]
-            mine = queries[row]
-            for column in range(len(mine)):
-                gap = mine[column] - other[column]
-                total += gap * gap
-            products[entry] = -np.sqrt(total)
+            products[entry] = -_distance(queries[row], items[numbers[entry]])
         for entry in range(size // 2 - 1, -1, -1):
             _sift_down(products, numbers, entry, size)
-        for last in range(size - 1, 0, -1):
-            products[0], products[last] = products[last], products[0]
-            numbers[0], numbers[last] = numbers[last], numbers[0]
-            _sift_down(products, numbers, 0, last)
+        _sort(products, numbers)
+
+
+@compiled
+def _keep_nearest(
+    start: Any, stop: Any, block: Any, first_column: Any, queries: Any, items: Any, own: Any, least: Any,
+    best: Any, kept: Any,
+) -> None:  # fmt: skip
+    """As _keep_best, but by distance, of the entries whose product is at least `least`."""
+    for row in range(start, stop):
+        products = best[row]
+        numbers = kept[row]
+        for column in range(block.shape[1]):
+            number = first_column + column
+            if block[row, column] < least[row] or number == own[row]:
+                continue
+            value = -_distance(queries[row], items[number])
+            if _after(products[0], numbers[0], value, number):
+                products[0] = value
+                numbers[0] = number
+                _sift_down(products, numbers, 0, len(products))
+
+
+@compiled
+def _sort_rows(start: Any, stop: Any, best: Any, kept: Any) -> None:
+    for row in range(start, stop):
+        _sort(best[row], kept[row])
 
 
 def nearest_blocks(
@@ -95,17 +134,50 @@ def nearest_blocks(
     has_own = bool((own >= 0).any())
     wanted = max(k - 1, 0) if has_own and self_first else k
     searched = min(wanted + MARGIN, len(items) - has_own) if wanted else 0
-    best = np.full((count, searched), -np.inf, np.float32)
-    kept = np.full((count, searched), np.iinfo(np.int32).max, np.int32)
+    best, kept = _empty_heaps(count, searched)
     if searched:
         for first_row in range(0, count, ROWS):
             rows = queries[first_row : first_row + ROWS]
             for first_column in range(0, len(items), COLUMNS):
                 block = rows @ items[first_column : first_column + COLUMNS].T
                 in_chunks(_keep_best, len(rows), block, first_row, first_column, own, best, kept, chunk=256)
+        edge = 2.0 - 2.0 * best[:, 0]  # squared: nobody left out is nearer, but for rounding
         in_chunks(_refine, count, queries, items, best, kept, chunk=256)
+        if searched < len(items) - has_own:
+            reach = best[:, wanted - 1] ** 2 + np.float32(ROUNDING)
+            _search_again(np.flatnonzero(reach > edge), wanted, reach, queries, items, own, best, kept)
     indices, distances = kept[:, :wanted], -best[:, :wanted]
     if has_own and self_first and k > 0:
         indices = np.concatenate([own[:, None].astype(np.int32), indices], axis=1)
         distances = np.concatenate([np.zeros((count, 1), np.float32), distances], axis=1)
     return np.ascontiguousarray(indices), np.ascontiguousarray(distances)
+
+
+def _search_again(
+    doubtful: NDArray[np.int64],
+    wanted: int,
+    reach: NDArray[np.float32],
+    queries: NDArray[np.float32],
+    items: NDArray[np.float32],
+    own: NDArray[np.int64],
+    best: NDArray[np.float32],
+    kept: NDArray[np.int32],
+) -> None:
+    """Rows at whose edge more items crowd than MARGIN holds (near duplicates): chosen anew, by distance."""
+    for first in range(0, len(doubtful), ROWS):
+        some = doubtful[first : first + ROWS]
+        rows, mine, least = queries[some], own[some], 1.0 - 0.5 * reach[some]
+        again = _empty_heaps(len(some), best.shape[1])
+        for first_column in range(0, len(items), COLUMNS):
+            block = rows @ items[first_column : first_column + COLUMNS].T
+            in_chunks(
+                _keep_nearest, len(some), block, first_column, rows, items, mine, least, *again, chunk=64
+            )
+        in_chunks(_sort_rows, len(some), *again, chunk=256)
+        found = again[1][:, wanted - 1] < NOBODY
+        best[some[found]], kept[some[found]] = again[0][found], again[1][found]
+
+
+def _empty_heaps(rows: int, size: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Heaps full of entries that anything is better than."""
+    return np.full((rows, size), -np.inf, np.float32), np.full((rows, size), NOBODY, np.int32)

@@ -1,0 +1,68 @@
+"""Declared hyper-parameters: one declaration gives the check, the words and the type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import kinrank
+from kinrank.methods.base import Method
+from kinrank.parameters import parameter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example(Method):
+    name: ClassVar[str] = "example"
+
+    k: int = parameter(4, "neighbours", low=1, high=10)
+    width: float = parameter(0.5, "width of the kernel", low=0, above_low=True)
+    smooth: bool = parameter(True, "whether to smooth")
+    variant: str = parameter("paper", "which one", choices=("paper", "published"))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"k": 0}, "Example: k=0 is not allowed; give a whole number >= 1 and <= 10 (neighbours)"),
+        ({"k": 11}, "k=11"),
+        ({"k": 2.5}, "a whole number"),
+        ({"k": True}, "k=True"),
+        ({"k": "4"}, "k='4'"),
+        ({"k": None}, "k=None"),
+        ({"width": 0}, "a number > 0 (width of the kernel)"),
+        ({"width": float("nan")}, "width=nan"),
+        ({"width": float("inf")}, "width=inf"),
+        ({"smooth": 1}, "true | false"),
+        ({"variant": "other"}, "paper | published"),
+        ({"variant": 1}, "variant=1"),
+    ],
+)
+def test_what_is_outside_is_refused_with_what_is_allowed(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError) as refusal:
+        Example(**given)
+    assert words in str(refusal.value)
+
+
+def test_numpy_numbers_become_plain_ones_so_that_methods_print_and_compare() -> None:
+    method = Example(k=np.int64(3), width=np.float32(0.25), smooth=np.bool_(False))
+    assert method == Example(k=3, width=0.25, smooth=False)
+    assert repr(method) == "Example(k=3, width=0.25, smooth=False, variant='paper')"
+    assert type(method.k) is int
+    assert type(Example(k=3.0).k) is int  # type: ignore[arg-type]
+    assert type(Example(width=1).width) is float
+
+
+def test_the_declaration_is_read_back_in_order() -> None:
+    declared = Example.parameters()
+    assert [entry.name for entry in declared] == ["k", "width", "smooth", "variant"]
+    assert [entry.kind for entry in declared] == [int, float, bool, str]
+    assert declared[0].default == 4
+    assert declared[1].allowed == "a number > 0"
+
+
+def test_an_unknown_parameter_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="radius"):
+        kinrank.AQE(radius=3)  # type: ignore[call-arg]
