@@ -1,0 +1,189 @@
+"""The documentation says what the code does: generated pages, links, Python blocks, command lines."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinrank
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+PAIRS = re.compile(r"It [a-z ]+ on a made-up set of pairs: (\d+) of 30")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall(page.read_text("utf-8")) if kind == language]
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture(scope="module")
+def builder() -> ModuleType:
+    sys.path.insert(0, str(DOCS))
+    try:
+        import build
+    finally:
+        sys.path.remove(str(DOCS))
+    return build
+
+
+@pytest.fixture(scope="module")
+def made(builder: ModuleType) -> dict[Path, str]:
+    """The pages as they would be built now, from the records that the committed ones were built from."""
+    page = (DOCS / "which-method-when.md").read_text("utf-8")
+    until = re.findall(r"<!-- records until: (.*) -->", page)[0]
+    pages: dict[Path, str] = builder.build(builder.read(builder.RESULTS, until))
+    return pages
+
+
+def test_every_method_has_its_page(made: dict[Path, str]) -> None:
+    committed = {path.stem for path in (DOCS / "methods").glob("*.md")} - {"README"}
+    assert committed == set(kinrank.METHODS), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", [*kinrank.METHODS, "README"])
+def test_pages_are_up_to_date(made: dict[Path, str], name: str) -> None:
+    path = DOCS / "methods" / f"{name}.md"
+    now, then = made[path], path.read_text("utf-8")
+    # How many of 30 random pairs are found may differ by a few where a processor rounds differently.
+    for count, before in zip(PAIRS.findall(now), PAIRS.findall(then), strict=True):
+        assert abs(int(count) - int(before)) <= 3
+    answer = r"\| one right answer per query \|.*"
+    assert re.sub(answer, "", now) == re.sub(answer, "", then), "run `make docs`"
+
+
+def test_choosing_page_is_up_to_date(made: dict[Path, str]) -> None:
+    path = DOCS / "which-method-when.md"
+    assert made[path] == path.read_text("utf-8"), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", kinrank.METHODS)
+def test_page_says_everything(name: str) -> None:
+    """Three sentences or more, equation, every parameter, cost, odd input, slips and paper."""
+    page, kind = (DOCS / "methods" / f"{name}.md").read_text("utf-8"), kinrank.METHODS[name]
+    opening = page.split("## ")[0].split("Paper:")[0]
+    assert len(re.findall(r"[.:](?:\s|$)", opening)) >= 3
+    for heading in (
+        "Equation",
+        "Parameters",
+        "Cost",
+        "When it helps",
+        "Answers to odd",
+        "Variants",
+        "Example",
+    ):
+        assert f"## {heading}" in page
+    for declared in kind.parameters():
+        allowed = declared.allowed.replace("|", "\\|")
+        row = f"| `{declared.name}` | `{declared.default!r}` | {allowed} | {declared.meaning} |"
+        assert row.replace("|", "") in page.replace("|", "")
+    assert "Helps" in page
+    assert "Hurts" in page
+    assert kind.paper in page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        if page.parent.name == "generator":  # these texts become parts of pages in docs/ and docs/methods/
+            assert any((folder / path).exists() for folder in (DOCS, DOCS / "methods")), target
+            continue
+        place = page.parent / path if path else page
+        assert place.exists(), f"{target} is not there"
+        if anchor:
+            assert anchor in anchors(place), f"{target}: no such heading"
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def with_python() -> list[Path]:
+    return [page for page in PAGES if blocks(page, "python")]
+
+
+@pytest.mark.parametrize("page", with_python(), ids=named)
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kinrank.testing import toy
+
+    monkeypatch.chdir(tmp_path)
+    data = toy("turntable")
+    np.save("queries.npy", data.queries)
+    np.save("gallery.npy", data.gallery)
+    names: dict[str, Any] = {"np": np, "kinrank": kinrank, "kr": kinrank, **data._asdict()}
+    for number, block in enumerate(blocks(page, "python")):
+        exec(compile(block, f"{named(page)}, Python block {number}", "exec", dont_inherit=True), names)
+
+
+def commands(page: Path) -> list[str]:
+    """Lines that call kinrank, continued lines joined; what a command printed is skipped."""
+    lines = "\n".join(blocks(page, "console")).replace("\\\n", " ").splitlines()
+    stripped = [line.strip().removeprefix("$").split("#")[0].strip() for line in lines]
+    return [line for line in stripped if line.startswith("kinrank ")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=named)
+def test_command_lines_parse(page: Path) -> None:
+    for line in commands(page):
+        parses(shlex.split(line)[1:])
+
+
+def parses(words: list[str]) -> None:
+    """Follow the verbs, let the last one parse its options without running it, and check a method's flags."""
+    import typer
+
+    from kinrank.cli.app import app
+    from kinrank.cli.flags import method_class, method_from
+
+    command: Any = typer.main.get_command(app)
+    if words == ["--version"]:
+        return
+    while hasattr(command, "commands"):
+        assert words, f"{command.name} needs a verb"
+        assert words[0] in command.commands, f"there is no verb {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+    context = command.make_context(command.name, list(words))
+    if command.name == "rerank":
+        method_from(context.params["method"], context.args)
+    if command.name == "methods" and context.params["name"]:
+        method_class(context.params["name"])
+
+
+def test_a_wrong_command_line_is_noticed() -> None:
+    for line in ("rerank --gallery g.npy --theta 7 -o r.npz", "rerank --gallery g.npy --nothing 1 -o r.npz"):
+        with pytest.raises(ValueError, match=r"theta|nothing"):
+            parses(line.split())
+    with pytest.raises(Exception, match="--depht"):
+        parses(["evaluate", "r.npz", "--depht", "3"])
+
+
+def test_citation_names_the_paper_and_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert "Locality Preserving Markovian Transition for Instance Retrieval" in text
+    assert f"version: {kinrank.__version__}\n" in text
+    assert re.findall(r"family-names: (\w+)", text) == ["Luo", "Wu", "Yao", "Yu", "Xu"]
+
+
+def test_only_numbers_that_were_measured(builder: ModuleType, tmp_path: Path) -> None:
+    """Without records the choosing page has no table of numbers and no picture, only how to measure."""
+    page = builder.which.page(builder.read(tmp_path))
+    assert "kinrank bench accuracy" in page
+    assert "figures/" not in page
+    assert not re.search(r"\| \d+\.\d", page)

@@ -1,0 +1,43 @@
+"""Every script in examples/ runs as it stands and prints what it is there to show."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+SHOWS = {
+    "candidates_from_store.py": r"candidates\)",
+    "evaluate_labels.py": r"better on \d+, worse on 0 of 8 queries",
+    "explain_result.py": r"-> item \d+ +cost",
+    "own_method.py": r"mAP +\d",
+    "rerank_arrays.py": r"10 queries x 10 items, joint",
+}
+
+
+def test_every_example_is_known() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SHOWS)
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_example_runs(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    assert re.search(SHOWS[name], capsys.readouterr().out)
+    assert not list(tmp_path.iterdir())
+
+
+def test_reranked_candidates_are_mostly_right(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "candidates_from_store.py"), run_name="__main__")
+    assert float(capsys.readouterr().out.split()[-1]) > 0.9
+
+
+def test_explained_item_moved_up(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "explain_result.py"), run_name="__main__")
+    before, after = re.findall(r"place (\d+) by distance, (\d+) by LPMT", capsys.readouterr().out)[0]
+    assert int(after) < int(before)
