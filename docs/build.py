@@ -1,4 +1,4 @@
-"""METHODS and benchmarks/results -> docs/methods/*.md, docs/which-method-when.md and its picture.
+"""METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its picture.
 
 `python docs/build.py` writes what changed; `--check` only says what would change, and ends with 1.
 """
@@ -16,7 +16,7 @@ from generator.records import Measurements, read  # noqa: E402
 
 from kinrank import METHODS  # noqa: E402
 
-RESULTS = DOCS.parent / "benchmarks" / "results"
+RESULTS = DOCS.parent / "benchmarks"
 PICTURE = DOCS / "figures" / "accuracy-against-time.svg"
 
 

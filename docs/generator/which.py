@@ -131,8 +131,7 @@ def largest(found: Measurements) -> str:
 
 
 def _console(bench: str) -> str:
-    name = bench.split()[0]
-    return f"```console\n$ kinrank bench {bench} -o benchmarks/results/{name}.jsonl\n```"
+    return f"```console\n$ kinrank bench {bench} -o benchmarks/results.jsonl\n```"
 
 
 def _cell(result: Result, best: bool) -> str:
