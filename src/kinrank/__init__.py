@@ -11,6 +11,8 @@ from kinrank.evaluation import Truth, compare, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.methods import (
     AQE,
+    BCD,
+    BSD,
     CAS,
     DFS,
     DQE,
@@ -45,6 +47,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AQE",
+    "BCD",
+    "BSD",
     "CAS",
     "DBA",
     "DFS",

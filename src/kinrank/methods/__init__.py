@@ -6,6 +6,8 @@ from kinrank.methods.alpha_qe import AlphaQE, AugmentedAlphaQE
 from kinrank.methods.aqe import AQE, AugmentedAQE
 from kinrank.methods.aqewd import AQEwD, AugmentedAQEwD
 from kinrank.methods.base import Method
+from kinrank.methods.bcd import BCD
+from kinrank.methods.bsd import BSD
 from kinrank.methods.cas import CAS
 from kinrank.methods.conaff import ConAff
 from kinrank.methods.dfs import DFS
@@ -50,12 +52,16 @@ METHODS: dict[str, type[Method]] = {
         RDP,
         EIR,
         EGT,
+        BSD,
+        BCD,
         LPMT,
     )
 }
 
 __all__ = [
     "AQE",
+    "BCD",
+    "BSD",
     "CAS",
     "DFS",
     "DQE",

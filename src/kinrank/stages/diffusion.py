@@ -72,6 +72,26 @@ def resolvent(layers: Layers, beta: Dense, mu: float, region: Any, tolerance: fl
     return Rows(similarity, bounds, energies.sum(axis=0, dtype=np.float64))
 
 
+def resolvent_block(
+    layers: Layers, beta: Dense, mu: float, rows: NDArray[np.int64], columns: NDArray[np.int64], tolerance: float
+) -> NDArray[np.float32]:
+    """(rows, columns) a dense block of F, for rankings by F itself; 0 where nothing above the tolerance arrived."""
+    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.diffusion import resolvent_rows
+
+    a = 1.0 / (1.0 + mu)
+    step = (layers.values @ (a * beta)).astype(np.float32)
+    values = np.zeros((len(rows), len(columns)), np.float32)
+    starts = np.arange(len(rows) + 1, dtype=np.int64) * len(columns)
+    everywhere = np.tile(columns.astype(np.int32), len(rows))
+    bounds, nothing = np.zeros(len(rows), np.float32), np.zeros((len(rows), 0), np.float32)
+    in_chunks(
+        resolvent_rows, len(rows), rows, layers.indptr, layers.indices, step, np.float32(1.0 - a), np.float32(tolerance),
+        starts, everywhere, values.reshape(-1), bounds, layers.values, nothing, chunk=16,
+    )  # fmt: skip
+    return values
+
+
 def collaborative(layers: Layers, mu: float, lam: float, cycles: int, tolerance: float) -> Dense:
     """beta after `cycles` rounds of Algorithm 1 with E = I: F for fixed beta, then beta for fixed F.
 
