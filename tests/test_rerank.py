@@ -118,6 +118,27 @@ def test_without_a_method_the_order_is_that_of_the_search() -> None:
     np.testing.assert_array_equal(some.indices, searched.indices)
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    queries=st.integers(1, 9),
+    items=st.integers(1, 90),
+    dimensions=st.integers(2, 40),
+)
+def test_equal_items_are_at_equal_distances_in_order_of_number(
+    seed: int, queries: int, items: int, dimensions: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 3, items)
+    gallery = rng.normal(size=(3, dimensions))[kinds]
+    ranking = kinrank.rerank(rng.normal(size=(queries, dimensions)), gallery, "none")
+    for numbers, gaps in zip(ranking.indices, ranking.distances, strict=True):
+        for kind in range(3):
+            mine = kinds[numbers] == kind
+            assert len(np.unique(gaps[mine])) <= 1
+            assert (np.diff(numbers[mine]) > 0).all()
+
+
 def test_a_store_and_its_rows_give_the_same() -> None:
     store = kinrank.ArrayStore(DATA.gallery)
     for options in ({}, {"candidates": 10}, {"depth": 3}):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,7 @@ class Items:
     queries: Integers
     gallery: Integers
     _lists: dict[str, Neighbors] = field(default_factory=dict, repr=False)
+    _first: Integers | None = field(default=None, repr=False)
 
     @classmethod
     def joint(cls, queries: Vectors, gallery: Vectors) -> Items:
@@ -117,8 +119,12 @@ class Items:
         return self._cached("query", k, len(self.gallery), self.query_vectors, self.gallery_vectors, None)
 
     def query_distances(self, queries: Integers) -> NDArray[np.float32]:
-        """(len(queries), g) Euclidean distances of some queries to the whole gallery."""
-        return pairwise(self.query_vectors[queries], self.gallery_vectors)
+        """(len(queries), g) Euclidean distances to the whole gallery; equal items at equal distances."""
+        from kinrank.stages.expansion import first_equal
+
+        if self._first is None:
+            self._first = first_equal(self.gallery_vectors)
+        return share_equal(pairwise(self.query_vectors[queries], self.gallery_vectors), self._first)
 
     def _cached(
         self, key: str, k: int, most: int, rows: Vectors, items: Vectors, own: Integers | None
@@ -128,6 +134,17 @@ class Items:
         if lists is None or lists.k < k:
             lists = self._lists[key] = nearest(rows, items, k, own=own)
         return lists.first(k)
+
+
+def share_equal(values: NDArray[Any], first: Integers) -> NDArray[Any]:
+    """Give equal items the value of the first of them: matrix products round equal columns differently.
+
+    values (rows, items), changed in place and returned; first (items,), see stages.expansion.first_equal.
+    """
+    later = np.flatnonzero(first != np.arange(len(first)))
+    if len(later):
+        values[:, later] = values[:, first[later]]
+    return values
 
 
 def pairwise(left: Vectors, right: Vectors) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinrank.features import Vectors
 from kinrank.methods.base import Method
-from kinrank.neighbors import Integers, Items, Neighbors, pairwise
+from kinrank.neighbors import Integers, Items, Neighbors, pairwise, share_equal
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -94,10 +94,3 @@ class Expansion(Method):
         queried = queries * (dimensions * 12 + (min(self.k, items) + 9) * 24)
         augmented = items * (dimensions * 16 + (min(self.kdba, items) + 9) * 24) if self.kdba else 0
         return queried + augmented + min(items, 1024) * min(items, 4096) * 4
-
-
-def share_equal(values: NDArray[Any], first: Integers) -> NDArray[Any]:
-    """Give equal gallery items the distance of the first of them, so that rounding cannot order them."""
-    later = np.flatnonzero(first != np.arange(len(first)))
-    values[:, later] = values[:, first[later]]
-    return values

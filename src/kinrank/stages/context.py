@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from kinrank.features import Vectors
-from kinrank.neighbors import Items, pairwise
+from kinrank.neighbors import Items, pairwise, share_equal
 from kinrank.stages._kernels import context as kernels
 from kinrank.stages._kernels.compiled import in_chunks
+from kinrank.stages.expansion import first_equal
 
 Lists = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -249,22 +250,25 @@ def rank_votes(
     out = np.zeros((len(queries), len(gallery)), np.float32)
     first = int(gallery[0]) if len(gallery) else 0
     voters = np.unique(lists[queries])
+    equal = first_equal(vectors)
     slots = np.full(len(vectors), -1, np.int32)
     rows = max(1, VOTES // max(len(vectors), 1))
     for start in range(0, len(voters), rows):
         some = voters[start : start + rows]
         slots[some] = np.arange(len(some), dtype=np.int32)
-        ranks = ranks_of(vectors, some)
+        ranks = ranks_of(vectors, some, equal)
         in_chunks(kernels.rank_scores, len(queries), queries, lists, slots, ranks, first, out, chunk=4)
         slots[some] = -1
     return out
 
 
-def ranks_of(vectors: Vectors, some: NDArray[np.int32]) -> NDArray[np.int32]:
-    """(len(some), n) 1-based rank of every item in the list of some: itself 1, ties by item number."""
-    keys = (
-        pairwise(vectors[some], vectors).view(np.uint32).astype(np.uint64)
-    )  # positive floats sort as their bits
+def ranks_of(vectors: Vectors, some: NDArray[np.int32], first: NDArray[np.int64]) -> NDArray[np.int32]:
+    """(len(some), n) 1-based rank of every item in the list of some: itself 1, ties by item number.
+
+    `first[i]` is the first item equal to i, so that rounding does not order equal ones.
+    """
+    gaps = share_equal(pairwise(vectors[some], vectors), first)
+    keys = gaps.view(np.uint32).astype(np.uint64)  # positive floats sort as their bits
     keys += 1
     keys[np.arange(len(some)), some] = 0
     keys <<= np.uint64(32)
