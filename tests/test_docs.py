@@ -174,6 +174,16 @@ def test_a_wrong_command_line_is_noticed() -> None:
         parses(["evaluate", "r.npz", "--depht", "3"])
 
 
+def test_lpmt_page_names_real_choices_and_all_of_them() -> None:
+    page = (DOCS / "lpmt.md").read_text("utf-8")
+    for name, value in re.findall(r'(\w+)="(\w+)"', page):
+        kinrank.LPMT(**{name: value})
+    for declared in kinrank.LPMT.parameters():
+        assert f"`{declared.name}" in page, f"{declared.name} is not explained"
+        for choice in declared.choices or ():
+            assert f'"{choice}"' in page, f"{declared.name}={choice!r} is not explained"
+
+
 def test_citation_names_the_paper_and_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text("utf-8")
     assert "Locality Preserving Markovian Transition for Instance Retrieval" in text

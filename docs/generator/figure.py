@@ -27,6 +27,7 @@ def picture(found: Measurements, path: Path) -> None:
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import LogFormatter
 
     plt.rcParams |= {"svg.hashsalt": "kinrank", "font.size": 8, "svg.fonttype": "none"}
     rows = -(-len(found.panels) // COLUMNS)
@@ -34,6 +35,10 @@ def picture(found: Measurements, path: Path) -> None:
     for panel, key in zip(axes.ravel(), found.panels, strict=False):
         _draw(panel, found.scores[key])
         panel.set(xscale="log", title=title(key), xlabel="seconds", ylabel="mAP, %")
+        panel.margins(x=0.12)
+        panel.xaxis.set_major_formatter("{x:g}")
+        panel.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.2, 0.4)))
+        panel.tick_params(which="both", axis="x", labelsize=6)
     for panel in axes.ravel()[len(found.panels) :]:
         panel.axis("off")
     handles = [
