@@ -1,0 +1,219 @@
+"""The suite itself: methods that break one promise each are caught by the check of that name, and by name."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinrank
+from kinrank.methods.base import Method
+from kinrank.neighbors import Items
+from kinrank.parameters import parameter
+from kinrank.progress import Progress
+from kinrank.testing import CHECKS, INPUT_CHECKS, KINDS, RTOL, check_method, toy
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Honest(Method):
+    name: ClassVar[str] = "honest"
+    paper: ClassVar[str] = "this file"
+
+    k: int = parameter(3, "unused neighbours", low=1)
+
+    def prepare(self, items: Items, progress: Progress) -> Items:
+        return items
+
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        return prepared.query_distances(queries)
+
+
+class SaysNaN(Honest):
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        return np.where(super().distances(prepared, queries) > 1, np.nan, 0.5)
+
+
+class PutsInfiniteLast(Honest):
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        gaps = super().distances(prepared, queries)
+        return np.where(gaps > 1.2, np.inf, gaps)
+
+
+class PrefersEarlyItems(Honest):
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        gaps = super().distances(prepared, queries)
+        return gaps + 0.01 * np.arange(gaps.shape[1])
+
+
+class PrefersEarlyQueries(Honest):
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        gaps = super().distances(prepared, queries)
+        return gaps ** (1 + queries[:, None])
+
+
+class LooksAtTheFirstColumn(Honest):
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        return super().distances(prepared, queries) + prepared.gallery_vectors[:, 0]
+
+
+class ThrowsDice(Honest):
+    rolls: ClassVar[Any] = itertools.count()
+
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        return super().distances(prepared, queries) * (1 + 1e-5 * next(self.rolls))
+
+
+class CountsThreads(Honest):
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        return super().distances(prepared, queries) * (1 + len(os.environ.get("KINRANK_THREADS", "")))
+
+
+class NeedsThreeItems(Honest):
+    def prepare(self, items: Items, progress: Progress) -> Items:
+        items.gallery_vectors[2]
+        return items
+
+
+class TrustsK(Honest):
+    def prepare(self, items: Items, progress: Progress) -> Items:
+        items.vectors[min(self.k, 500) - 1]
+        return items
+
+
+class RemembersQueries(Honest):
+    def prepare(self, items: Items, progress: Progress) -> Any:
+        return items, []
+
+    def distances(self, prepared: Any, queries: NDArray[np.int64]) -> Floats:
+        items, seen = prepared
+        seen.extend(queries.tolist())
+        return items.query_distances(queries) * (1 + len(seen))
+
+
+class PutsTheFarthestFirst(Honest):
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        return -super().distances(prepared, queries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unbounded(Honest):
+    radius: float = parameter(1.0, "how far to look")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PrintsProse(Honest):
+    def __repr__(self) -> str:
+        return f"a method with k = {self.k}"
+
+
+class HasNoPaper(Honest):
+    paper: ClassVar[str] = ""
+
+
+@pytest.mark.parametrize(
+    ("broken", "promise"),
+    [
+        (SaysNaN, "rankings_are_complete"),
+        (PutsInfiniteLast, "rankings_are_complete"),
+        (PrefersEarlyItems, "gallery_order_is_irrelevant"),
+        (PrefersEarlyQueries, "query_order_is_irrelevant"),
+        (LooksAtTheFirstColumn, "rotation_is_irrelevant"),
+        (ThrowsDice, "same_bits_every_time"),
+        (CountsThreads, "same_bits_every_time"),
+        (NeedsThreeItems, "works_on_what_there_is"),
+        (TrustsK, "large_k_is_cut"),
+        (RemembersQueries, "blocks_are_irrelevant"),
+        (PutsTheFarthestFirst, "islands_are_ranked"),
+        (Unbounded, "parameters_are_guarded"),
+        (PrintsProse, "prints_as_code"),
+        (HasNoPaper, "is_a_frozen_value"),
+    ],
+)
+def test_a_broken_promise_is_named(broken: type[Method], promise: str) -> None:
+    with pytest.raises(AssertionError) as report:
+        check_method(broken)
+    assert f"\n  {promise}: " in str(report.value)
+
+
+def test_an_honest_method_passes_as_value_and_as_class() -> None:
+    check_method(Honest)
+    check_method(kinrank.KReciprocal(k1=4, k2=2))
+
+
+def test_promises_can_be_skipped_by_name_only() -> None:
+    check_method(HasNoPaper, skip=["is_a_frozen_value"])
+    with pytest.raises(ValueError, match="no_such_check"):
+        check_method(Honest, skip=["no_such_check"])
+
+
+def test_every_check_says_what_it_promises() -> None:
+    for check in CHECKS + INPUT_CHECKS:
+        assert len(check.__doc__ or "") > 20
+    assert len({check.__name__ for check in CHECKS + INPUT_CHECKS}) == len(CHECKS + INPUT_CHECKS)
+
+
+SMALL = [  # lists far shorter than the gallery, where graphs are sparse and fall apart
+    kinrank.AQE(k=2),
+    kinrank.DQE(k=3, negatives=3),
+    kinrank.KNN(k=3),
+    kinrank.KReciprocal(k1=5, k2=2),
+    kinrank.KReciprocal(k1=5, k2=2, lam=0, variant="published"),
+    kinrank.DFS(k=5, kq=2),
+    kinrank.FSR(k=5, kq=2, rank=8),
+    kinrank.RDP(k=5),
+    kinrank.EIR(kd=5, kq=2, truncation=20),
+    kinrank.EIR(kd=5, kq=2, truncation=20, variant="joint"),
+    kinrank.EGT(k=5),
+    kinrank.LPMT(k1=6, k2=3, k=4, path_k=4),
+]
+
+
+@pytest.mark.parametrize("method", SMALL, ids=lambda method: repr(method)[:40])
+def test_short_lists_keep_the_promises_too(method: Method) -> None:
+    # four times the tolerance: an early end of the diffusion and of Sinkhorn shows more on sparse graphs
+    check_method(method, rtol=4 * RTOL, skip=[check.__name__ for check in INPUT_CHECKS])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_toys_are_what_they_are_said_to_be(kind: str) -> None:
+    data = toy(kind)
+    assert 70 <= len(data.gallery) <= 90
+    assert data.gallery.shape[1] == data.queries.shape[1] == 12
+    assert set(data.query_labels) == set(data.gallery_labels)
+    assert not data.gallery.flags.writeable
+    again = toy(kind)
+    assert again.gallery.tobytes() == data.gallery.tobytes()
+    assert toy(kind, seed=1).gallery.tobytes() != data.gallery.tobytes()
+
+
+def mean_average_precision(method: Method, kind: str) -> float:
+    data = toy(kind)
+    truth = kinrank.Truth.from_labels(data.query_labels, data.gallery_labels)
+    ranking = kinrank.rerank(data.queries, data.gallery, method)
+    return float(kinrank.evaluate(ranking, truth, ["mAP"])["mAP"].mean)
+
+
+@pytest.mark.parametrize("kind", ["clusters", "duplicates", "islands"])
+def test_the_search_itself_is_right_on_groups(kind: str) -> None:
+    assert mean_average_precision(kinrank.NoReranking(), kind) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["moons", "rings", "turntable"])
+@pytest.mark.parametrize("method", [kinrank.DFS(k=5, kq=3), kinrank.RDP(k=4)], ids=lambda method: method.name)
+def test_following_neighbours_is_right_where_the_search_is_not(method: Method, kind: str) -> None:
+    assert mean_average_precision(kinrank.NoReranking(), kind) < 0.8
+    assert mean_average_precision(method, kind) > 0.98
+
+
+def test_unknown_toys_are_refused() -> None:
+    with pytest.raises(ValueError, match="turntable"):
+        toy("spiral")
+    with pytest.raises(ValueError, match="at least 10"):
+        toy("rings", items=3)
