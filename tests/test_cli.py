@@ -259,6 +259,16 @@ def test_evaluate_every_kind_of_truth(ranked: Path, words: list[str], measures: 
     assert "95 % interval" in good(ranked, "evaluate", *words)
 
 
+def test_evaluate_grades_count_unless_binary(ranked: Path) -> None:
+    (ranked / "graded.txt").write_text(
+        "".join(f"{q} 0 {d} {d % 4}\n" for q in range(1, 7) for d in range(1, 31))
+    )
+    words = ("evaluate", "@r.npz", "--truth", "@graded.txt", "--measures", "mAP,nDCG@10", "--json")
+    graded, binary = (json.loads(good(ranked, *words, *more))["measures"] for more in ((), ("--binary",)))
+    assert graded["mAP"] == binary["mAP"]
+    assert graded["nDCG@10"]["mean"] != binary["nDCG@10"]["mean"]
+
+
 def test_evaluate_agrees_with_the_library(ranked: Path) -> None:
     words = ["--query-labels", "@ql.npy", "--gallery-labels", "@gl.npy", "--measures", "mAP"]
     found = json.loads(good(ranked, "evaluate", "@r.npz", *words, "--json"))

@@ -46,6 +46,9 @@ def evaluate(
         ),
     ] = None,
     item_ids: Annotated[File, typer.Option("--item-ids", help="The same, for the items.")] = None,
+    binary: Annotated[
+        bool, typer.Option("--binary", help="Relevance above 0 in qrels counts as 1 (for nDCG).")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Score a ranking: mean of every measure with its 95 % interval over the queries.
@@ -67,7 +70,7 @@ def evaluate(
     queries = names[0] or found.meta.get("query_ids")
     items = names[1] or found.meta.get("item_ids")
     right, usual = _truth(
-        found, truth, protocol, labels, query_labels, gallery_labels, labels_key, queries, items
+        found, truth, protocol, labels, query_labels, gallery_labels, labels_key, queries, items, binary
     )
     wanted = [word.strip() for word in (measures or usual).split(",")]
     scores = kinrank.evaluate(found, right, wanted)
@@ -76,7 +79,7 @@ def evaluate(
         print_json({**scores.to_dict(), **facts})
     else:
         print(scores)
-        if facts:
+        if "method" in facts:
             print(", ".join(map(str, facts.values())))
 
 
@@ -90,6 +93,7 @@ def _truth(
     key: str | None,
     query_ids: list[str] | None,
     item_ids: list[str] | None,
+    binary: bool,
 ) -> tuple[Truth, str]:
     """What is right, from whichever kind of file was given, and the measures usual for it."""
     from kinrank.cli.names import read_labels
@@ -114,4 +118,4 @@ def _truth(
     if revisited:
         return Truth.revisited(truth, protocol or "medium"), "mAP,mP@10"
     positions = [str(number + 1) for number in range(len(ranking))]
-    return Truth.from_qrels(truth, query_ids or positions, item_ids), "mAP,nDCG@10"
+    return Truth.from_qrels(truth, query_ids or positions, item_ids, graded=not binary), "mAP,nDCG@10"
