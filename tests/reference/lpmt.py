@@ -98,12 +98,11 @@ def energy(W: Matrix, F: Matrix) -> float:
     n = len(W)
     D = W.sum(axis=1)
     total = 0.0
-    for k in range(n):
-        for i in range(n):
-            for j in range(n):
-                if W[i, j] > 0:
-                    total += W[i, j] * (F[k, i] / np.sqrt(D[i]) - F[k, j] / np.sqrt(D[j])) ** 2
-                    total += W[i, j] * (F[i, k] / np.sqrt(D[i]) - F[j, k] / np.sqrt(D[j])) ** 2
+    for i in range(n):
+        for j in range(n):
+            if W[i, j] > 0:  # the sums over k are those of whole columns and rows
+                total += W[i, j] * ((F[:, i] / np.sqrt(D[i]) - F[:, j] / np.sqrt(D[j])) ** 2).sum()
+                total += W[i, j] * ((F[i, :] / np.sqrt(D[i]) - F[j, :] / np.sqrt(D[j])) ** 2).sum()
     return total / 4
 
 
@@ -225,16 +224,18 @@ def wasserstein(p: Matrix, q: Matrix, C: Matrix) -> float:
         margins[x, x * k : (x + 1) * k] = 1.0
     for y in range(k):
         margins[m + y, y::k] = 1.0
-    solved = linprog(C.ravel(), A_eq=margins[:-1], b_eq=np.concatenate([p, q])[:-1], method="highs")
-    return float(solved.fun)
+    unit = 1e4  # the solver takes 1e-7 for nothing; a mass may be that small
+    solved = linprog(C.ravel(), A_eq=margins[:-1], b_eq=unit * np.concatenate([p, q])[:-1], method="highs")
+    return float(solved.fun) / unit
 
 
 def residual_wasserstein(p: Matrix, q: Matrix, C: Matrix) -> float:
     """The same for (p - q)+ and (q - p)+ only: shared mass stays where it is."""
-    away, towards = np.flatnonzero(p > q), np.flatnonzero(q > p)
+    gap = np.where(np.abs(p - q) > 1e-12, p - q, 0.0)  # less is rounding, on which the solver stumbles
+    away, towards = np.flatnonzero(gap > 0), np.flatnonzero(gap < 0)
     if not len(away) or not len(towards):
         return 0.0
-    a, b = (p - q)[away], (q - p)[towards]
+    a, b = gap[away], -gap[towards]
     return wasserstein(a, b * (a.sum() / b.sum()), C[np.ix_(away, towards)])
 
 
@@ -272,9 +273,10 @@ def fused(d: Matrix, chained: Matrix, theta: float, gamma: float, kind: str, k: 
     out = np.zeros(d.shape)
     for row in range(len(d)):
         a, b = d[row].copy(), chained[row].copy()
-        if kind == "local":
+        if kind == "local" and theta < 1:
             b = b ** (1 / gamma)
-            b /= sorted(b)[k - 1 + own]
+            reached_costs = sorted(x for x in b if np.isfinite(x))
+            b /= reached_costs[min(k + own, len(reached_costs)) - 1]  # its largest where fewer are reached
             a = 1 - np.exp(-((a / sorted(a)[k - 1 + own]) ** 2))
         reached = np.isfinite(b)
         out[row, reached] = theta * a[reached] + (1 - theta) * b[reached]
@@ -282,14 +284,12 @@ def fused(d: Matrix, chained: Matrix, theta: float, gamma: float, kind: str, k: 
     return out
 
 
-def lpmt(
+def chained(
     rows: NDArray[np.float32],
-    queries: int | None,
     *,
     k1: int,
     k2: int,
     kappa: float,
-    theta: float,
     rho: float,
     gamma: float,
     k: int,
@@ -303,9 +303,8 @@ def lpmt(
     region: str = "reciprocal",
     steps: str = "union",
     scale: str = "local",
-    fusion: str = "local",
-) -> Matrix:
-    """The whole of Section 4. The first `queries` rows ask the others; None: everybody asks everybody."""
+) -> tuple[Matrix, Matrix]:
+    """(d, d') of all items: the whole of Section 4 but its last equation."""
     d = euclidean(rows)
     rank = nearest_first(d)
     weights = gaussian(d, rank, sigma, scale, k)
@@ -319,7 +318,4 @@ def lpmt(
         F, _ = algorithm_1([normalised(graph) for graph in W], W, mu, lam * len(rows), cycles)
     regions = reciprocal(rank, k1) if region == "reciprocal" else neighbourhood(rank, k1)
     p = states(F, regions, rank, k2, kappa, support)
-    chained = floyd_warshall(step_costs(p, d, allowed_steps(rank, path_k, steps), rho, gamma))
-    if queries is None:
-        return fused(d, chained, theta, gamma, fusion, k, True)
-    return fused(d[:queries, queries:], chained[:queries, queries:], theta, gamma, fusion, k, False)
+    return d, floyd_warshall(step_costs(p, d, allowed_steps(rank, path_k, steps), rho, gamma))

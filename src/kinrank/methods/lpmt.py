@@ -130,26 +130,32 @@ class LPMT(Method):
         """F on the local regions, the weights of the graphs, and the neighbour lists the rest goes by."""
         from kinrank.stages import diffusion, graph, states
 
-        nothing = np.zeros(0)
-        if self.similarity in ("gaussian", "cosine") and self.neighbors == "euclidean":
-            region = states.region_pattern(lists, self.k1, self.region)
-            if self.similarity == "cosine":
-                weights = np.maximum(1.0 - 0.5 * lists.distances.astype(np.float64) ** 2, 1e-12)
+        direct = self.similarity in ("gaussian", "cosine")
+        beta, smoothed, plain = np.zeros(0), None, lists
+        if not direct or self.neighbors == "diffused":
+            scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
+            layers = graph.layered_graphs(lists, self.k, self.sigma, self.scale, scales, self._farthest(items))
+            if self.solver == "resolvent":
+                beta = diffusion.collaborative(layers, self.mu, self.lam, self.cycles, 3.0 * self.tolerance)
             else:
-                length = graph.kernel_scale(lists, self.scale, self.k, self._farthest(items))
-                weights = graph.gaussian_weights(lists, self.sigma, length, self.scale)
-            return states.similarity_from_distances(lists, region, weights), nothing, lists
-        scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
-        layers = graph.layered_graphs(lists, self.k, self.sigma, self.scale, scales, self._farthest(items))
-        if self.solver == "resolvent":
-            beta = diffusion.collaborative(layers, self.mu, self.lam, self.cycles, 3.0 * self.tolerance)
-            if self.neighbors == "diffused":
-                lists = diffusion.diffused_neighbors(layers, beta, self.mu, self.tolerance, lists, items.vectors)
-            region = states.region_pattern(lists, self.k1, self.region)
-            return diffusion.resolvent(layers, beta, self.mu, region, self.tolerance).similarity, beta, lists
-        smoothed, beta = diffusion.collaborative_dense(layers, self.mu, self.lam, self.cycles, self.solver)
+                smoothed, beta = diffusion.collaborative_dense(layers, self.mu, self.lam, self.cycles, self.solver)
+        if self.neighbors == "diffused":
+            lists = diffusion.diffused_neighbors(layers, beta, self.mu, self.tolerance, lists, items.vectors)
         region = states.region_pattern(lists, self.k1, self.region)
-        return diffusion.on_region(smoothed, region), beta, lists
+        if direct:
+            return states.similarity_from_distances(lists, region, self._weights(items, lists, plain)), beta, lists
+        if smoothed is not None:
+            return diffusion.on_region(smoothed, region), beta, lists
+        return diffusion.resolvent(layers, beta, self.mu, region, self.tolerance).similarity, beta, lists
+
+    def _weights(self, items: Items, lists: Neighbors, plain: Neighbors) -> NDArray[np.float64]:
+        """(n, k) similarity of the listed neighbours by distance alone; `plain` knows the k-th nearest."""
+        from kinrank.stages import graph
+
+        if self.similarity == "cosine":
+            return np.maximum(1.0 - 0.5 * lists.distances.astype(np.float64) ** 2, 1e-12)
+        length = graph.kernel_scale(plain, self.scale, self.k, self._farthest(items))
+        return graph.gaussian_weights(lists, self.sigma, length, self.scale)
 
     def _farthest(self, items: Items) -> NDArray[np.float32] | None:
         if self.scale != "row":

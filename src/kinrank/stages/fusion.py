@@ -21,13 +21,13 @@ def fused(
     chain knows better. `own`: each row holds the query itself, at distance 0, which does not count among the k.
     """
     reached = np.isfinite(chained)
-    if kind == "plain":
-        with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # theta = 1: nothing times inf, set right below
+        if kind == "plain" or theta == 1.0:  # one alone needs no scale, which would make far items equal
             mixed = theta * direct.astype(np.float64) + (1.0 - theta) * chained.astype(np.float64)
-    else:
-        root = chained.astype(np.float64) ** (1.0 / gamma)
-        near = 1.0 - np.exp(-((direct / kth_smallest(direct, k, own)) ** 2))
-        mixed = theta * near + (1.0 - theta) * (root / kth_smallest(root, k, own))
+        else:
+            root = chained.astype(np.float64) ** (1.0 / gamma)
+            near = 1.0 - np.exp(-((direct / kth_smallest(direct, k, own)) ** 2))
+            mixed = theta * near + (1.0 - theta) * (root / kth_smallest(root, k, own))
     return _finite(mixed, reached, direct)
 
 

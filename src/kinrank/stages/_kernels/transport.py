@@ -8,6 +8,8 @@ import numpy as np
 
 from kinrank.stages._kernels.compiled import compiled
 
+CLOSE = np.float32(1e-3)  # squared distance below which differences are summed instead
+
 
 @compiled
 def residual(indptr: Any, indices: Any, values: Any, i: Any, j: Any, a: Any, a_at: Any, b: Any, b_at: Any) -> Any:
@@ -49,7 +51,12 @@ def ground(left: Any, right: Any, rho: Any) -> Any:
     half = np.float32(0.5 * rho)
     for x in range(m):
         for y in range(k):
-            squared = max(np.float32(2.0) - np.float32(2.0) * cost[x, y], np.float32(0.0))
+            squared = np.float32(2.0) - np.float32(2.0) * cost[x, y]
+            if squared < CLOSE:  # the inner product has lost the digits: duplicates must be at distance 0
+                squared = np.float32(0.0)
+                for column in range(left.shape[1]):
+                    gap = left[x, column] - right[y, column]
+                    squared += gap * gap
             if rho == 1.0:
                 cost[x, y] = np.sqrt(squared)
             elif rho == 2.0:

@@ -1,0 +1,298 @@
+"""LPMT as a whole: against the dense transcription, over all its choices, its powers, and real data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinrank
+from kinrank import LPMT
+from kinrank.datasets import benchmark
+from kinrank.features import unit
+from kinrank.methods.lpmt import powers_for
+from kinrank.neighbors import Items, Neighbors
+from kinrank.progress import SILENT
+from reference import lpmt as twin
+
+SETTING: dict[str, Any] = {
+    "k1": 15, "k2": 4, "kappa": 2.0, "theta": 0.4, "rho": 1.0, "gamma": 3.0, "k": 6, "sigma": 0.5, "mu": 0.23,
+    "lam": 0.2, "path_k": 6, "support": 0,
+}  # fmt: skip
+EXACT: dict[str, Any] = {"tolerance": 1e-8, "transport": "exact"}
+
+
+def clusters(seed: int, groups: int = 5, size: int = 9, dimensions: int = 6) -> NDArray[np.float32]:
+    """Elongated groups of items, shuffled."""
+    rng = np.random.default_rng(seed)
+    centres = np.repeat(rng.standard_normal((groups, dimensions)), size, axis=0)
+    rows = centres + 0.35 * rng.standard_normal(centres.shape) * np.array([3.0] + [1.0] * (dimensions - 1))
+    return unit(rng.permutation(rows).astype(np.float32))
+
+
+def matrix(method: LPMT, rows: NDArray[np.float32], queries: int | None) -> NDArray[Any]:
+    """The distances themselves, as `rerank` gets them."""
+    items = Items.everyone(rows) if queries is None else Items.joint(rows[:queries], rows[queries:])
+    return np.asarray(method.distances(method.prepare(items, SILENT), np.arange(len(items.queries))))
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default-like": {},
+    "rho 2": {"rho": 2.0, "gamma": 2.0},
+    "rho 0.5": {"rho": 0.5},
+    "paper's plain equation": {"rho": 1.0, "gamma": 1.0, "fusion": "plain", "theta": 0.5},
+    "support": {"support": 6},
+    "cycles": {"cycles": 3, "lam": 0.02},
+    "no cycle": {"cycles": 0},
+    "one graph": {"similarity": "bsd"},
+    "gaussian": {"similarity": "gaussian"},
+    "cosine": {"similarity": "cosine"},
+    "knn region": {"region": "knn"},
+    "reciprocal steps": {"steps": "reciprocal"},
+    "row scale": {"scale": "row", "sigma": 0.3},
+    "raw scale": {"scale": "raw", "sigma": 0.7},
+    "theta 0": {"theta": 0.0},
+}
+
+
+def transcribed(
+    rows: NDArray[np.float32], setting: dict[str, Any], *queries: int | None
+) -> list[NDArray[Any]]:
+    """d* of the transcription; the first `queries` rows ask the others, None: everybody asks everybody."""
+    last = {"theta", "fusion"}
+    d, chained = twin.chained(rows, **{name: value for name, value in setting.items() if name not in last})
+    answers = []
+    for q in queries:
+        asked, asking = (slice(None), slice(None)) if q is None else (slice(q, None), slice(q))
+        numbers = setting["theta"], setting["gamma"], setting.get("fusion", "local"), setting["k"], q is None
+        answers.append(twin.fused(d[asking, asked], chained[asking, asked], *numbers))
+    return answers
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_distances_are_those_of_the_dense_transcription(name: str) -> None:
+    setting = {**SETTING, **VARIANTS[name]}
+    rows = clusters(3)
+    for queries, want in zip((None, 8), transcribed(rows, setting, None, 8), strict=True):
+        got = matrix(LPMT(**setting, **EXACT), rows, queries)
+        np.testing.assert_allclose(got, want, rtol=3e-3, atol=3e-4)
+
+
+def test_ranking_is_that_of_the_dense_transcription() -> None:
+    """On 80 items; neighbours in the list whose distances differ by less than rounding may change places."""
+    rows = clusters(0, 8, 10)
+    (want,) = transcribed(rows, SETTING, 15)
+    ranking = kinrank.rerank(rows[:15], rows[15:], LPMT(**SETTING, **EXACT))
+    along = np.take_along_axis(want, ranking.indices, axis=1)
+    assert (np.diff(along, axis=1) >= -1e-3).all()
+    np.testing.assert_allclose(ranking.distances, along, rtol=3e-3, atol=3e-4)
+    assert (np.sort(ranking.indices, axis=1) == np.arange(65)).all()
+
+
+def test_everybody_asks_the_others_and_is_left_out_by_identity() -> None:
+    rows = clusters(4)
+    rows[7] = rows[3]
+    ranking = kinrank.rerank(None, rows, LPMT(**SETTING))
+    assert ranking.indices.shape == (45, 44)
+    assert not (ranking.indices == np.arange(45)[:, None]).any()
+    assert ranking.indices[3, 0] == 7
+    assert ranking.indices[7, 0] == 3
+
+
+CHOICES = [(p.name, value) for p in LPMT.parameters() if p.choices for value in p.choices]
+
+
+@pytest.mark.parametrize(("name", "value"), CHOICES)
+def test_every_choice_runs_and_gives_a_valid_ranking(name: str, value: str) -> None:
+    rows = clusters(5)
+    for queries in (None, rows[:6]):
+        ranking = kinrank.rerank(queries, rows, LPMT(**{**SETTING, name: value}))
+        depth = 44 if queries is None else 45
+        assert ranking.indices.shape == (45 if queries is None else 6, depth)
+        assert all(len(set(row)) == depth for row in ranking.indices.tolist())
+        assert np.isfinite(ranking.distances).all()
+        assert (np.diff(ranking.distances, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize(("name", "value"), [c for c in CHOICES if c[0] not in ("solver", "transport")])
+def test_every_choice_makes_a_difference(name: str, value: str) -> None:
+    """A flag that changes nothing would be an ablation of nothing."""
+    rows, default = clusters(6), LPMT(**SETTING)
+    if getattr(default, name) != value:
+        gap = np.abs(matrix(LPMT(**{**SETTING, name: value}), rows, None) - matrix(default, rows, None))
+        assert gap.max() > 1e-3
+
+
+@pytest.mark.parametrize("similarity", ["bsd", "gaussian", "cosine"])
+def test_similarity_still_counts_with_neighbours_by_diffusion(similarity: str) -> None:
+    rows, setting = clusters(6), {**SETTING, "neighbors": "diffused"}
+    gap = matrix(LPMT(**{**setting, "similarity": similarity}), rows, None) - matrix(
+        LPMT(**setting), rows, None
+    )
+    assert np.abs(gap).max() > 1e-3
+
+
+@pytest.mark.parametrize("solver", ["fixed_point", "conjugate_gradient", "dense"])
+def test_neighbours_by_diffusion_are_the_same_for_every_solver(solver: str) -> None:
+    rows, setting = clusters(7), {**SETTING, **EXACT, "neighbors": "diffused", "cycles": 40}
+    want = matrix(LPMT(**setting), rows, None)
+    np.testing.assert_allclose(matrix(LPMT(**setting, solver=solver), rows, None), want, rtol=5e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("solver", "cycles"), [("fixed_point", 40), ("conjugate_gradient", 1), ("dense", 1)])
+def test_solvers_agree_in_the_final_distances(solver: str, cycles: int) -> None:
+    """The fixed point makes three steps per cycle: it needs many cycles to be one."""
+    rows, setting = clusters(7), {**SETTING, **EXACT, "cycles": cycles}
+    want = matrix(LPMT(**setting), rows, None)
+    np.testing.assert_allclose(matrix(LPMT(**setting, solver=solver), rows, None), want, rtol=2e-3, atol=2e-4)
+
+
+def test_default_tolerances_stay_near_the_exact_distances() -> None:
+    rows = clusters(8, 8, 10)
+    exact, quick = matrix(LPMT(**SETTING, **EXACT), rows, 10), matrix(LPMT(**SETTING), rows, 10)
+    assert all(np.corrcoef(a, b)[0, 1] > 0.99 for a, b in zip(exact, quick, strict=True))
+
+
+def test_candidates_are_a_joint_problem_of_their_own() -> None:
+    rows = clusters(9, 8, 10)
+    queries, gallery = rows[:5], rows[5:]
+    method = LPMT(**SETTING)
+    ranking = kinrank.rerank(queries, gallery, method, candidates=30)
+    assert ranking.meta["mode"] == "candidates"
+    for row, query in enumerate(queries):
+        pool = np.sort(np.argsort(((gallery - query) ** 2).sum(axis=1), kind="stable")[:30])
+        alone = kinrank.rerank(query[None], gallery[pool], method)
+        assert np.array_equal(ranking.indices[row, :30], pool[alone.indices[0]])
+        np.testing.assert_allclose(ranking.distances[row, :30], alone.distances[0], rtol=1e-5)
+
+
+def test_same_input_same_bits_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = clusters(10, 12, 12)
+    answers = []
+    for threads in ("1", "2", "4"):
+        monkeypatch.setenv("KINRANK_THREADS", threads)
+        answers.append(kinrank.rerank(None, rows, LPMT(k1=20)))
+    for other in answers[1:]:
+        assert np.array_equal(other.indices, answers[0].indices)
+        assert np.array_equal(other.distances, answers[0].distances)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+@pytest.mark.parametrize("kind", ["distinct", "duplicates", "opposite"])
+def test_a_handful_of_items_in_any_position(n: int, kind: str) -> None:
+    rows = unit(np.random.default_rng(n).standard_normal((n, 3)).astype(np.float32))
+    if kind == "duplicates":
+        rows = np.repeat(rows[:1], n, axis=0)
+    elif kind == "opposite":
+        rows = np.where(np.arange(n)[:, None] % 2, -1, 1).astype(np.float32) * rows[:1]
+    for name, value in [
+        ("scale", "local"),
+        ("scale", "row"),
+        ("transport", "exact"),
+        ("distance", "jaccard"),
+    ]:
+        ranking = kinrank.rerank(None, rows, LPMT(**{name: value}))
+        assert ranking.indices.shape == (n, n - 1)
+        assert np.isfinite(ranking.distances).all()
+
+
+@pytest.mark.parametrize("transport", ["sinkhorn", "exact"])
+@pytest.mark.parametrize("dimensions", [3, 64, 512])
+def test_duplicates_are_at_distance_zero_in_the_order_of_their_numbers(
+    transport: str, dimensions: int
+) -> None:
+    for seed in range(4):
+        one = unit(np.random.default_rng(seed).standard_normal((1, dimensions)).astype(np.float32))
+        ranking = kinrank.rerank(None, np.repeat(one, 12, axis=0), LPMT(transport=transport))
+        assert not ranking.distances.any()
+        assert (np.diff(ranking.indices, axis=1) > 0).all()
+
+
+def test_unreachable_items_follow_in_the_order_of_the_search() -> None:
+    """Two groups that no step joins: the other group comes after the own one, nearest first."""
+    rng = np.random.default_rng(0)
+    rows = unit(
+        (np.repeat(np.eye(4)[:2], 15, axis=0) + 0.05 * rng.standard_normal((30, 4))).astype(np.float32)
+    )
+    ranking = kinrank.rerank(None, rows, LPMT(**{**SETTING, "k1": 8}))
+    d = twin.euclidean(rows)
+    for i, row in enumerate(ranking.indices):
+        assert {j < 15 for j in row[:14].tolist()} == {i < 15}
+        assert (np.diff(d[i, row[14:]]) >= 0).all()
+    assert np.isfinite(ranking.distances).all()
+
+
+# --- powers measured from the data -------------------------------------------------------------------------
+
+
+def lists_of(near: float, far: float, k: int = 61) -> Neighbors:
+    """Lists with one distance of the first and one of the last neighbour for every item."""
+    row = np.concatenate([[0.0], np.linspace(near, far, k - 1)])
+    return Neighbors(np.tile(np.arange(k, dtype=np.int32), (4, 1)), np.tile(row, (4, 1)).astype(np.float32))
+
+
+def test_powers_change_one_way_with_the_contrast_of_the_distances() -> None:
+    measured = [powers_for(lists_of(1.0, np.exp(contrast)), 0, 0) for contrast in np.linspace(0.02, 2.5, 60)]
+    rho, gamma = np.array(measured).T
+    assert (np.diff(rho) <= 0).all()
+    assert (np.diff(gamma) >= 0).all()
+    assert rho[0] == 4 > rho[-1] == 1  # concentrated distances: large rho
+    assert gamma[0] < gamma[-1] == 4  # spread distances: large gamma
+    assert rho.min() >= 1
+    assert gamma.min() >= 2
+
+
+@pytest.mark.parametrize(("rho", "gamma"), [(1.5, 0.0), (0.0, 2.5), (0.7, 0.9), (16.0, 1.0)])
+def test_given_powers_are_untouched(rho: float, gamma: float) -> None:
+    measured = powers_for(lists_of(0.5, 0.8), 0, 0)
+    got = powers_for(lists_of(0.5, 0.8), rho, gamma)
+    assert got == (rho or measured[0], gamma or measured[1])
+
+
+@pytest.mark.parametrize(("near", "far"), [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0), (1e-30, 2.0)])
+def test_powers_are_finite_and_in_range_for_degenerate_distances(near: float, far: float) -> None:
+    for k in (1, 2, 61):
+        lists = (
+            lists_of(near, far, k)
+            if k > 1
+            else Neighbors(np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32))
+        )
+        rho, gamma = powers_for(lists, 0, 0)
+        assert 1 <= rho <= 4
+        assert 2 <= gamma <= 4
+
+
+def test_powers_do_not_depend_on_the_unit_of_the_distances() -> None:
+    assert powers_for(lists_of(0.2, 0.3), 0, 0) == pytest.approx(
+        powers_for(lists_of(0.8, 1.2), 0, 0), rel=1e-5
+    )
+
+
+def test_powers_in_force_are_those_of_the_lists() -> None:
+    rows = clusters(11, 8, 10)
+    items = Items.everyone(rows)
+    assert LPMT().prepare(items, SILENT).powers == powers_for(items.neighbors(61), 0, 0)
+    assert LPMT(rho=2, gamma=1.5).prepare(items, SILENT).powers == (2, 1.5)
+
+
+# --- real data: the floors that defaults must not fall below -----------------------------------------------
+
+FLOORS: dict[str, list[tuple[str, str, float]]] = {
+    "orl": [("class", "mAP", 81.5)],
+    "coil20": [("class", "mAP", 91.0)],
+    "mpeg7": [("class", "mAP", 63.0)],
+    "roxford5k": [("medium", "mAP", 59.0), ("hard", "mAP", 32.0)],
+    "caltech101": [("class", "mAP", 84.5), ("class", "R@1", 92.9)],  # 8677 items, 4310 queries: the long one
+}
+
+
+@pytest.mark.parametrize("name", list(FLOORS))
+def test_defaults_reach_the_floor_on_real_data(name: str, shared_dir: Path) -> None:
+    data = benchmark.load(name, shared_dir / "data")
+    ranking = kinrank.rerank(data.queries, data.gallery)
+    for label, measure, floor in FLOORS[name]:
+        scores = kinrank.evaluate(ranking, data.truths[label], measure, resamples=0)
+        assert 100 * scores[measure].mean >= floor

@@ -1,0 +1,111 @@
+"""Fusion: the last equation of Section 4.3, its two ends, and items that no chain reaches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kinrank.stages.fusion import fused, kth_smallest
+from reference import lpmt as twin
+
+KINDS = ["plain", "local"]
+
+
+@pytest.fixture
+def pair(rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """d and d' of 7 queries and 30 items, all reached."""
+    d = rng.uniform(0.3, 1.4, (7, 30)).astype(np.float32)
+    return d, rng.uniform(0.01, 5.0, (7, 30)).astype(np.float32)
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.3, 0.5, 1.0])
+def test_plain_is_theta_d_plus_the_rest_d_prime(
+    pair: tuple[NDArray[np.float32], NDArray[np.float32]], theta: float
+) -> None:
+    d, chained = pair
+    np.testing.assert_allclose(
+        fused(d, chained, theta, 3.0, "plain"), theta * d + (1 - theta) * chained, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("theta", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("own", [False, True])
+def test_fusion_is_its_literal_transcription(
+    pair: tuple[NDArray[np.float32], NDArray[np.float32]], kind: str, theta: float, own: bool
+) -> None:
+    d, chained = pair
+    want = twin.fused(d.astype(float), chained.astype(float), theta, 2.5, kind, 10, own)
+    np.testing.assert_allclose(fused(d, chained, theta, 2.5, kind, 10, own), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_theta_one_gives_the_order_of_d_and_theta_zero_the_order_of_d_prime(
+    pair: tuple[NDArray[np.float32], NDArray[np.float32]], kind: str
+) -> None:
+    d, chained = pair
+    assert np.array_equal(np.argsort(fused(d, chained, 1.0, 3.0, kind), axis=1), np.argsort(d, axis=1))
+    assert np.array_equal(np.argsort(fused(d, chained, 0.0, 3.0, kind), axis=1), np.argsort(chained, axis=1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_theta_one_gives_the_order_of_d_however_far_the_items_are(kind: str) -> None:
+    """A query with a dense neighbourhood: the far items are many times farther than its tenth neighbour."""
+    d = np.concatenate([np.linspace(0.01, 0.1, 10), np.linspace(0.5, 1.9, 40)])[None, ::-1].astype(np.float32)
+    mixed = fused(d, np.ones_like(d), 1.0, 3.0, kind)
+    assert np.array_equal(np.argsort(mixed, axis=1, kind="stable"), np.argsort(d, axis=1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("theta", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e5])
+def test_unreachable_items_follow_the_reachable_ones_in_the_order_of_d(
+    pair: tuple[NDArray[np.float32], NDArray[np.float32]], kind: str, theta: float, scale: float
+) -> None:
+    d, chained = pair
+    chained = np.float32(scale) * chained
+    lost = np.random.default_rng(1).random(d.shape) < 0.4
+    lost[0] = True  # a query whom no chain leaves
+    chained[lost] = np.inf
+    mixed = fused(d, chained, theta, 3.0, kind)
+    assert np.isfinite(mixed).all()
+    reachable = fused(d, np.where(lost, np.float32(1e30), chained), theta, 3.0, kind)
+    for row in range(7):
+        order = np.argsort(mixed[row], kind="stable")
+        found = int((~lost[row]).sum())
+        assert not lost[row][order[:found]].any()
+        behind = order[found:]
+        assert np.array_equal(behind, np.flatnonzero(lost[row])[np.argsort(d[row][lost[row]])])
+        np.testing.assert_allclose(mixed[row][~lost[row]], reachable[row][~lost[row]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_zeros_stay_finite(kind: str) -> None:
+    """All items duplicates of the query: nothing to divide by."""
+    zero = np.zeros((2, 5), np.float32)
+    assert np.array_equal(fused(zero, zero, 0.4, 3.0, kind), np.zeros((2, 5)))
+
+
+def test_local_scales_are_the_k_th_smallest_values_of_the_row() -> None:
+    values = np.array([[0.0, 4, 1, 3, np.inf], [np.inf] * 5, [0, 0, 0, 0, 7], [0, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(kth_smallest(values, 2, False).ravel(), [1, 1, 7, 1])
+    np.testing.assert_array_equal(kth_smallest(values, 2, True).ravel(), [3, 1, 7, 1])
+    np.testing.assert_array_equal(kth_smallest(values, 50, False).ravel(), [4, 1, 7, 1])
+
+
+def test_local_fusion_does_not_depend_on_the_units() -> None:
+    rng = np.random.default_rng(2)
+    d, chained = rng.random((3, 20)).astype(np.float32), rng.random((3, 20)).astype(np.float32)
+    other = fused(5 * d, 40 * chained, 0.4, 3.0, "local")
+    np.testing.assert_allclose(other, fused(d, chained, 0.4, 3.0, "local"), rtol=1e-4)
+
+
+def test_inputs_are_not_changed(pair: tuple[NDArray[np.float32], NDArray[np.float32]]) -> None:
+    d, chained = pair
+    chained[0, 3] = np.inf
+    before = d.copy(), chained.copy()
+    for kind in KINDS:
+        fused(d, chained, 0.4, 3.0, kind)
+    assert np.array_equal(d, before[0])
+    assert np.array_equal(chained, before[1])
