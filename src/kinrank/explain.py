@@ -42,14 +42,14 @@ class Explanation:
     @property
     def reached(self) -> bool:
         """Whether any chain leads there at all."""
-        return len(self.items) > 1
+        return self.total < float("inf")
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON, which knows no infinity: `total` is None where no chain leads."""
         return {
             "chain": [{"kind": kind, "number": number} for kind, number in zip(self.kinds, self.items, strict=True)],
             "costs": list(self.costs),
-            "total": self.total,
+            "total": self.total if self.reached else None,
             "distance": self.distance,
         }
 

@@ -1,0 +1,163 @@
+"""Explanations: chains from the query to the item, costs that sum to the distance, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinrank
+from kinrank import LPMT, Explanation, explain
+from kinrank.explain import explain_prepared
+from kinrank.features import unit
+from kinrank.neighbors import Items
+from kinrank.progress import SILENT
+from kinrank.stages.transport import transition_costs
+
+METHOD = LPMT(k1=12, k2=4, k=5, path_k=5, transport="exact", rho=1.0, gamma=3.0)
+
+
+def arc(n: int = 40) -> NDArray[np.float32]:
+    """Items along a wavy arc: from one end to the other a chain has to walk."""
+    angles = np.linspace(0.0, 2.6, n) + 0.01 * np.random.default_rng(0).standard_normal(n)
+    rows = np.stack([np.cos(angles), np.sin(angles), 0.2 * np.sin(7 * angles)], axis=1)
+    return unit(rows.astype(np.float32))
+
+
+def separate() -> NDArray[np.float32]:
+    """Two groups that no step joins."""
+    rng = np.random.default_rng(1)
+    return unit(
+        (np.repeat(np.eye(4)[:2], 15, axis=0) + 0.05 * rng.standard_normal((30, 4))).astype(np.float32)
+    )
+
+
+def cost_of(prepared: Any, a: int, b: int) -> float:
+    """W(p_a, p_b; d^rho)^gamma, solved alone."""
+    rho, gamma = prepared.powers
+    pair = np.array([[min(a, b), max(a, b)]], np.int32)
+    return float(transition_costs(pair, prepared.states, prepared.items.vectors, rho, 0.05, 0)[0]) ** gamma
+
+
+def test_chain_starts_at_the_query_ends_at_the_item_and_its_costs_sum_to_the_total() -> None:
+    rows = arc()
+    for query, item in [(0, 39), (39, 0), (3, 20), (7, 8)]:
+        found = explain(None, rows, query, item, METHOD)
+        assert found.reached
+        assert found.items[0] == query
+        assert found.items[-1] == item
+        assert found.kinds[0] == "query"
+        assert set(found.kinds[1:]) <= {"item"}
+        assert len(found.costs) == len(found.items) - 1 == len(found.flows)
+        assert sum(found.costs) == pytest.approx(found.total, rel=1e-5)
+        assert found.distance == pytest.approx(float(np.linalg.norm(rows[query] - rows[item])), rel=1e-5)
+    assert len(explain(None, rows, 0, 39, METHOD).items) > 3
+
+
+def test_every_step_costs_what_its_transport_costs() -> None:
+    rows = arc()
+    prepared = METHOD.prepare(Items.everyone(rows), SILENT)
+    found = explain_prepared(prepared, 0, 39)
+    for a, b, cost in zip(found.items, found.items[1:], found.costs, strict=False):
+        assert cost == pytest.approx(cost_of(prepared, a, b), rel=1e-3)
+
+
+def test_totals_are_the_distances_that_rank_the_items() -> None:
+    """With theta = 0 and the plain fusion, d* is d': explanation and ranking must show the same number."""
+    rows = arc()
+    method = LPMT(k1=12, k2=4, k=5, path_k=5, theta=0.0, fusion="plain")
+    queries, gallery = rows[::8], np.delete(rows, np.s_[::8], axis=0)
+    ranking = kinrank.rerank(queries, gallery, method)
+    for query in range(len(queries)):
+        for place in (0, 5, 17, len(gallery) - 1):
+            item = int(ranking.indices[query, place])
+            found = explain(queries, gallery, query, item, method)
+            assert found.total == pytest.approx(float(ranking.distances[query, place]), rel=1e-5)
+
+
+def test_links_of_a_joint_chain_are_numbered_among_queries_and_among_the_gallery() -> None:
+    rows = arc()
+    queries, gallery = rows[::3], np.delete(rows, np.s_[::3], axis=0)
+    found = explain(queries, gallery, 0, len(gallery) - 1, METHOD)
+    assert found.kinds[0] == "query"
+    assert found.kinds[-1] == "item"
+    assert "query" in found.kinds[1:]  # in the joint graph other queries vouch too
+    for kind, number in zip(found.kinds, found.items, strict=True):
+        assert 0 <= number < (len(queries) if kind == "query" else len(gallery))
+    along = [
+        queries[n] if kind == "query" else gallery[n]
+        for kind, n in zip(found.kinds, found.items, strict=True)
+    ]
+    steps = np.linalg.norm(np.diff(along, axis=0), axis=1)
+    assert steps.max() < 0.5 * found.distance  # small steps, whichever list they come from
+
+
+def test_flows_are_the_largest_movements_of_each_step() -> None:
+    rows = arc()
+    prepared = METHOD.prepare(Items.everyone(rows), SILENT)
+    all_flows = explain_prepared(prepared, 0, 39, flows=1000).flows
+    few = explain_prepared(prepared, 0, 39, flows=2).flows
+    chain = explain_prepared(prepared, 0, 39).items
+    for moved, kept, a, b in zip(all_flows, few, chain, chain[1:], strict=False):
+        assert moved[:2] == kept
+        assert sum(mass * cost for _, _, mass, cost in moved) ** 3 == pytest.approx(
+            cost_of(prepared, a, b), rel=1e-3
+        )
+
+
+def test_an_item_no_chain_leads_to_is_said_to_be_unreached() -> None:
+    found = explain(None, separate(), 0, 29, LPMT(k1=8, k2=3, k=4, path_k=4))
+    assert not found.reached
+    assert found.total == float("inf")
+    assert found.costs == ()
+    assert found.items == (29,)
+    assert "no chain" in str(found)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["total"] is None
+
+
+def test_an_item_explains_itself_by_no_step_at_all() -> None:
+    found = explain(None, arc(), 5, 5, METHOD)
+    assert found.items == (5,)
+    assert found.total == 0.0
+    assert found.reached
+    assert "no chain" not in str(found)
+
+
+def test_words_and_dictionary_tell_the_same_chain() -> None:
+    found = explain(None, arc(), 0, 20, METHOD)
+    told = found.to_dict()
+    assert [link["number"] for link in told["chain"]] == list(found.items)
+    assert told["total"] == found.total
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    lines = str(found).splitlines()
+    assert lines[0] == "query 0"
+    assert len(lines) == len(found.items) + 1
+    assert lines[-2].startswith("  -> item 20 ")
+
+
+@pytest.mark.parametrize(
+    ("query", "item", "name"), [(-1, 0, "query"), (40, 0, "query"), (0, -1, "item"), (0, 40, "item")]
+)
+def test_numbers_that_do_not_exist_are_refused_by_name(query: int, item: int, name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}=.*from 0 to 39"):
+        explain(None, arc(), query, item, METHOD)
+
+
+@pytest.mark.parametrize("method", ["aqe", "none", kinrank.AQE(), LPMT(distance="jaccard")])
+def test_methods_without_chains_are_refused(method: Any) -> None:
+    with pytest.raises(ValueError, match="no chains"):
+        explain(None, arc(), 0, 1, method)
+
+
+def test_default_method_explains_and_an_explanation_is_a_value() -> None:
+    found = explain(None, arc(), 0, 4)
+    assert isinstance(found, Explanation)
+    assert found == explain(None, arc(), 0, 4, LPMT())
+
+
+def test_queries_of_another_dimension_are_refused() -> None:
+    with pytest.raises(ValueError, match="dimensions"):
+        explain(np.ones((1, 5)), arc(), 0, 0, METHOD)
