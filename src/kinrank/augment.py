@@ -86,7 +86,7 @@ def augment(gallery: ArrayLike, recipe: DBA | None = None, *, progress: Show = N
     recipe = DBA() if recipe is None else recipe
     if not isinstance(recipe, DBA):
         raise ValueError(f"augment: recipe={recipe!r} is not allowed; give a DBA, such as DBA(k=4)")
-    from kinrank.stages.expansion import first_equal
+    from kinrank.neighbors import first_equal
 
     rows = unit(check(gallery, "gallery"), "gallery")
     if not len(rows):

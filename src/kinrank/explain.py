@@ -108,7 +108,7 @@ def explain_prepared(prepared: Any, query: int, item: int, flows: int = 5) -> Ex
     chain = chain_to(parents[0], target) if np.isfinite(reach[0, target]) else [target]
     costs = tuple(float(reach[0, b] - reach[0, a]) for a, b in zip(chain, chain[1:], strict=False))
     moved = tuple(
-        tuple(residual_plan(a, b, prepared.states, items.vectors, prepared.powers[0])[:flows])
+        tuple(residual_plan(a, b, prepared.states, items.vectors, prepared.rho)[:flows])
         for a, b in zip(chain, chain[1:], strict=False)
     )
     first = 0 if items.self_query else len(items.queries)

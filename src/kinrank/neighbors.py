@@ -120,8 +120,6 @@ class Items:
 
     def query_distances(self, queries: Integers) -> NDArray[np.float32]:
         """(len(queries), g) Euclidean distances to the whole gallery; equal items at equal distances."""
-        from kinrank.stages.expansion import first_equal
-
         if self._first is None:
             self._first = first_equal(self.gallery_vectors)
         return share_equal(pairwise(self.query_vectors[queries], self.gallery_vectors), self._first)
@@ -139,7 +137,7 @@ class Items:
 def share_equal(values: NDArray[Any], first: Integers) -> NDArray[Any]:
     """Give equal items the value of the first of them: matrix products round equal columns differently.
 
-    values (rows, items), changed in place and returned; first (items,), see stages.expansion.first_equal.
+    values (rows, items), changed in place and returned; first (items,), see first_equal.
     """
     later = np.flatnonzero(first != np.arange(len(first)))
     if len(later):
@@ -163,3 +161,22 @@ def pairwise(left: Vectors, right: Vectors) -> NDArray[np.float32]:
         squared[a[some], b[some]] = np.einsum("ij,ij->i", gaps, gaps)
     np.sqrt(squared, out=squared)
     return squared
+
+
+def first_equal(rows: Vectors) -> Integers:
+    """For every row the position of the first row equal to it (its own where none comes before): (n,).
+
+    Matrix products may round equal columns differently; methods copy the first one's answer to the others.
+    """
+    numbers = np.arange(len(rows))
+    factors = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], dtype=np.uint64) | np.uint64(1)
+    keys = np.empty(len(rows), np.uint64)
+    for start in range(0, len(rows), 1024):
+        bits = (rows[start : start + 1024] + np.float32(0)).view(np.uint32)  # + 0 turns -0 into 0
+        keys[start : start + 1024] = (bits * factors).sum(axis=1)
+    _, places, groups = np.unique(keys, return_index=True, return_inverse=True)
+    first = places[groups.reshape(-1)]
+    for row in np.flatnonzero(first != numbers):
+        if not np.array_equal(rows[row], rows[first[row]]):
+            first[row] = row
+    return first.astype(np.int64)

@@ -62,7 +62,7 @@ class Expansion(Method):
         raise NotImplementedError
 
     def prepare(self, items: Items, progress: Progress) -> Expanded:
-        from kinrank.stages.expansion import first_equal
+        from kinrank.neighbors import first_equal
 
         own = items.queries if items.self_query else None
         around = Neighborhoods(

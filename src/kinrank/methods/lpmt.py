@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What all queries share: the states p_i, the powers in force, and the chains between states (or none)."""
+    """What all queries share: the states p_i, the powers in force, the weights of the graphs, and the chains between states (or none)."""
 
     items: Items
     states: Any
-    powers: tuple[float, float]
+    rho: float
+    gamma: float
     beta: NDArray[np.float64]
     chains: Chains | None
 
@@ -44,8 +45,8 @@ class LPMT(Method):
         d'   = min over chains i_0 .. i_K of sum_k W1(p_{i_k}, p_{i_k+1}; d^rho)^gamma
         d*   = theta d + (1 - theta) d'                                (see `fusion` for the scales)
 
-    rho and gamma are measured from the data, without labels, where they are 0: concentrated distances (deep features)
-    get a larger rho, spread ones (pixels) a larger gamma; see `powers_for`.
+    R is taken by F, N by distance, and where distances are spread (pixels) a share of N by F too. That share, rho and
+    gamma are measured from the data, without labels, unless given; see `fit_to`.
 
     Cost: the neighbour search, then O(n) small problems: about 8 transports of `support` x `support` and one local
     push per item; a search over 10 links per item for each query. Memory about 1 kB per item beside the vectors, twice.
@@ -65,10 +66,13 @@ class LPMT(Method):
 
     k1: int = parameter(60, "size of the local region, the item itself included", low=1)
     k2: int = parameter(5, "confident neighbours whose states are averaged, the item itself included", low=1)
-    kappa: float = parameter(2.0, "extra weight of reciprocal neighbours in that average", low=0)
+    kappa: float = parameter(3.0, "extra weight of reciprocal neighbours in that average", low=0)
     theta: float = parameter(0.4, "share of the distance of the search in the result", low=0, high=1)
     rho: float = parameter(0.0, "power of the distance in the transport cost; 0: measured from the data", low=0, high=16)
     gamma: float = parameter(0.0, "power of the cost of one transition; 0: measured from the data", low=0, high=16)
+    share: float = parameter(
+        -1.0, "share of neighbours by F among the confident ones; -1: measured from the data", low=-1, high=1
+    )
     k: int = parameter(10, "neighbours in the reference graph; the others have k / sqrt 2 and k sqrt 2", low=1)
     sigma: float = parameter(0.5, "width of the Gaussian, in units of `scale`", low=0, above_low=True)
     mu: float = parameter(0.23, "strength of the regulariser of the diffusion", low=0, above_low=True)
@@ -85,7 +89,7 @@ class LPMT(Method):
         choices=("transport", "total_variation", "jaccard", "cosine", "euclidean"),
     )
     neighbors: str = parameter(
-        "euclidean", "neighbours in states and chains; diffused: by F", choices=("euclidean", "diffused")
+        "diffused", "regions and steps by F, or by distance", choices=("diffused", "euclidean")
     )
     steps: str = parameter(
         "union", "a chain may go on if one, or each, is among the other's nearest", choices=("union", "reciprocal")
@@ -102,7 +106,7 @@ class LPMT(Method):
         choices=("resolvent", "fixed_point", "conjugate_gradient", "dense"),
     )
     cycles: int = parameter(1, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50)
-    tolerance: float = parameter(1e-3, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
+    tolerance: float = parameter(2e-3, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
     transport: str = parameter("sinkhorn", "solver of a transition", choices=("sinkhorn", "exact"))
     epsilon: float = parameter(0.05, "Sinkhorn's regularisation, in units of the mean cost", low=0.001)
     iterations: int = parameter(5, "Sinkhorn's steps", low=1)
@@ -110,52 +114,52 @@ class LPMT(Method):
     def prepare(self, items: Items, progress: Progress) -> Prepared:
         from kinrank.stages import graph, paths, states
 
-        widest = max(round(self.k * scale) for scale in graph.SCALES)
         progress.stage("neighbours", 0, 3)
-        lists = items.neighbors(max(self.k1, self.k2, widest + 1, self.path_k + 1, CONTRAST_FAR + 1))
+        widest = max(round(self.k * scale) for scale in graph.SCALES)
+        lists = items.neighbors(max(self.k1, self.k2, widest + 1, self.path_k + 1, FAR + 1))
+        fitted = fit_to(lists, self.rho, self.gamma, self.share)
         progress.stage("diffusion", 1, 3)
-        similarity, beta, lists = self._similarity(items, lists)
+        similarity, kin, beta = self._similarity(items, lists)
         progress.stage("states", 2, 3)
-        embedded = states.locality_states(similarity, lists, self.k2, self.kappa, self.support)
-        rho, gamma = powers_for(items.neighbors(CONTRAST_FAR + 1), self.rho, self.gamma)
+        weights = states.confidence(lists, self.k2, self.kappa)
+        if kin is not lists and fitted.share > 0:
+            by_similarity = states.confidence(kin, self.k2, self.kappa)
+            weights = (1.0 - fitted.share) * weights + fitted.share * by_similarity
+        embedded = states.locality_states(similarity, weights, self.support)
         progress.stage("chains", 3, 3)
         chains = None
         if self.distance == "transport":
-            local = paths.local_steps(lists, self.path_k, self.steps)
+            local = paths.local_steps(kin, self.path_k, self.steps)
             iterations = self.iterations if self.transport == "sinkhorn" else 0
-            chains = paths.Chains(local, embedded, items.vectors, rho, gamma, self.epsilon, iterations)
-        return Prepared(items, embedded, (rho, gamma), beta, chains)
+            chains = paths.Chains(local, embedded, items.vectors, fitted.rho, fitted.gamma, self.epsilon, iterations)
+        return Prepared(items, embedded, fitted.rho, fitted.gamma, beta, chains)
 
-    def _similarity(self, items: Items, lists: Neighbors) -> tuple[Any, NDArray[np.float64], Neighbors]:
-        """F on the local regions, the weights of the graphs, and the neighbour lists the rest goes by."""
+    def _similarity(self, items: Items, lists: Neighbors) -> tuple[Any, Neighbors, NDArray[np.float64]]:
+        """F on the local regions (csr), the lists that regions and steps go by, and the weights of the graphs."""
         from kinrank.stages import diffusion, graph, states
 
-        direct = self.similarity in ("gaussian", "cosine")
-        beta, smoothed, plain = np.zeros(0), None, lists
-        if not direct or self.neighbors == "diffused":
-            scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
-            layers = graph.layered_graphs(lists, self.k, self.sigma, self.scale, scales, self._farthest(items))
-            if self.solver == "resolvent":
-                beta = diffusion.collaborative(layers, self.mu, self.lam, self.cycles, 3.0 * self.tolerance)
+        far = self._farthest(items)
+        if self.similarity in ("gaussian", "cosine"):
+            if self.similarity == "cosine":
+                weights = np.maximum(1.0 - 0.5 * lists.distances.astype(np.float64) ** 2, 1e-12)
             else:
-                smoothed, beta = diffusion.collaborative_dense(layers, self.mu, self.lam, self.cycles, self.solver)
+                length = graph.kernel_scale(lists, self.scale, self.k, far)
+                weights = graph.gaussian_weights(lists, self.sigma, length, self.scale)
+            region = states.region_pattern(lists, self.k1, self.region)
+            return states.similarity_on(region, lists, weights), lists, np.zeros(0)
+        scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
+        layers = graph.layered_graphs(lists, self.k, self.sigma, self.scale, scales, far)
+        if self.solver != "resolvent":
+            smoothed, beta = diffusion.collaborative_dense(layers, self.mu, self.lam, self.cycles, self.solver)
+            kin = diffusion.neighbors_in(smoothed, lists) if self.neighbors == "diffused" else lists
+            return diffusion.on_region(smoothed, states.region_pattern(kin, self.k1, self.region)), kin, beta
+        beta = diffusion.collaborative(layers, self.mu, self.lam, self.cycles, self.tolerance)
         if self.neighbors == "diffused":
-            lists = diffusion.diffused_neighbors(layers, beta, self.mu, self.tolerance, lists, items.vectors)
+            kin, similar = diffusion.diffused_neighbors(layers, beta, self.mu, self.tolerance, lists)
+            region = states.region_pattern(kin, self.k1, self.region)
+            return states.similarity_on(region, kin, similar), kin, beta
         region = states.region_pattern(lists, self.k1, self.region)
-        if direct:
-            return states.similarity_from_distances(lists, region, self._weights(items, lists, plain)), beta, lists
-        if smoothed is not None:
-            return diffusion.on_region(smoothed, region), beta, lists
-        return diffusion.resolvent(layers, beta, self.mu, region, self.tolerance).similarity, beta, lists
-
-    def _weights(self, items: Items, lists: Neighbors, plain: Neighbors) -> NDArray[np.float64]:
-        """(n, k) similarity of the listed neighbours by distance alone; `plain` knows the k-th nearest."""
-        from kinrank.stages import graph
-
-        if self.similarity == "cosine":
-            return np.maximum(1.0 - 0.5 * lists.distances.astype(np.float64) ** 2, 1e-12)
-        length = graph.kernel_scale(plain, self.scale, self.k, self._farthest(items))
-        return graph.gaussian_weights(lists, self.sigma, length, self.scale)
+        return diffusion.resolvent(layers, beta, self.mu, region, self.tolerance).similarity, lists, beta
 
     def _farthest(self, items: Items) -> NDArray[np.float32] | None:
         if self.scale != "row":
@@ -171,7 +175,7 @@ class LPMT(Method):
         asked = items.queries[queries]
         if prepared.chains is not None:
             chained = prepared.chains.from_items(asked)[0][:, items.gallery]
-            gamma = prepared.powers[1]
+            gamma = prepared.gamma
         else:
             chained = states.state_distances(prepared.states, asked, items.gallery, self.distance)
             gamma = 1.0
@@ -185,21 +189,31 @@ class LPMT(Method):
         return items * per_item + 64 * 2**20 + dense
 
 
-CONTRAST_NEAR, CONTRAST_FAR = 1, 60
+NEAR, FAR = 1, 60
 
 
-def powers_for(lists: Neighbors, rho: float, gamma: float) -> tuple[float, float]:
-    """(rho, gamma) in force: those given, or where 0, from the contrast of the distances.
+@dataclass(frozen=True)
+class Fitted:
+    """What is measured from the data where it is not given."""
 
-    The contrast is log(d_60 / d_1), the median distance of the 60th and of the first neighbour. Where distances are
-    concentrated (deep features: 0.1 to 0.4) a larger rho tells near from far within one transition; where they are
-    spread (pixels: 0.7 to 1.4) a larger gamma makes chains keep to small steps. docs/decisions/ has the measurements.
+    rho: float
+    gamma: float
+    share: float
+
+
+def fit_to(lists: Neighbors, rho: float = 0.0, gamma: float = 0.0, share: float = -1.0) -> Fitted:
+    """rho, gamma and share in force: those given, or else from the contrast of the distances, without labels.
+
+    The contrast is log(d_60 / d_1) of the median distances of the 60th and the first neighbour. Where distances are
+    concentrated (deep features: 0.1 to 0.4), a larger rho tells near from far within one transition. Where they are
+    spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F is a better judge of
+    confident neighbours than the distance. docs/decisions/ has the measurements.
     """
-    far, near = min(CONTRAST_FAR, lists.k - 1), min(CONTRAST_NEAR, lists.k - 1)
+    far, near = min(FAR, lists.k - 1), min(NEAR, lists.k - 1)
     wide, close = (float(np.median(lists.distances[:, column])) for column in (far, near))
     contrast = float(np.log(wide / close)) if 0.0 < close < wide else 1.0
-    if rho == 0:
-        rho = float(np.clip(0.55 / contrast, 1.0, 4.0))
-    if gamma == 0:
-        gamma = float(np.clip(2.0 + 1.4 * contrast, 2.0, 4.0))
-    return rho, gamma
+    return Fitted(
+        rho=rho if rho > 0 else float(np.clip(0.55 / contrast, 0.4, 4.0)),
+        gamma=gamma if gamma > 0 else float(np.clip(2.0 + 1.4 * contrast, 2.0, 4.0)),
+        share=share if share >= 0 else float(np.clip((contrast - 0.4) / 0.3, 0.0, 1.0)),
+    )

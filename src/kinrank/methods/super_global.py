@@ -64,7 +64,7 @@ class SuperGlobal(Method):
     )
 
     def prepare(self, items: Items, progress: Progress) -> TopItems:
-        from kinrank.stages.expansion import first_equal
+        from kinrank.neighbors import first_equal
 
         return TopItems(items, items.query_neighbors(self.top).indices, first_equal(items.gallery_vectors))
 

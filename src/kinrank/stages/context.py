@@ -16,7 +16,7 @@ from kinrank.features import Vectors
 from kinrank.neighbors import Items, pairwise, share_equal
 from kinrank.stages._kernels import context as kernels
 from kinrank.stages._kernels.compiled import in_chunks
-from kinrank.stages.expansion import first_equal
+from kinrank.neighbors import first_equal
 
 Lists = NDArray[np.int32]
 Floats = NDArray[np.float32]

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.errors import NotEnoughMemory
-from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.stages.graph import Layers
 
@@ -111,11 +110,11 @@ def collaborative(layers: Layers, mu: float, lam: float, cycles: int, tolerance:
 
 
 def diffused_neighbors(
-    layers: Layers, beta: Dense, mu: float, tolerance: float, lists: Neighbors, vectors: Vectors
-) -> Neighbors:
-    """Lists of the same width by F instead of distance, itself first; where F reaches too few, `lists` fills up.
+    layers: Layers, beta: Dense, mu: float, tolerance: float, lists: Neighbors
+) -> tuple[Neighbors, NDArray[np.float32]]:
+    """Neighbour lists of the same width by F instead of distance, itself first, and F along them.
 
-    The distances stay Euclidean, so they need not increase along a row.
+    Where F reaches too few items, `lists` fills up, at F = 0. The lists' distances are 1 - F.
     """
     from kinrank.stages._kernels.compiled import in_chunks
     from kinrank.stages._kernels.diffusion import resolvent_nearest
@@ -123,15 +122,20 @@ def diffused_neighbors(
     a = 1.0 / (1.0 + mu)
     step = (layers.values @ (a * beta)).astype(np.float32)
     found = np.empty_like(lists.indices)
+    similar = np.empty(found.shape, np.float32)
     in_chunks(
         resolvent_nearest, len(found), layers.indptr, layers.indices, step, np.float32(1.0 - a), np.float32(tolerance),
-        lists.indices, found,
+        lists.indices, found, similar,
     )  # fmt: skip
-    distances = np.empty(found.shape, np.float32)
-    for row, numbers in enumerate(found):
-        gaps = vectors[numbers] - vectors[row]
-        distances[row] = np.sqrt(np.einsum("ij,ij->i", gaps, gaps))
-    return Neighbors(found, distances)
+    return Neighbors(found, np.float32(1.0) - similar), similar
+
+
+def neighbors_in(smoothed: Dense, lists: Neighbors) -> Neighbors:
+    """Neighbour lists by a dense F, of the same width, itself first, ties to the lower number; distances 1 - F."""
+    values = np.array(smoothed, np.float64)
+    np.fill_diagonal(values, np.inf)
+    order = np.argsort(-values, axis=1, kind="stable")[:, : lists.k]
+    return Neighbors(order.astype(np.int32), (1.0 - np.take_along_axis(smoothed, order, axis=1)).astype(np.float32))
 
 
 def on_region(smoothed: Dense, region: Any) -> Any:

@@ -90,25 +90,6 @@ def separating_normal(
     return result
 
 
-def first_equal(rows: Vectors) -> Integers:
-    """For every row the position of the first row equal to it (its own where none comes before): (n,).
-
-    Matrix products may round equal columns differently; methods copy the first one's answer to the others.
-    """
-    numbers = np.arange(len(rows))
-    factors = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], dtype=np.uint64) | np.uint64(1)
-    keys = np.empty(len(rows), np.uint64)
-    for start in range(0, len(rows), 1024):
-        bits = (rows[start : start + 1024] + np.float32(0)).view(np.uint32)  # + 0 turns -0 into 0
-        keys[start : start + 1024] = (bits * factors).sum(axis=1)
-    _, places, groups = np.unique(keys, return_index=True, return_inverse=True)
-    first = places[groups.reshape(-1)]
-    for row in np.flatnonzero(first != numbers):
-        if not np.array_equal(rows[row], rows[first[row]]):
-            first[row] = row
-    return first.astype(np.int64)
-
-
 def _directions(sums: NDArray[np.floating], rows: Vectors, vanished: float = VANISHED) -> Vectors:
     """The sums at length one; where a sum has cancelled out, the row it came from."""
     lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums, dtype=np.float64))

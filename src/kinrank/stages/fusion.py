@@ -32,12 +32,14 @@ def fused(
 
 
 def kth_smallest(values: NDArray[Any], k: int, own: bool) -> NDArray[Any]:
-    """(rows, 1) the k-th smallest finite value of each row, or its largest where fewer are finite; never zero."""
-    skip = int(own)
-    position = min(k - 1 + skip, values.shape[1] - 1)
+    """(rows, 1) the k-th smallest finite value of each row, or its largest where fewer are finite; never near zero.
+
+    Among many duplicates the k-th is rounding only: a thousandth of the largest is the least that counts as a scale.
+    """
+    position = min(k - 1 + int(own), values.shape[1] - 1)
     kth = np.partition(values, position, axis=1)[:, position]
     largest = np.where(np.isfinite(values), values, 0.0).max(axis=1, initial=0.0)
-    kth = np.where(np.isfinite(kth) & (kth > 0), kth, largest)
+    kth = np.maximum(np.where(np.isfinite(kth), kth, largest), 1e-3 * largest)
     return np.asarray(np.where(kth > 0, kth, 1.0)[:, None])
 
 

@@ -36,8 +36,8 @@ def region_pattern(neighbors: Neighbors, k1: int, kind: str) -> Any:
     return reciprocal_pattern(neighbors, k1) if kind == "reciprocal" else nearest_pattern(neighbors, k1)
 
 
-def similarity_from_distances(neighbors: Neighbors, region: Any, weights: NDArray[Any]) -> Any:
-    """A weight per neighbour-list entry, (n, k) -> csr on the region's pattern (for the ablations of Table 4)."""
+def similarity_on(region: Any, neighbors: Neighbors, weights: NDArray[Any]) -> Any:
+    """A weight per neighbour-list entry, (n, k) -> csr on the region's pattern."""
     from scipy import sparse
 
     n, k = weights.shape
@@ -50,20 +50,26 @@ def similarity_from_distances(neighbors: Neighbors, region: Any, weights: NDArra
     return picked
 
 
-def locality_states(similarity: Any, neighbors: Neighbors, k2: int, kappa: float, support: int) -> Any:
+def confidence(neighbors: Neighbors, k2: int, kappa: float) -> Any:
+    """Rows of Eq. 15's weights, csr: (kappa [j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2) for j in N(i, k2)."""
+    from scipy import sparse
+
+    nearest = nearest_pattern(neighbors, k2)
+    if kappa:
+        nearest = sparse.csr_array(nearest + np.float32(kappa) * reciprocal_pattern(neighbors, k2))
+    return _rows_to_one(nearest)
+
+
+def locality_states(similarity: Any, weights: Any, support: int) -> Any:
     """p_i, rows of a csr, each summing to 1, sorted by item, at most `support` entries.
 
-    p^_i = F_i on its region, divided by its sum; then Eq. 15: p_i = sum_{j in N(i, k2)} (kappa [j in R(i, k2)] + 1)
-    p^_j / (kappa |R(i, k2)| + k2). Only the `support` largest entries are kept and scaled to 1 again: the tail
-    holds little mass and the transport of it costs most of the time (support = 0 keeps all).
+    p^_i = F_i on its region, divided by its sum; then p_i = sum_j weights_ij p^_j, with the weights of `confidence`.
+    Only the `support` largest entries are kept and scaled to 1 again: the tail holds little mass, and the transport
+    of it costs most of the time (support = 0 keeps all).
     """
     from scipy import sparse
 
-    local = _rows_to_one(similarity)
-    nearest = nearest_pattern(neighbors, k2)
-    if kappa:
-        nearest = sparse.csr_array(nearest + kappa * reciprocal_pattern(neighbors, k2))
-    mixed = sparse.csr_array(_rows_to_one(nearest) @ local)
+    mixed = sparse.csr_array(weights @ _rows_to_one(similarity))
     mixed.sort_indices()
     return _rows_to_one(strongest(mixed, support)) if support else mixed.astype(np.float32)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages._kernels.compiled import compiled
+from kinrank.stages._kernels.search import comes_after, sift_down
 
 
 @compiled
@@ -99,11 +100,12 @@ def resolvent_rows(
 
 @compiled
 def resolvent_nearest(
-    start: Any, stop: Any, indptr: Any, indices: Any, step: Any, restart: Any, tolerance: Any, lists: Any, nearest: Any
+    start: Any, stop: Any, indptr: Any, indices: Any, step: Any, restart: Any, tolerance: Any, lists: Any, nearest: Any,
+    similar: Any,
 ) -> None:
-    """For rows start..stop: the items of the largest F, itself first; where F reaches too few, `lists` fills up.
+    """For rows start..stop: the items of the largest F and F itself; the item first, ties to the lower number.
 
-    Ties go to the lower item number.
+    Where F reaches too few items, `lists` fills up, at similarity 0.
     """
     n = len(indptr) - 1
     k = nearest.shape[1]
@@ -115,25 +117,36 @@ def resolvent_nearest(
     upcoming = np.empty(n, np.int32)
     seen = np.zeros(n, np.bool_)
     for row in range(start, stop):
-        count = _spread(row, indptr, indices, step, restart, np.float32(tolerance), f, r, touched, seen, front, upcoming, mass)
+        count = _spread(
+            row, indptr, indices, step, restart, np.float32(tolerance), f, r, touched, seen, front, upcoming, mass
+        )
         nearest[row, 0] = row
-        size = 1
-        reached = np.sort(touched[:count])
-        order = np.argsort(-f[reached], kind="mergesort")
-        for position in order:
-            node = reached[position]
-            if size >= k or f[node] <= 0.0:
-                break
-            if node != row:
-                nearest[row, size] = node
-                size += 1
+        similar[row, 0] = f[row]
+        numbers, values = nearest[row, 1:], similar[row, 1:]
+        numbers[:] = n
+        values[:] = 0.0
+        size = k - 1
+        if size > 0:
+            for position in range(count):
+                node = touched[position]
+                if node != row and f[node] > 0.0 and comes_after(values[0], numbers[0], f[node], node):
+                    values[0] = f[node]
+                    numbers[0] = node
+                    sift_down(values, numbers, 0, size)
+            for last in range(size - 1, 0, -1):
+                values[0], values[last] = values[last], values[0]
+                numbers[0], numbers[last] = numbers[last], numbers[0]
+                sift_down(values, numbers, 0, last)
+        filled = 0
+        while filled < size and values[filled] > 0.0:
+            filled += 1
         for position in range(lists.shape[1]):
-            if size >= k:
+            if filled >= size:
                 break
             node = lists[row, position]
-            if node != row and not (seen[node] and f[node] > 0.0):
-                nearest[row, size] = node
-                size += 1
+            if node != row and f[node] == 0.0:
+                numbers[filled] = node
+                filled += 1
         for position in range(count):
             node = touched[position]
             f[node] = 0.0

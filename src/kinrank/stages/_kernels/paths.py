@@ -63,18 +63,19 @@ def _take(heap: Any, place: Any, label: Any, size: Any) -> Any:
 
 @compiled
 def _bound(i: Any, j: Any, centres: Any, rho: Any, gamma: Any) -> Any:
-    """A lower bound of the cost of a step: the mean of d^rho over any plan is at least |centre_i - centre_j|^rho.
+    """A lower bound of the cost of a step, from the distance c of the centres of its two states.
 
-    (Jensen, rho >= 1.) Below 1, d^rho >= 2^(rho - 1) d, because unit rows are at most 2 apart. A little is taken off,
-    because an entropic plan meets its margins only almost.
+    For rho >= 1 the mean of d^rho over any plan is at least c^rho (Jensen); for rho < 1 unit vectors have d <= 2, so
+    d^rho >= 2^(rho - 1) d and the mean is at least 2^(rho - 1) c. A little is taken off for rounding.
     """
     total = np.float32(0.0)
     for column in range(centres.shape[1]):
         gap = centres[i, column] - centres[j, column]
         total += gap * gap
-    if rho < 1.0:
-        return np.float32(0.95) * (np.float32(2.0 ** (rho - 1.0)) * np.sqrt(total)) ** gamma
-    return np.float32(0.95) * (total ** np.float32(0.5 * rho)) ** gamma
+    power = np.float32(rho)
+    root = np.sqrt(total)
+    least = root**power if power >= 1.0 else root * np.float32(2.0) ** (power - np.float32(1.0))
+    return np.float32(0.95) * least**gamma
 
 
 @compiled
@@ -95,7 +96,7 @@ def _cheapest_way(node: Any, links: Any, ends: Any, costs: Any, bounds: Any, set
 @compiled
 def _solve(
     entry: Any, node: Any, links: Any, ends: Any, mirror: Any, costs: Any, indptr: Any, indices: Any, values: Any,
-    vectors: Any, rho: Any, gamma: Any, epsilon: Any, iterations: Any, room: Any, answers: Any,
+    vectors: Any, centres: Any, rho: Any, gamma: Any, epsilon: Any, iterations: Any, room: Any, answers: Any,
 ) -> None:
     """Solve a step, and with it its whole group: up to TOGETHER steps from its lower item to higher ones.
 
@@ -112,7 +113,8 @@ def _solve(
         node, ends[begin:end], indptr, indices, values, vectors, rho, epsilon, iterations, room, answers
     )
     for position in range(begin, end):
-        cost = answers[position - begin] ** gamma
+        # among near duplicates rounding can put the cost below its bound; the search needs them in order
+        cost = max(answers[position - begin] ** gamma, _bound(node, ends[position], centres, rho, gamma))
         costs[position] = cost
         costs[mirror[position]] = cost
 
@@ -152,8 +154,8 @@ def chains(
                 entry = -2 - way[node]
                 if costs[entry] == UNSOLVED:
                     _solve(
-                        entry, node, links, ends, mirror, costs, indptr, indices, values, vectors, rho, gamma, epsilon,
-                        iterations, room, answers,
+                        entry, node, links, ends, mirror, costs, indptr, indices, values, vectors, centres, rho, gamma,
+                        epsilon, iterations, room, answers,
                     )  # fmt: skip
                 label[node], way[node] = _cheapest_way(node, links, ends, costs, bounds, settled, label)
                 _rise(heap, place, label, node, size)

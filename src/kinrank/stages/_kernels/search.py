@@ -16,13 +16,13 @@ NOBODY = np.iinfo(np.int32).max
 
 
 @compiled
-def _after(s1: Any, i1: Any, s2: Any, i2: Any) -> Any:
+def comes_after(s1: Any, i1: Any, s2: Any, i2: Any) -> Any:
     """Whether (s1, i1) comes after (s2, i2): smaller product, or an equal one of a higher number."""
     return s1 < s2 or (s1 == s2 and i1 > i2)
 
 
 @compiled
-def _sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
+def sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
     """Restore a heap whose root is the worst kept entry."""
     root = start
     while True:
@@ -30,9 +30,9 @@ def _sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
         if child >= size:
             return
         other = child + 1
-        if other < size and _after(products[other], numbers[other], products[child], numbers[child]):
+        if other < size and comes_after(products[other], numbers[other], products[child], numbers[child]):
             child = other
-        if not _after(products[child], numbers[child], products[root], numbers[root]):
+        if not comes_after(products[child], numbers[child], products[root], numbers[root]):
             return
         products[root], products[child] = products[child], products[root]
         numbers[root], numbers[child] = numbers[child], numbers[root]
@@ -55,11 +55,11 @@ def _keep_best(
             if value < worst:
                 continue
             number = first_column + column
-            if number == me or not _after(products[0], numbers[0], value, number):
+            if number == me or not comes_after(products[0], numbers[0], value, number):
                 continue
             products[0] = value
             numbers[0] = number
-            _sift_down(products, numbers, 0, k)
+            sift_down(products, numbers, 0, k)
             worst = products[0]
 
 
@@ -79,7 +79,7 @@ def _sort(products: Any, numbers: Any) -> None:
     for last in range(len(products) - 1, 0, -1):
         products[0], products[last] = products[last], products[0]
         numbers[0], numbers[last] = numbers[last], numbers[0]
-        _sift_down(products, numbers, 0, last)
+        sift_down(products, numbers, 0, last)
 
 
 @compiled
@@ -96,7 +96,7 @@ def _refine(start: Any, stop: Any, queries: Any, items: Any, best: Any, kept: An
         for entry in range(size):
             products[entry] = -_distance(queries[row], items[numbers[entry]])
         for entry in range(size // 2 - 1, -1, -1):
-            _sift_down(products, numbers, entry, size)
+            sift_down(products, numbers, entry, size)
         _sort(products, numbers)
 
 
@@ -114,10 +114,10 @@ def _keep_nearest(
             if block[row, column] < least[row] or number == own[row]:
                 continue
             value = -_distance(queries[row], items[number])
-            if _after(products[0], numbers[0], value, number):
+            if comes_after(products[0], numbers[0], value, number):
                 products[0] = value
                 numbers[0] = number
-                _sift_down(products, numbers, 0, len(products))
+                sift_down(products, numbers, 0, len(products))
 
 
 @compiled
