@@ -53,6 +53,8 @@ def local_steps(neighbors: Neighbors, k: int, kind: str = "union") -> Steps:
 class Chains:
     """Cheapest chains over local steps whose costs are solved when they are needed, and then kept.
 
+    iterations = 0 stands for exact transport, whose steps are all solved in advance.
+
     The cost of a step is W(p_i, p_j; d^rho)^gamma. With gamma = 1 and an unrestricted region the direct step is the
     cheapest (W1 obeys the triangle inequality); gamma > 1 makes many small steps cheaper than one large one.
     """
@@ -68,6 +70,17 @@ class Chains:
         self._numbers = (float(rho), np.float32(gamma), float(epsilon), int(iterations))
         self.costs = np.full(len(steps.ends), -1.0, np.float32)  # per entry of steps; -1: not solved yet
         self._bounds = np.full(len(steps.ends), -1.0, np.float32)
+        if iterations == 0:
+            self._solve_all(rho, gamma)
+
+    def _solve_all(self, rho: float, gamma: float) -> None:
+        """Exact costs of all steps at once: the search itself only knows Sinkhorn, to keep its compilation short."""
+        from kinrank.stages.transport import transition_costs
+
+        forward = np.flatnonzero(self.steps.origins < self.steps.ends)
+        pairs = np.stack([self.steps.origins[forward], self.steps.ends[forward]], axis=1)
+        costs = transition_costs(pairs, self.states, self._vectors, rho, 0.0, 0) ** np.float32(gamma)
+        self.costs[forward] = self.costs[self.steps.mirror[forward]] = costs
 
     @property
     def solved(self) -> int:

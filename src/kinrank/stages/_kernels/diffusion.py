@@ -123,9 +123,10 @@ def resolvent_nearest(
         nearest[row, 0] = row
         similar[row, 0] = f[row]
         numbers, values = nearest[row, 1:], similar[row, 1:]
-        numbers[:] = n
-        values[:] = 0.0
         size = k - 1
+        for position in range(size):
+            numbers[position] = n
+            values[position] = 0.0
         if size > 0:
             for position in range(count):
                 node = touched[position]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages._kernels.compiled import compiled
-from kinrank.stages._kernels.transport import transitions_from, workspace
+from kinrank.stages._kernels.transport import ground_block, problem, release, sinkhorn, workspace
 
 UNSOLVED = np.float32(-1.0)
 TOGETHER = 16  # steps of one item that are solved at once
@@ -94,32 +94,6 @@ def _cheapest_way(node: Any, links: Any, ends: Any, costs: Any, bounds: Any, set
 
 
 @compiled
-def _solve(
-    entry: Any, node: Any, links: Any, ends: Any, mirror: Any, costs: Any, indptr: Any, indices: Any, values: Any,
-    vectors: Any, centres: Any, rho: Any, gamma: Any, epsilon: Any, iterations: Any, room: Any, answers: Any,
-) -> None:
-    """Solve a step, and with it its whole group: up to TOGETHER steps from its lower item to higher ones.
-
-    Groups do not depend on who asks first, so a step has the same bits whatever the order of queries and threads.
-    """
-    if ends[entry] < node:
-        node, entry = ends[entry], mirror[entry]
-    first = links[node + 1]
-    while first > links[node] and ends[first - 1] > node:
-        first -= 1
-    begin = first + (entry - first) // TOGETHER * TOGETHER
-    end = min(begin + TOGETHER, links[node + 1])
-    transitions_from(
-        node, ends[begin:end], indptr, indices, values, vectors, rho, epsilon, iterations, room, answers
-    )
-    for position in range(begin, end):
-        # among near duplicates rounding can put the cost below its bound; the search needs them in order
-        cost = max(answers[position - begin] ** gamma, _bound(node, ends[position], centres, rho, gamma))
-        costs[position] = cost
-        costs[mirror[position]] = cost
-
-
-@compiled
 def chains(
     start: Any, stop: Any, sources: Any, links: Any, ends: Any, mirror: Any, costs: Any, bounds: Any, indptr: Any,
     indices: Any, values: Any, vectors: Any, centres: Any, rho: Any, gamma: Any, epsilon: Any, iterations: Any,
@@ -137,12 +111,12 @@ def chains(
     settled = np.empty(n, np.bool_)
     way = np.empty(n, np.int64)  # the step that leads to a node, seen from the node itself
     room = workspace(indptr, vectors.shape[1], TOGETHER)
-    answers = np.empty(TOGETHER, np.float32)
     for row in range(start, stop):
         label = reach[row]
-        label[:] = np.inf
-        place[:] = -1
-        settled[:] = False
+        for node in range(n):
+            label[node] = np.inf
+            place[node] = -1
+            settled[node] = False
         label[sources[row]] = 0.0
         way[sources[row]] = -1
         size = 1
@@ -153,10 +127,27 @@ def chains(
             if way[node] < -1:  # only a lower bound so far: solve the step, then let the node compete again
                 entry = -2 - way[node]
                 if costs[entry] == UNSOLVED:
-                    _solve(
-                        entry, node, links, ends, mirror, costs, indptr, indices, values, vectors, centres, rho, gamma,
-                        epsilon, iterations, room, answers,
-                    )  # fmt: skip
+                    # With it its whole group, up to TOGETHER steps from the lower item to higher ones. Groups do not
+                    # depend on who asks first, so a step has the same bits whatever the order of queries and threads.
+                    low = min(node, ends[entry])
+                    if low != node:
+                        entry = mirror[entry]
+                    first = links[low + 1]
+                    while first > links[low] and ends[first - 1] > low:
+                        first -= 1
+                    begin = first + (entry - first) // TOGETHER * TOGETHER
+                    group = ends[begin : min(begin + TOGETHER, links[low + 1])]
+                    block = ground_block(low, group, indptr, indices, vectors, rho, room)
+                    for position in range(len(group)):
+                        a, b, cost = problem(low, group[position], indptr, indices, values, block, room)
+                        # among near duplicates rounding can put a cost below its bound; the search needs them in order
+                        price = _bound(low, group[position], centres, rho, gamma)
+                        if len(a) > 0:
+                            moved = sinkhorn(a, b, cost, epsilon, iterations, np.empty_like(cost))
+                            price = max(price, moved**gamma)
+                        costs[begin + position] = price
+                        costs[mirror[begin + position]] = price
+                    release(group, indptr, indices, room)
                 label[node], way[node] = _cheapest_way(node, links, ends, costs, bounds, settled, label)
                 _rise(heap, place, label, node, size)
                 size += 1

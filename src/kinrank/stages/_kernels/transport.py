@@ -96,7 +96,8 @@ def sinkhorn(a: Any, b: Any, cost: Any, epsilon: Any, iterations: Any, plan: Any
             for y in range(k):
                 total += plan[x, y] * v[y]
             u[x] = a[x] / total
-        v[:] = 0.0
+        for y in range(k):
+            v[y] = 0.0
         for x in range(m):
             for y in range(k):
                 v[y] += plan[x, y] * u[x]
@@ -139,14 +140,25 @@ def exact(a: Any, b: Any, cost: Any, plan: Any) -> Any:
     a sink or frees an edge, and finding it costs O(m k).
     """
     m, k = cost.shape
-    supply = a.astype(np.float64)
-    demand = b.astype(np.float64) * (np.sum(supply) / np.sum(b.astype(np.float64)))
-    small = 1e-12 * np.sum(supply)
+    supply = np.empty(m, np.float64)
+    demand = np.empty(k, np.float64)
+    given = 0.0
+    wanted = 0.0
+    for x in range(m):
+        supply[x] = a[x]
+        given += supply[x]
+    for y in range(k):
+        wanted += b[y]
+    for y in range(k):
+        demand[y] = b[y] * (given / wanted)
+    small = 1e-12 * given
     flow = np.zeros((m, k), np.float64)
     row_price = np.zeros(m, np.float64)
     column_price = np.empty(k, np.float64)
     for y in range(k):
-        column_price[y] = np.min(cost[:, y])
+        column_price[y] = cost[0, y]
+        for x in range(1, m):
+            column_price[y] = min(column_price[y], cost[x, y])
     reach = np.empty(k, np.float64)
     row_reach = np.empty(m, np.float64)
     came_from = np.empty(k, np.int64)
@@ -155,10 +167,11 @@ def exact(a: Any, b: Any, cost: Any, plan: Any) -> Any:
     row_done = np.empty(m, np.bool_)
     for source in range(m):
         while supply[source] > small:
-            reach[:] = np.inf
-            done[:] = False
-            row_done[:] = False
-            row_done[source] = True
+            for y in range(k):
+                reach[y] = np.inf
+                done[y] = False
+            for x in range(m):
+                row_done[x] = x == source
             row_reach[source] = 0.0
             _relax(source, 0.0, cost, row_price, column_price, done, reach, came_from)
             target = _nearest_open(reach, done)
@@ -210,74 +223,111 @@ def workspace(indptr: Any, dimensions: Any, together: Any) -> Any:
     longest = 1
     for row in range(n):
         longest = max(longest, indptr[row + 1] - indptr[row])
-    return (
-        np.empty(longest, np.float32),
-        np.empty(longest, np.int64),
-        np.empty(longest, np.float32),
-        np.empty(longest, np.int64),
-        np.empty((longest, dimensions), np.float32),
-        np.empty((min(n, together * longest), dimensions), np.float32),
-        np.full(n, -1, np.int32),
-    )
+    masses = np.empty((2, longest), np.float32)
+    places = np.empty((2, longest), np.int64)
+    rows = np.empty((longest, dimensions), np.float32)
+    columns = np.empty((min(n, together * longest), dimensions), np.float32)
+    slots = np.empty(n, np.int32)
+    for node in range(n):
+        slots[node] = -1
+    return masses, places, rows, columns, slots
 
 
 @compiled
-def transitions_from(
-    i: Any, others: Any, indptr: Any, indices: Any, values: Any, vectors: Any, rho: Any, epsilon: Any, iterations: Any,
-    room: Any, out: Any,
-) -> None:
-    """W(p_i, p_j; d^rho) on the residual supports for all j in `others`; iterations = 0 asks for the exact values.
+def _copy(source: Any, target: Any) -> None:
+    """One row into another; an assignment of slices would compile a message about shapes for several seconds."""
+    for column in range(len(source)):
+        target[column] = source[column]
 
-    The supports of neighbours overlap: the distances from i's support to the union of theirs are computed once. In
-    each problem the smaller side is put first, so that the entropic value does not depend on how items are numbered.
+
+@compiled
+def _largest(values: Any, size: Any) -> Any:
+    best = values[0]
+    for position in range(1, size):
+        best = max(best, values[position])
+    return best
+
+
+@compiled
+def ground_block(i: Any, others: Any, indptr: Any, indices: Any, vectors: Any, rho: Any, room: Any) -> Any:
+    """Distances^rho from i's support to the union of the supports of `others`; `slots` says which column is whose.
+
+    The supports of neighbours overlap: together they are far fewer than one after the other.
     """
-    a, a_at, b, b_at, rows, columns, slots = room
+    _, _, rows, columns, slots = room
     begin, end = indptr[i], indptr[i + 1]
     for entry in range(begin, end):
-        rows[entry - begin] = vectors[indices[entry]]
+        _copy(vectors[indices[entry]], rows[entry - begin])
     used = 0
     for j in others:
         for entry in range(indptr[j], indptr[j + 1]):
             node = indices[entry]
             if slots[node] < 0:
                 slots[node] = used
-                columns[used] = vectors[node]
+                _copy(vectors[node], columns[used])
                 used += 1
-    block = ground(rows[: end - begin], columns[:used], rho)
-    for position in range(len(others)):
-        m, k = residual(indptr, indices, values, i, others[position], a, a_at, b, b_at)
-        if m == 0 or k == 0:
-            out[position] = 0.0
-            continue
-        swap = m > k or (m == k and np.max(a[:m]) < np.max(b[:k]))
-        cost = np.empty((k, m) if swap else (m, k), np.float32)
-        plan = np.empty((k, m) if swap else (m, k), np.float32)
-        for x in range(m):
-            line = block[a_at[x] - begin]
-            for y in range(k):
-                if swap:
-                    cost[y, x] = line[slots[indices[b_at[y]]]]
-                else:
-                    cost[x, y] = line[slots[indices[b_at[y]]]]
-        first, second = (b[:k], a[:m]) if swap else (a[:m], b[:k])
-        if iterations == 0:
-            out[position] = exact(first, second, cost, plan)
-        else:
-            out[position] = sinkhorn(first, second, cost, epsilon, iterations, plan)
+    return ground(rows[: end - begin], columns[:used], rho)
+
+
+@compiled
+def release(others: Any, indptr: Any, indices: Any, room: Any) -> None:
+    """Forget the columns of `others`."""
+    slots = room[4]
     for j in others:
         for entry in range(indptr[j], indptr[j + 1]):
             slots[indices[entry]] = -1
 
 
 @compiled
-def transitions(
+def problem(i: Any, j: Any, indptr: Any, indices: Any, values: Any, block: Any, room: Any) -> Any:
+    """(a, b, cost) of the residual transport between p_i and p_j, or empty arrays where nothing moves.
+
+    The smaller side is put first, so that an entropic value does not depend on how the items are numbered.
+    """
+    masses, places, _, _, slots = room
+    m, k = residual(indptr, indices, values, i, j, masses[0], places[0], masses[1], places[1])
+    if m == 0 or k == 0:
+        return masses[0, :0], masses[1, :0], block[:0]
+    begin = indptr[i]
+    if m > k or (m == k and _largest(masses[0], m) < _largest(masses[1], k)):
+        cost = np.empty((k, m), np.float32)
+        for y in range(k):
+            column = slots[indices[places[1, y]]]
+            for x in range(m):
+                cost[y, x] = block[places[0, x] - begin, column]
+        return masses[1, :k], masses[0, :m], cost
+    cost = np.empty((m, k), np.float32)
+    for y in range(k):
+        column = slots[indices[places[1, y]]]
+        for x in range(m):
+            cost[x, y] = block[places[0, x] - begin, column]
+    return masses[0, :m], masses[1, :k], cost
+
+
+@compiled
+def entropic_transitions(
     start: Any, stop: Any, pairs: Any, indptr: Any, indices: Any, values: Any, vectors: Any, rho: Any, epsilon: Any,
     iterations: Any, costs: Any,
 ) -> None:
-    """W(p_i, p_j; d^rho) of pairs start..stop."""
+    """Sinkhorn's W(p_i, p_j; d^rho) of pairs start..stop."""
     room = workspace(indptr, vectors.shape[1], 1)
     for pair in range(start, stop):
-        transitions_from(
-            pairs[pair, 0], pairs[pair, 1:], indptr, indices, values, vectors, rho, epsilon, iterations, room,
-            costs[pair : pair + 1],
-        )  # fmt: skip
+        i, others = pairs[pair, 0], pairs[pair, 1:]
+        block = ground_block(i, others, indptr, indices, vectors, rho, room)
+        a, b, cost = problem(i, others[0], indptr, indices, values, block, room)
+        costs[pair] = sinkhorn(a, b, cost, epsilon, iterations, np.empty_like(cost)) if len(a) > 0 else 0.0
+        release(others, indptr, indices, room)
+
+
+@compiled
+def exact_transitions(
+    start: Any, stop: Any, pairs: Any, indptr: Any, indices: Any, values: Any, vectors: Any, rho: Any, costs: Any
+) -> None:
+    """The exact W(p_i, p_j; d^rho) of pairs start..stop."""
+    room = workspace(indptr, vectors.shape[1], 1)
+    for pair in range(start, stop):
+        i, others = pairs[pair, 0], pairs[pair, 1:]
+        block = ground_block(i, others, indptr, indices, vectors, rho, room)
+        a, b, cost = problem(i, others[0], indptr, indices, values, block, room)
+        costs[pair] = exact(a, b, cost, np.empty_like(cost)) if len(a) > 0 else 0.0
+        release(others, indptr, indices, room)
