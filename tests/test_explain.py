@@ -37,7 +37,7 @@ def separate() -> NDArray[np.float32]:
 
 def cost_of(prepared: Any, a: int, b: int) -> float:
     """W(p_a, p_b; d^rho)^gamma, solved alone."""
-    rho, gamma = prepared.powers
+    rho, gamma = prepared.rho, prepared.gamma
     pair = np.array([[min(a, b), max(a, b)]], np.int32)
     return float(transition_costs(pair, prepared.states, prepared.items.vectors, rho, 0.05, 0)[0]) ** gamma
 

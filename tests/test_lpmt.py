@@ -13,14 +13,14 @@ import kinrank
 from kinrank import LPMT
 from kinrank.datasets import benchmark
 from kinrank.features import unit
-from kinrank.methods.lpmt import powers_for
+from kinrank.methods.lpmt import fit_to
 from kinrank.neighbors import Items, Neighbors
 from kinrank.progress import SILENT
 from reference import lpmt as twin
 
 SETTING: dict[str, Any] = {
     "k1": 15, "k2": 4, "kappa": 2.0, "theta": 0.4, "rho": 1.0, "gamma": 3.0, "k": 6, "sigma": 0.5, "mu": 0.23,
-    "lam": 0.2, "path_k": 6, "support": 0,
+    "lam": 0.2, "path_k": 6, "support": 0, "neighbors": "diffused", "share": 0.5,
 }  # fmt: skip
 EXACT: dict[str, Any] = {"tolerance": 1e-8, "transport": "exact"}
 
@@ -55,6 +55,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "row scale": {"scale": "row", "sigma": 0.3},
     "raw scale": {"scale": "raw", "sigma": 0.7},
     "theta 0": {"theta": 0.0},
+    "neighbours by distance": {"neighbors": "euclidean"},
+    "confident by distance": {"share": 0.0},
+    "confident by similarity": {"share": 1.0},
 }
 
 
@@ -128,7 +131,7 @@ def test_every_choice_makes_a_difference(name: str, value: str) -> None:
 
 @pytest.mark.parametrize("similarity", ["bsd", "gaussian", "cosine"])
 def test_similarity_still_counts_with_neighbours_by_diffusion(similarity: str) -> None:
-    rows, setting = clusters(6), {**SETTING, "neighbors": "diffused"}
+    rows, setting = clusters(6), SETTING
     gap = matrix(LPMT(**{**setting, "similarity": similarity}), rows, None) - matrix(
         LPMT(**setting), rows, None
     )
@@ -137,7 +140,7 @@ def test_similarity_still_counts_with_neighbours_by_diffusion(similarity: str) -
 
 @pytest.mark.parametrize("solver", ["fixed_point", "conjugate_gradient", "dense"])
 def test_neighbours_by_diffusion_are_the_same_for_every_solver(solver: str) -> None:
-    rows, setting = clusters(7), {**SETTING, **EXACT, "neighbors": "diffused", "cycles": 40}
+    rows, setting = clusters(7), {**SETTING, **EXACT, "cycles": 40}
     want = matrix(LPMT(**setting), rows, None)
     np.testing.assert_allclose(matrix(LPMT(**setting, solver=solver), rows, None), want, rtol=5e-3, atol=1e-3)
 
@@ -225,7 +228,7 @@ def test_unreachable_items_follow_in_the_order_of_the_search() -> None:
     assert np.isfinite(ranking.distances).all()
 
 
-# --- powers measured from the data -------------------------------------------------------------------------
+# --- what is measured from the data ------------------------------------------------------------------------
 
 
 def lists_of(near: float, far: float, k: int = 61) -> Neighbors:
@@ -234,48 +237,48 @@ def lists_of(near: float, far: float, k: int = 61) -> Neighbors:
     return Neighbors(np.tile(np.arange(k, dtype=np.int32), (4, 1)), np.tile(row, (4, 1)).astype(np.float32))
 
 
-def test_powers_change_one_way_with_the_contrast_of_the_distances() -> None:
-    measured = [powers_for(lists_of(1.0, np.exp(contrast)), 0, 0) for contrast in np.linspace(0.02, 2.5, 60)]
-    rho, gamma = np.array(measured).T
+def test_measured_values_change_one_way_with_the_contrast_of_the_distances() -> None:
+    measured = [fit_to(lists_of(1.0, float(np.exp(contrast)))) for contrast in np.linspace(0.02, 2.5, 60)]
+    rho, gamma, share = np.array([(fit.rho, fit.gamma, fit.share) for fit in measured]).T
     assert (np.diff(rho) <= 0).all()
     assert (np.diff(gamma) >= 0).all()
-    assert rho[0] == 4 > rho[-1] == 1  # concentrated distances: large rho
-    assert gamma[0] < gamma[-1] == 4  # spread distances: large gamma
-    assert rho.min() >= 1
-    assert gamma.min() >= 2
+    assert (np.diff(share) >= 0).all()
+    assert rho[0] > 1 > rho[-1] > 0  # concentrated distances: large rho
+    assert 1 < gamma[0] < gamma[-1]  # spread distances: large gamma
+    assert share[0] == 0 < share[-1] == 1
 
 
-@pytest.mark.parametrize(("rho", "gamma"), [(1.5, 0.0), (0.0, 2.5), (0.7, 0.9), (16.0, 1.0)])
-def test_given_powers_are_untouched(rho: float, gamma: float) -> None:
-    measured = powers_for(lists_of(0.5, 0.8), 0, 0)
-    got = powers_for(lists_of(0.5, 0.8), rho, gamma)
-    assert got == (rho or measured[0], gamma or measured[1])
+@pytest.mark.parametrize("given", [(1.5, 0.0, -1.0), (0.0, 2.5, 0.3), (0.7, 0.9, 0.0), (16.0, 1.0, 1.0)])
+def test_given_values_are_untouched(given: tuple[float, float, float]) -> None:
+    measured, got = fit_to(lists_of(0.5, 0.8)), fit_to(lists_of(0.5, 0.8), *given)
+    assert got.rho == (given[0] or measured.rho)
+    assert got.gamma == (given[1] or measured.gamma)
+    assert got.share == (measured.share if given[2] < 0 else given[2])
 
 
 @pytest.mark.parametrize(("near", "far"), [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0), (1e-30, 2.0)])
-def test_powers_are_finite_and_in_range_for_degenerate_distances(near: float, far: float) -> None:
-    for k in (1, 2, 61):
-        lists = (
-            lists_of(near, far, k)
-            if k > 1
-            else Neighbors(np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32))
-        )
-        rho, gamma = powers_for(lists, 0, 0)
-        assert 1 <= rho <= 4
-        assert 2 <= gamma <= 4
+def test_measured_values_are_finite_and_in_range_for_degenerate_distances(near: float, far: float) -> None:
+    alone = Neighbors(np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32))
+    for lists in (alone, lists_of(near, far, 2), lists_of(near, far)):
+        fit = fit_to(lists)
+        assert 0 < fit.rho <= 4
+        assert 2 <= fit.gamma <= 4
+        assert 0 <= fit.share <= 1
 
 
-def test_powers_do_not_depend_on_the_unit_of_the_distances() -> None:
-    assert powers_for(lists_of(0.2, 0.3), 0, 0) == pytest.approx(
-        powers_for(lists_of(0.8, 1.2), 0, 0), rel=1e-5
+def test_measured_values_do_not_depend_on_the_unit_of_the_distances() -> None:
+    here, there = fit_to(lists_of(0.2, 0.3)), fit_to(lists_of(0.8, 1.2))
+    assert (here.rho, here.gamma, here.share) == pytest.approx(
+        (there.rho, there.gamma, there.share), rel=1e-5
     )
 
 
-def test_powers_in_force_are_those_of_the_lists() -> None:
-    rows = clusters(11, 8, 10)
-    items = Items.everyone(rows)
-    assert LPMT().prepare(items, SILENT).powers == powers_for(items.neighbors(61), 0, 0)
-    assert LPMT(rho=2, gamma=1.5).prepare(items, SILENT).powers == (2, 1.5)
+def test_values_in_force_are_those_of_the_lists() -> None:
+    items = Items.everyone(clusters(11, 8, 10))
+    measured, prepared = fit_to(items.neighbors(61)), LPMT().prepare(items, SILENT)
+    assert (prepared.rho, prepared.gamma) == (measured.rho, measured.gamma)
+    given = LPMT(rho=2, gamma=1.5).prepare(items, SILENT)
+    assert (given.rho, given.gamma) == (2, 1.5)
 
 
 # --- real data: the floors that defaults must not fall below -----------------------------------------------

@@ -270,14 +270,17 @@ def test_diffused_neighbours_are_the_largest_of_each_row_itself_first() -> None:
     rows = unit(np.random.default_rng(3).standard_normal((n, 5)).astype(np.float32))
     lists = Items.everyone(rows).neighbors(12)
     layers = graph.layered_graphs(lists, 5, 0.7)
-    found = diffusion.diffused_neighbors(layers, BETA, MU, 1e-7, lists, rows)
+    found, similar = diffusion.diffused_neighbors(layers, BETA, MU, 1e-7, lists)
     F = diffusion.dense_solution(layers.mixed(BETA).astype(np.float64), MU, np.eye(n))
+    np.testing.assert_allclose(similar, np.take_along_axis(F, found.indices, axis=1), atol=1e-5)
+    np.testing.assert_allclose(found.distances, 1 - similar, atol=1e-6)
+    dense = diffusion.neighbors_in(F, lists)
+    assert np.array_equal(dense.indices[:, 0], np.arange(n))
+    np.testing.assert_allclose(1 - dense.distances, similar, atol=1e-5)
     np.fill_diagonal(F, np.inf)
     assert np.array_equal(found.indices[:, 0], np.arange(n))
     largest = -np.sort(-F, axis=1)[:, :12]
     np.testing.assert_allclose(np.take_along_axis(F, found.indices, axis=1)[:, 1:], largest[:, 1:], atol=1e-5)
-    want = np.take_along_axis(twin.euclidean(rows), found.indices, axis=1)
-    np.testing.assert_allclose(found.distances, want, atol=1e-5)
 
 
 def test_diffused_neighbours_are_filled_up_from_the_lists_where_the_graph_ends() -> None:
@@ -287,7 +290,7 @@ def test_diffused_neighbours_are_filled_up_from_the_lists_where_the_graph_ends()
     rows = unit((centres + 0.05 * rng.standard_normal((8, 3))).astype(np.float32))
     lists = Items.everyone(rows).neighbors(8)
     layers = graph.layered_graphs(lists, 2, 0.7, scales=(1.0,))
-    found = diffusion.diffused_neighbors(layers, np.ones(1), MU, 1e-6, lists, rows).indices
+    found = diffusion.diffused_neighbors(layers, np.ones(1), MU, 1e-6, lists)[0].indices
     assert all(sorted(row) == list(range(8)) for row in found.tolist())
     assert all(
         {*row[:4]} == ({0, 1, 2, 3} if i < 4 else {4, 5, 6, 7}) for i, row in enumerate(found.tolist())

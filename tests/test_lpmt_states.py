@@ -60,9 +60,11 @@ def test_states_are_equations_14_and_15(
     _, lists, _, rank = problem
     F = rng.random((40, 40))
     pattern = states.region_pattern(lists, k1, region)
-    got = states.locality_states(on(pattern, F), lists, k2, kappa, 0).toarray()
+    weights = states.confidence(lists, k2, kappa)
+    np.testing.assert_allclose(weights.toarray(), twin.confidence(rank, k2, kappa), atol=1e-6)
+    got = states.locality_states(on(pattern, F), weights, 0).toarray()
     regions = twin.reciprocal(rank, k1) if region == "reciprocal" else twin.neighbourhood(rank, k1)
-    np.testing.assert_allclose(got, twin.states(F, regions, rank, k2, kappa), atol=1e-6)
+    np.testing.assert_allclose(got, twin.states(F, regions, twin.confidence(rank, k2, kappa)), atol=1e-6)
     np.testing.assert_allclose(got.sum(axis=1), 1.0, atol=1e-5)
     assert got.min() >= 0
 
@@ -74,10 +76,11 @@ def test_support_keeps_the_largest_entries_and_the_sum(
     _, lists, _, rank = problem
     F = rng.random((40, 40))
     similarity = on(states.region_pattern(lists, 12, "reciprocal"), F)
-    cut = states.locality_states(similarity, lists, 5, 2.0, support)
-    full = states.locality_states(similarity, lists, 5, 2.0, 0).toarray()
+    weights = states.confidence(lists, 5, 2.0)
+    cut = states.locality_states(similarity, weights, support)
+    full = states.locality_states(similarity, weights, 0).toarray()
     np.testing.assert_allclose(cut.toarray().sum(axis=1), 1.0, atol=1e-5)
-    want = twin.states(F, twin.reciprocal(rank, 12), rank, 5, 2.0, support)
+    want = twin.states(F, twin.reciprocal(rank, 12), twin.confidence(rank, 5, 2.0), support)
     np.testing.assert_allclose(cut.toarray(), want, atol=1e-6)
     for i, row in enumerate(cut.toarray()):
         kept = row > 0
@@ -97,12 +100,12 @@ def test_equal_entries_are_kept_by_item_number() -> None:
 
 
 @pytest.mark.parametrize("region", ["reciprocal", "knn"])
-def test_similarity_from_distances_is_the_listed_weight_on_the_region(problem: Problem, region: str) -> None:
+def test_similarity_on_a_region_is_the_listed_weight(problem: Problem, region: str) -> None:
     _, lists, d, rank = problem
     length = graph.kernel_scale(lists, "local", 10)
     weights = graph.gaussian_weights(lists, 0.5, length, "local")
     pattern = states.region_pattern(lists, 9, region)
-    got = states.similarity_from_distances(lists, pattern, weights).toarray()
+    got = states.similarity_on(pattern, lists, weights).toarray()
     want = twin.gaussian(d, rank, 0.5, "local", 10)
     np.testing.assert_allclose(got, np.where(pattern.toarray() > 0, want, 0), rtol=1e-3, atol=1e-7)
 
@@ -114,9 +117,9 @@ def test_an_item_whose_neighbours_all_ignore_it_keeps_its_own_state() -> None:
     lists = Items.everyone(rows).neighbors(5)
     similarity = on(states.reciprocal_pattern(lists, 3), np.full((5, 5), 0.5))
     assert states.reciprocal_pattern(lists, 3).toarray()[4].sum() == 1
-    alone = states.locality_states(similarity, lists, 1, 2.0, 0).toarray()[4]
+    alone = states.locality_states(similarity, states.confidence(lists, 1, 2.0), 0).toarray()[4]
     np.testing.assert_allclose(alone, [0, 0, 0, 0, 1])
-    together = states.locality_states(similarity, lists, 2, 2.0, 0).toarray()[4]
+    together = states.locality_states(similarity, states.confidence(lists, 2, 2.0), 0).toarray()[4]
     assert together[4] == pytest.approx((2 + 1) / (2 * 1 + 2), abs=1e-6)  # Eq. 15: kappa |R| + k2 = 4
 
 

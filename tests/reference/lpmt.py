@@ -190,9 +190,27 @@ def reciprocal(rank: Order, k: int) -> list[set[int]]:
     return [{j for j in near[i] if i in near[j]} for i in range(len(rank))]
 
 
-def states(
-    F: Matrix, regions: list[set[int]], rank: Order, k2: int, kappa: float, support: int = 0
-) -> Matrix:
+def by_similarity(F: Matrix, rank: Order) -> Order:
+    """The items of each row by F: itself first, ties by number; those that F does not reach as in `rank`."""
+    out = np.zeros_like(rank)
+    for i in range(len(F)):
+        reached = [j for j in range(len(F)) if j != i and F[i, j] > 1e-12]
+        others = [j for j in rank[i] if j != i and F[i, j] <= 1e-12]
+        out[i] = [i, *sorted(reached, key=lambda j: -F[i, j]), *others]
+    return out
+
+
+def confidence(rank: Order, k2: int, kappa: float) -> Matrix:
+    """The weights of Eq. 15: (kappa 1[j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2) for j in N(i, k2)."""
+    near, mutual = neighbourhood(rank, k2), reciprocal(rank, k2)
+    weights = np.zeros(rank.shape)
+    for i in range(len(rank)):
+        for j in near[i]:
+            weights[i, j] = (kappa * (j in mutual[i]) + 1) / (kappa * len(mutual[i]) + len(near[i]))
+    return weights
+
+
+def states(F: Matrix, regions: list[set[int]], weights: Matrix, support: int = 0) -> Matrix:
     """Eq. 14 on the given regions, then Eq. 15; a row keeps its `support` largest entries, summing to one."""
     n = len(F)
     hat = np.zeros((n, n))
@@ -200,11 +218,10 @@ def states(
         total = sum(F[i, j] for j in regions[i])
         for j in regions[i]:
             hat[i, j] = F[i, j] / total
-    near, mutual = neighbourhood(rank, k2), reciprocal(rank, k2)
     p = np.zeros((n, n))
     for i in range(n):
-        for j in near[i]:
-            p[i] += (kappa * (j in mutual[i]) + 1) * hat[j] / (kappa * len(mutual[i]) + len(near[i]))
+        for j in range(n):
+            p[i] += weights[i, j] * hat[j]
     if support:
         for i in range(n):
             dropped = np.argsort(-p[i], kind="stable")[support:]
@@ -303,8 +320,13 @@ def chained(
     region: str = "reciprocal",
     steps: str = "union",
     scale: str = "local",
+    neighbors: str = "euclidean",
+    share: float = 0.0,
 ) -> tuple[Matrix, Matrix]:
-    """(d, d') of all items: the whole of Section 4 but its last equation."""
+    """(d, d') of all items: the whole of Section 4 but its last equation.
+
+    `neighbors="diffused"` takes regions and steps by F, and that `share` of the weights of Eq. 15.
+    """
     d = euclidean(rows)
     rank = nearest_first(d)
     weights = gaussian(d, rank, sigma, scale, k)
@@ -316,6 +338,10 @@ def chained(
         sizes = [k] if similarity == "bsd" else graph_sizes(k)
         W = [adjacency(weights, rank, size) for size in sizes]
         F, _ = algorithm_1([normalised(graph) for graph in W], W, mu, lam * len(rows), cycles)
-    regions = reciprocal(rank, k1) if region == "reciprocal" else neighbourhood(rank, k1)
-    p = states(F, regions, rank, k2, kappa, support)
-    return d, floyd_warshall(step_costs(p, d, allowed_steps(rank, path_k, steps), rho, gamma))
+    kin, weighted = rank, confidence(rank, k2, kappa)
+    if neighbors == "diffused" and similarity in ("bcd", "bsd"):
+        kin = by_similarity(F, rank)
+        weighted = (1 - share) * weighted + share * confidence(kin, k2, kappa)
+    regions = reciprocal(kin, k1) if region == "reciprocal" else neighbourhood(kin, k1)
+    p = states(F, regions, weighted, support)
+    return d, floyd_warshall(step_costs(p, d, allowed_steps(kin, path_k, steps), rho, gamma))

@@ -73,7 +73,7 @@ def _bound(i: Any, j: Any, centres: Any, rho: Any, gamma: Any) -> Any:
         gap = centres[i, column] - centres[j, column]
         total += gap * gap
     power = np.float32(rho)
-    root = np.sqrt(total)
+    root = max(np.sqrt(total) - np.float32(1e-6), np.float32(0.0))  # centres of equal states differ by rounding
     least = root**power if power >= 1.0 else root * np.float32(2.0) ** (power - np.float32(1.0))
     return np.float32(0.95) * least**gamma
 
