@@ -15,10 +15,12 @@ SHARED = Path(os.environ.get("KINRANK_SHARED", Path(__file__).resolve().parents[
 def shared_dir() -> Path:
     """The folder with real features; tests that need it are skipped, with this message, where it is absent."""
     if not (SHARED / "data").is_dir():
-        pytest.skip(f"real features not found at {SHARED}; set KINRANK_SHARED to the folder that holds data/ and golden/")
+        pytest.skip(
+            f"real features not found at {SHARED}; set KINRANK_SHARED to the folder that holds data/ and golden/"
+        )
     return SHARED
 
 
-@pytest.fixture()
+@pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)

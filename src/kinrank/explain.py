@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,9 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """For JSON, which knows no infinity: `total` is None where no chain leads."""
         return {
-            "chain": [{"kind": kind, "number": number} for kind, number in zip(self.kinds, self.items, strict=True)],
+            "chain": [
+                {"kind": kind, "number": number} for kind, number in zip(self.kinds, self.items, strict=True)
+            ],
             "costs": list(self.costs),
             "total": self.total if self.reached else None,
             "distance": self.distance,
@@ -60,7 +63,9 @@ class Explanation:
         for kind, number, cost in zip(self.kinds[1:], self.items[1:], self.costs, strict=True):
             share = cost / self.total if self.total else 0.0
             lines.append(f"  -> {kind} {number}   cost {cost:.4g} ({share:.0%})")
-        lines.append(f"d' {self.total:.4g} in {len(self.costs)} steps; distance of the search {self.distance:.4f}")
+        lines.append(
+            f"d' {self.total:.4g} in {len(self.costs)} steps; distance of the search {self.distance:.4f}"
+        )
         return "\n".join(lines)
 
 
@@ -106,10 +111,10 @@ def explain_prepared(prepared: Any, query: int, item: int, flows: int = 5) -> Ex
     source, target = int(items.queries[query]), int(items.gallery[item])
     reach, parents = prepared.chains.from_items(np.array([source]), parents=True)
     chain = chain_to(parents[0], target) if np.isfinite(reach[0, target]) else [target]
-    costs = tuple(float(reach[0, b] - reach[0, a]) for a, b in zip(chain, chain[1:], strict=False))
+    costs = tuple(float(reach[0, b] - reach[0, a]) for a, b in itertools.pairwise(chain))
     moved = tuple(
         tuple(residual_plan(a, b, prepared.states, items.vectors, prepared.rho)[:flows])
-        for a, b in zip(chain, chain[1:], strict=False)
+        for a, b in itertools.pairwise(chain)
     )
     first = 0 if items.self_query else len(items.queries)
     kinds = tuple("query" if node == source or node < first else "item" for node in chain)

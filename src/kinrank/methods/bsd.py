@@ -50,7 +50,9 @@ class BSD(Method):
         "unit of sigma: distance of the k-th neighbour, of the farthest item, or 1",
         choices=("local", "row", "raw"),
     )
-    tolerance: float = parameter(1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
+    tolerance: float = parameter(
+        1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1
+    )
 
     def prepare(self, items: Items, progress: Progress) -> Diffused:
         return Diffused(items, graphs(items, self.k, self.sigma, self.scale, (1.0,)), np.ones(1))

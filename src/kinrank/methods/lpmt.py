@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What all queries share: the states p_i, the powers in force, the weights of the graphs, and the chains between states (or none)."""
+    """What all queries share: states p_i, powers in force, weights of the graphs, chains between states (or none)."""
 
     items: Items
     states: Any
@@ -68,12 +68,18 @@ class LPMT(Method):
     k2: int = parameter(5, "confident neighbours whose states are averaged, the item itself included", low=1)
     kappa: float = parameter(3.0, "extra weight of reciprocal neighbours in that average", low=0)
     theta: float = parameter(0.4, "share of the distance of the search in the result", low=0, high=1)
-    rho: float = parameter(0.0, "power of the distance in the transport cost; 0: measured from the data", low=0, high=16)
-    gamma: float = parameter(0.0, "power of the cost of one transition; 0: measured from the data", low=0, high=16)
+    rho: float = parameter(
+        0.0, "power of the distance in the transport cost; 0: measured from the data", low=0, high=16
+    )
+    gamma: float = parameter(
+        0.0, "power of the cost of one transition; 0: measured from the data", low=0, high=16
+    )
     share: float = parameter(
         -1.0, "share of neighbours by F among the confident ones; -1: measured from the data", low=-1, high=1
     )
-    k: int = parameter(10, "neighbours in the reference graph; the others have k / sqrt 2 and k sqrt 2", low=1)
+    k: int = parameter(
+        10, "neighbours in the reference graph; the others have k / sqrt 2 and k sqrt 2", low=1
+    )
     sigma: float = parameter(0.5, "width of the Gaussian, in units of `scale`", low=0, above_low=True)
     mu: float = parameter(0.23, "strength of the regulariser of the diffusion", low=0, above_low=True)
     lam: float = parameter(0.2, "lambda / n: how evenly the graphs are weighted", low=0)
@@ -92,21 +98,29 @@ class LPMT(Method):
         "diffused", "regions and steps by F, or by distance", choices=("diffused", "euclidean")
     )
     steps: str = parameter(
-        "union", "a chain may go on if one, or each, is among the other's nearest", choices=("union", "reciprocal")
+        "union",
+        "a chain may go on if one, or each, is among the other's nearest",
+        choices=("union", "reciprocal"),
     )
     scale: str = parameter(
         "local",
         "unit of sigma: distance of the k-th neighbour, of the farthest item, or 1",
         choices=("local", "row", "raw"),
     )
-    fusion: str = parameter("local", "scales on which d and d' are mixed; plain: as they are", choices=("local", "plain"))
+    fusion: str = parameter(
+        "local", "scales on which d and d' are mixed; plain: as they are", choices=("local", "plain")
+    )
     solver: str = parameter(
         "resolvent",
         "of the diffusion; all but resolvent with dense matrices",
         choices=("resolvent", "fixed_point", "conjugate_gradient", "dense"),
     )
-    cycles: int = parameter(1, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50)
-    tolerance: float = parameter(2e-3, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
+    cycles: int = parameter(
+        1, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50
+    )
+    tolerance: float = parameter(
+        2e-3, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1
+    )
     transport: str = parameter("sinkhorn", "solver of a transition", choices=("sinkhorn", "exact"))
     epsilon: float = parameter(0.05, "Sinkhorn's regularisation, in units of the mean cost", low=0.001)
     iterations: int = parameter(5, "Sinkhorn's steps", low=1)
@@ -131,7 +145,9 @@ class LPMT(Method):
         if self.distance == "transport":
             local = paths.local_steps(kin, self.path_k, self.steps)
             iterations = self.iterations if self.transport == "sinkhorn" else 0
-            chains = paths.Chains(local, embedded, items.vectors, fitted.rho, fitted.gamma, self.epsilon, iterations)
+            chains = paths.Chains(
+                local, embedded, items.vectors, fitted.rho, fitted.gamma, self.epsilon, iterations
+            )
         return Prepared(items, embedded, fitted.rho, fitted.gamma, beta, chains)
 
     def _similarity(self, items: Items, lists: Neighbors) -> tuple[Any, Neighbors, NDArray[np.float64]]:
@@ -150,7 +166,9 @@ class LPMT(Method):
         scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
         layers = graph.layered_graphs(lists, self.k, self.sigma, self.scale, scales, far)
         if self.solver != "resolvent":
-            smoothed, beta = diffusion.collaborative_dense(layers, self.mu, self.lam, self.cycles, self.solver)
+            smoothed, beta = diffusion.collaborative_dense(
+                layers, self.mu, self.lam, self.cycles, self.solver
+            )
             kin = diffusion.neighbors_in(smoothed, lists) if self.neighbors == "diffused" else lists
             return diffusion.on_region(smoothed, states.region_pattern(kin, self.k1, self.region)), kin, beta
         beta = diffusion.collaborative(layers, self.mu, self.lam, self.cycles, self.tolerance)

@@ -1,1 +1,4 @@
-"""Pure functions on neighbour lists and sparse matrices: graph -> diffusion -> states -> transport -> paths -> fusion."""
+"""Neighbour lists and sparse matrices through pure functions.
+
+graph -> diffusion -> states -> transport -> paths -> fusion.
+"""

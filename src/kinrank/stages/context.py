@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from kinrank.features import Vectors
-from kinrank.neighbors import Items, pairwise, share_equal
+from kinrank.neighbors import Items, first_equal, pairwise, share_equal
 from kinrank.stages._kernels import context as kernels
 from kinrank.stages._kernels.compiled import in_chunks
-from kinrank.neighbors import first_equal
 
 Lists = NDArray[np.int32]
 Floats = NDArray[np.float32]

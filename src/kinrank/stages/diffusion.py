@@ -1,4 +1,4 @@
-"""Graphs -> F, the smoothed similarity, and beta, the weight of each graph (BCD: Sec. 4.1, Appendix A, Algorithms 1, 2).
+"""Graphs -> F, the smoothed similarity, and beta, the weights of the graphs (BCD: Sec. 4.1, Appendix A).
 
 The objective is min over F and beta of sum_v beta_v H_v(F) + lambda/2 |beta|^2 with beta on the simplex. With a =
 1/(1 + mu) and S = sum_v beta_v S_v, the minimum over F solves the Lyapunov equation
@@ -64,15 +64,21 @@ def resolvent(layers: Layers, beta: Dense, mu: float, region: Any, tolerance: fl
     bounds = np.zeros(n, np.float32)
     energies = np.zeros((n, layers.count), np.float32)
     in_chunks(
-        resolvent_rows, n, np.arange(n), layers.indptr, layers.indices, step, np.float32(1.0 - a), np.float32(tolerance),
-        region.indptr.astype(np.int64), region.indices.astype(np.int32), values, bounds, layers.values, energies,
+        resolvent_rows, n, np.arange(n), layers.indptr, layers.indices, step, np.float32(1.0 - a),
+        np.float32(tolerance), region.indptr.astype(np.int64), region.indices.astype(np.int32), values, bounds,
+        layers.values, energies,
     )  # fmt: skip
     similarity = sparse.csr_array((values, region.indices, region.indptr), shape=(n, n))
     return Rows(similarity, bounds, energies.sum(axis=0, dtype=np.float64))
 
 
 def resolvent_block(
-    layers: Layers, beta: Dense, mu: float, rows: NDArray[np.int64], columns: NDArray[np.int64], tolerance: float
+    layers: Layers,
+    beta: Dense,
+    mu: float,
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    tolerance: float,
 ) -> NDArray[np.float32]:
     """(rows, columns) a dense block of F, for rankings by F itself; 0 where nothing above the tolerance arrived."""
     from kinrank.stages._kernels.compiled import in_chunks
@@ -85,8 +91,8 @@ def resolvent_block(
     everywhere = np.tile(columns.astype(np.int32), len(rows))
     bounds, nothing = np.zeros(len(rows), np.float32), np.zeros((len(rows), 0), np.float32)
     in_chunks(
-        resolvent_rows, len(rows), rows, layers.indptr, layers.indices, step, np.float32(1.0 - a), np.float32(tolerance),
-        starts, everywhere, values.reshape(-1), bounds, layers.values, nothing, chunk=16,
+        resolvent_rows, len(rows), rows, layers.indptr, layers.indices, step, np.float32(1.0 - a),
+        np.float32(tolerance), starts, everywhere, values.reshape(-1), bounds, layers.values, nothing, chunk=16,
     )  # fmt: skip
     return values
 
@@ -135,7 +141,9 @@ def neighbors_in(smoothed: Dense, lists: Neighbors) -> Neighbors:
     values = np.array(smoothed, np.float64)
     np.fill_diagonal(values, np.inf)
     order = np.argsort(-values, axis=1, kind="stable")[:, : lists.k]
-    return Neighbors(order.astype(np.int32), (1.0 - np.take_along_axis(smoothed, order, axis=1)).astype(np.float32))
+    return Neighbors(
+        order.astype(np.int32), (1.0 - np.take_along_axis(smoothed, order, axis=1)).astype(np.float32)
+    )
 
 
 def on_region(smoothed: Dense, region: Any) -> Any:
@@ -153,7 +161,9 @@ def weights_of_graphs(energies: NDArray[Any], lam: float) -> Dense:
     Equal to the paper's valid set and Eq. 12. A constant added to every H changes nothing.
     """
     if lam == 0:
-        return np.asarray(energies == np.min(energies), np.float64) / np.count_nonzero(energies == np.min(energies))
+        return np.asarray(energies == np.min(energies), np.float64) / np.count_nonzero(
+            energies == np.min(energies)
+        )
     return simplex(-np.asarray(energies, np.float64) / lam)
 
 
@@ -162,13 +172,15 @@ def simplex(point: Dense) -> Dense:
     ordered = np.sort(point)[::-1]
     excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(point) + 1)
     last = np.flatnonzero(ordered > excess)[-1]
-    return np.maximum(point - excess[last], 0.0)
+    return np.asarray(np.maximum(point - excess[last], 0.0))
 
 
 def energies_of(matrices: Sequence[Any], smoothed: Dense) -> Dense:
     """H_v = <F, F> - <F, (F S_v + S_v F)/2> for a dense F, Eq. 4 without the term that all graphs share."""
     square = float(np.vdot(smoothed, smoothed))
-    return np.array([square - float(np.vdot(smoothed, 0.5 * (S @ smoothed + (S @ smoothed.T).T))) for S in matrices])
+    return np.array(
+        [square - float(np.vdot(smoothed, 0.5 * (S @ smoothed + (S @ smoothed.T).T))) for S in matrices]
+    )
 
 
 def fixed_point(S: Any, mu: float, E: Dense, steps: int, F: Dense | None = None) -> Dense:

@@ -11,7 +11,13 @@ Floats = NDArray[np.float32]
 
 
 def fused(
-    direct: Floats, chained: Floats, theta: float, gamma: float, kind: str = "local", k: int = 10, own: bool = False
+    direct: Floats,
+    chained: Floats,
+    theta: float,
+    gamma: float,
+    kind: str = "local",
+    k: int = 10,
+    own: bool = False,
 ) -> NDArray[Any]:
     """(rows, items) d* = theta d + (1 - theta) d', finite; items no chain reaches follow the others in the order of d.
 

@@ -38,7 +38,8 @@ def local_steps(neighbors: Neighbors, k: int, kind: str = "union") -> Steps:
     near = neighbors.indices[:, 1 : k + 1]
     width = near.shape[1]
     directed = sparse.csr_array(
-        (np.ones(near.size, np.int8), near.ravel().copy(), np.arange(n + 1, dtype=np.int64) * width), shape=(n, n)
+        (np.ones(near.size, np.int8), near.ravel().copy(), np.arange(n + 1, dtype=np.int64) * width),
+        shape=(n, n),
     )
     both = directed.multiply(directed.T) if kind == "reciprocal" else directed.maximum(directed.T)
     both = sparse.csr_array(both)
@@ -60,11 +61,22 @@ class Chains:
     """
 
     def __init__(
-        self, steps: Steps, states: Any, vectors: Vectors, rho: float, gamma: float, epsilon: float, iterations: int
+        self,
+        steps: Steps,
+        states: Any,
+        vectors: Vectors,
+        rho: float,
+        gamma: float,
+        epsilon: float,
+        iterations: int,
     ) -> None:
         self.steps = steps
         self.states = states
-        self._arrays = (states.indptr.astype(np.int64), states.indices.astype(np.int32), states.data.astype(np.float32))
+        self._arrays = (
+            states.indptr.astype(np.int64),
+            states.indices.astype(np.int32),
+            states.data.astype(np.float32),
+        )
         self._vectors = vectors
         self._centres = np.ascontiguousarray(states @ vectors, dtype=np.float32)
         self._numbers = (float(rho), np.float32(gamma), float(epsilon), int(iterations))
@@ -102,8 +114,8 @@ class Chains:
         chunk = max(1, min(16, len(sources) // (2 * threads()) or 1))
         with threadpool_limits(1, "blas"):
             in_chunks(
-                chains, len(sources), sources, self.steps.links, self.steps.ends, self.steps.mirror, self.costs, self._bounds,
-                *self._arrays, self._vectors, self._centres, *self._numbers, reach, before, chunk=chunk,
+                chains, len(sources), sources, self.steps.links, self.steps.ends, self.steps.mirror, self.costs,
+                self._bounds, *self._arrays, self._vectors, self._centres, *self._numbers, reach, before, chunk=chunk,
             )  # fmt: skip
         return reach, before
 

@@ -44,7 +44,9 @@ def similarity_on(region: Any, neighbors: Neighbors, weights: NDArray[Any]) -> A
     order = np.argsort(neighbors.indices[:, :k], axis=1, kind="stable")
     columns = np.take_along_axis(neighbors.indices[:, :k], order, axis=1)
     data = np.take_along_axis(weights, order, axis=1)
-    listed = sparse.csr_array((data.ravel(), columns.ravel(), np.arange(n + 1, dtype=np.int64) * k), shape=(n, n))
+    listed = sparse.csr_array(
+        (data.ravel(), columns.ravel(), np.arange(n + 1, dtype=np.int64) * k), shape=(n, n)
+    )
     picked = sparse.csr_array(listed.multiply(region))
     picked.sort_indices()
     return picked
@@ -83,7 +85,15 @@ def strongest(states: Any, support: int) -> Any:
 
     keep = np.zeros(states.nnz, np.bool_)
     n = states.shape[0]
-    in_chunks(keep_strongest, n, states.indptr.astype(np.int64), states.data.astype(np.float32), support, keep, chunk=512)
+    in_chunks(
+        keep_strongest,
+        n,
+        states.indptr.astype(np.int64),
+        states.data.astype(np.float32),
+        support,
+        keep,
+        chunk=512,
+    )
     counts = np.add.reduceat(np.append(keep, False), states.indptr[:-1]) * (np.diff(states.indptr) > 0)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     return sparse.csr_array((states.data[keep], states.indices[keep], indptr), shape=states.shape)
@@ -112,7 +122,9 @@ def state_distances(
         if kind == "cosine":
             distances = 1.0 - inner / np.sqrt(np.outer(squares[queries], squares[gallery]))
         else:
-            distances = np.sqrt(np.maximum(squares[queries][:, None] + squares[gallery][None, :] - 2.0 * inner, 0.0))
+            distances = np.sqrt(
+                np.maximum(squares[queries][:, None] + squares[gallery][None, :] - 2.0 * inner, 0.0)
+            )
     distances = np.maximum(distances, 0.0).astype(np.float32)
     distances[nothing] = np.inf
     return distances

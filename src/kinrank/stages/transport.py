@@ -32,7 +32,9 @@ def wasserstein(
     a, b = np.asarray(p, np.float32), np.asarray(q, np.float32)
     ground = np.ascontiguousarray(cost, np.float32)
     if ground.shape != (len(a), len(b)):
-        raise ValueError(f"cost has shape {ground.shape} but the distributions have {len(a)} and {len(b)} entries")
+        raise ValueError(
+            f"cost has shape {ground.shape} but the distributions have {len(a)} and {len(b)} entries"
+        )
     rows, columns = np.flatnonzero(a > 0), np.flatnonzero(b > 0)
     inner = np.ascontiguousarray(ground[np.ix_(rows, columns)])
     part = np.zeros(inner.shape, np.float32)
@@ -66,7 +68,9 @@ def transition_costs(
     return costs
 
 
-def residual_plan(i: int, j: int, states: Any, vectors: Vectors, rho: float) -> list[tuple[int, int, float, float]]:
+def residual_plan(
+    i: int, j: int, states: Any, vectors: Vectors, rho: float
+) -> list[tuple[int, int, float, float]]:
     """The exact plan between p_i and p_j: (from, to, mass, cost of one unit), largest flows first."""
     from kinrank.stages._kernels import transport as kernels
 
@@ -78,5 +82,8 @@ def residual_plan(i: int, j: int, states: Any, vectors: Vectors, rho: float) -> 
     plan = np.zeros(cost.shape, np.float32)
     kernels.exact(gap[away].astype(np.float32), -gap[towards].astype(np.float32), cost, plan)
     x, y = np.nonzero(plan > 0)
-    flows = [(int(away[u]), int(towards[v]), float(plan[u, v]), float(cost[u, v])) for u, v in zip(x, y, strict=True)]
+    flows = [
+        (int(away[u]), int(towards[v]), float(plan[u, v]), float(cost[u, v]))
+        for u, v in zip(x, y, strict=True)
+    ]
     return sorted(flows, key=lambda flow: (-flow[2], flow[0], flow[1]))

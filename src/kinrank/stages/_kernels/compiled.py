@@ -17,9 +17,9 @@ _told = False
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile on first use, keep the machine code on disk, release the lock while running."""
-    return numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"}, error_model="numpy")(
-        function
-    )
+    return numba.njit(
+        cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"}, error_model="numpy"
+    )(function)
 
 
 def threads() -> int:

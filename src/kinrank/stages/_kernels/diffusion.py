@@ -12,8 +12,19 @@ from kinrank.stages._kernels.search import comes_after, sift_down
 
 @compiled
 def _spread(
-    source: Any, indptr: Any, indices: Any, step: Any, restart: Any, tolerance: Any, f: Any, r: Any, touched: Any,
-    seen: Any, front: Any, upcoming: Any, mass: Any,
+    source: Any,
+    indptr: Any,
+    indices: Any,
+    step: Any,
+    restart: Any,
+    tolerance: Any,
+    f: Any,
+    r: Any,
+    touched: Any,
+    seen: Any,
+    front: Any,
+    upcoming: Any,
+    mass: Any,
 ) -> Any:
     """Fill f with row `source`; r keeps what was not pushed. Returns how many nodes were touched.
 
@@ -54,8 +65,20 @@ def _spread(
 
 @compiled
 def resolvent_rows(
-    start: Any, stop: Any, rows: Any, indptr: Any, indices: Any, step: Any, restart: Any, tolerance: Any,
-    region_indptr: Any, region_indices: Any, values: Any, bounds: Any, layers: Any, energies: Any,
+    start: Any,
+    stop: Any,
+    rows: Any,
+    indptr: Any,
+    indices: Any,
+    step: Any,
+    restart: Any,
+    tolerance: Any,
+    region_indptr: Any,
+    region_indices: Any,
+    values: Any,
+    bounds: Any,
+    layers: Any,
+    energies: Any,
 ) -> None:
     """For rows start..stop: F on its region, the bound of its error, and <f, f> - <f, S_v f> for every layer v."""
     n = len(indptr) - 1
@@ -68,7 +91,19 @@ def resolvent_rows(
     seen = np.zeros(n, np.bool_)
     for row in range(start, stop):
         count = _spread(
-            rows[row], indptr, indices, step, restart, np.float32(tolerance), f, r, touched, seen, front, upcoming, mass
+            rows[row],
+            indptr,
+            indices,
+            step,
+            restart,
+            np.float32(tolerance),
+            f,
+            r,
+            touched,
+            seen,
+            front,
+            upcoming,
+            mass,
         )
         for entry in range(region_indptr[row], region_indptr[row + 1]):
             values[entry] = f[region_indices[entry]]
@@ -100,7 +135,15 @@ def resolvent_rows(
 
 @compiled
 def resolvent_nearest(
-    start: Any, stop: Any, indptr: Any, indices: Any, step: Any, restart: Any, tolerance: Any, lists: Any, nearest: Any,
+    start: Any,
+    stop: Any,
+    indptr: Any,
+    indices: Any,
+    step: Any,
+    restart: Any,
+    tolerance: Any,
+    lists: Any,
+    nearest: Any,
     similar: Any,
 ) -> None:
     """For rows start..stop: the items of the largest F and F itself; the item first, ties to the lower number.
@@ -118,7 +161,19 @@ def resolvent_nearest(
     seen = np.zeros(n, np.bool_)
     for row in range(start, stop):
         count = _spread(
-            row, indptr, indices, step, restart, np.float32(tolerance), f, r, touched, seen, front, upcoming, mass
+            row,
+            indptr,
+            indices,
+            step,
+            restart,
+            np.float32(tolerance),
+            f,
+            r,
+            touched,
+            seen,
+            front,
+            upcoming,
+            mass,
         )
         nearest[row, 0] = row
         similar[row, 0] = f[row]

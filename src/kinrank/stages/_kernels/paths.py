@@ -73,7 +73,9 @@ def _bound(i: Any, j: Any, centres: Any, rho: Any, gamma: Any) -> Any:
         gap = centres[i, column] - centres[j, column]
         total += gap * gap
     power = np.float32(rho)
-    root = max(np.sqrt(total) - np.float32(1e-6), np.float32(0.0))  # centres of equal states differ by rounding
+    root = max(
+        np.sqrt(total) - np.float32(1e-6), np.float32(0.0)
+    )  # centres of equal states differ by rounding
     least = root**power if power >= 1.0 else root * np.float32(2.0) ** (power - np.float32(1.0))
     return np.float32(0.95) * least**gamma
 
@@ -95,9 +97,25 @@ def _cheapest_way(node: Any, links: Any, ends: Any, costs: Any, bounds: Any, set
 
 @compiled
 def chains(
-    start: Any, stop: Any, sources: Any, links: Any, ends: Any, mirror: Any, costs: Any, bounds: Any, indptr: Any,
-    indices: Any, values: Any, vectors: Any, centres: Any, rho: Any, gamma: Any, epsilon: Any, iterations: Any,
-    reach: Any, parents: Any,
+    start: Any,
+    stop: Any,
+    sources: Any,
+    links: Any,
+    ends: Any,
+    mirror: Any,
+    costs: Any,
+    bounds: Any,
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    vectors: Any,
+    centres: Any,
+    rho: Any,
+    gamma: Any,
+    epsilon: Any,
+    iterations: Any,
+    reach: Any,
+    parents: Any,
 ) -> None:
     """Cheapest chains from sources start..stop: `reach` (sources, n), inf where no chain leads; `parents` likewise.
 

@@ -12,7 +12,9 @@ CLOSE = np.float32(1e-3)  # squared distance below which differences are summed 
 
 
 @compiled
-def residual(indptr: Any, indices: Any, values: Any, i: Any, j: Any, a: Any, a_at: Any, b: Any, b_at: Any) -> Any:
+def residual(
+    indptr: Any, indices: Any, values: Any, i: Any, j: Any, a: Any, a_at: Any, b: Any, b_at: Any
+) -> Any:
     """Split p_i - p_j into what must leave (a) and what must arrive (b); shared mass stays where it is.
 
     Rows are sorted by item. `a_at` and `b_at` are positions in `indices`. Returns the two sizes.
@@ -112,7 +114,9 @@ def sinkhorn(a: Any, b: Any, cost: Any, epsilon: Any, iterations: Any, plan: Any
 
 
 @compiled
-def _relax(row: Any, so_far: Any, cost: Any, row_price: Any, column_price: Any, done: Any, reach: Any, came_from: Any) -> None:
+def _relax(
+    row: Any, so_far: Any, cost: Any, row_price: Any, column_price: Any, done: Any, reach: Any, came_from: Any
+) -> None:
     """Let the columns that are not done yet be reached from this row, if that is nearer (reduced costs)."""
     for y in range(cost.shape[1]):
         if not done[y]:
@@ -306,8 +310,17 @@ def problem(i: Any, j: Any, indptr: Any, indices: Any, values: Any, block: Any, 
 
 @compiled
 def entropic_transitions(
-    start: Any, stop: Any, pairs: Any, indptr: Any, indices: Any, values: Any, vectors: Any, rho: Any, epsilon: Any,
-    iterations: Any, costs: Any,
+    start: Any,
+    stop: Any,
+    pairs: Any,
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    vectors: Any,
+    rho: Any,
+    epsilon: Any,
+    iterations: Any,
+    costs: Any,
 ) -> None:
     """Sinkhorn's W(p_i, p_j; d^rho) of pairs start..stop."""
     room = workspace(indptr, vectors.shape[1], 1)
@@ -321,7 +334,15 @@ def entropic_transitions(
 
 @compiled
 def exact_transitions(
-    start: Any, stop: Any, pairs: Any, indptr: Any, indices: Any, values: Any, vectors: Any, rho: Any, costs: Any
+    start: Any,
+    stop: Any,
+    pairs: Any,
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    vectors: Any,
+    rho: Any,
+    costs: Any,
 ) -> None:
     """The exact W(p_i, p_j; d^rho) of pairs start..stop."""
     room = workspace(indptr, vectors.shape[1], 1)
