@@ -145,6 +145,18 @@ def test_neighbours_by_diffusion_are_the_same_for_every_solver(solver: str) -> N
     np.testing.assert_allclose(matrix(LPMT(**setting, solver=solver), rows, None), want, rtol=5e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("solver", ["resolvent", "fixed_point", "conjugate_gradient", "dense"])
+def test_items_that_the_diffusion_does_not_reach_are_neighbours_by_distance(solver: str) -> None:
+    """Four groups of ten that the graph does not join, and steps to twelve items: two of them of other groups."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.eye(5)[:4], 10, axis=0) + 0.08 * rng.standard_normal((40, 5))
+    rows = unit(rng.permutation(rows).astype(np.float32))
+    setting = {**SETTING, "k": 4, "path_k": 12, "cycles": 30}
+    (want,) = transcribed(rows, setting, None)
+    got = matrix(LPMT(**setting, **EXACT, solver=solver), rows, None)
+    np.testing.assert_allclose(got, want, rtol=3e-3, atol=3e-4)
+
+
 @pytest.mark.parametrize(("solver", "cycles"), [("fixed_point", 40), ("conjugate_gradient", 1), ("dense", 1)])
 def test_solvers_agree_in_the_final_distances(solver: str, cycles: int) -> None:
     """The fixed point makes three steps per cycle: it needs many cycles to be one."""

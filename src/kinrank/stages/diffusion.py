@@ -137,10 +137,17 @@ def diffused_neighbors(
 
 
 def neighbors_in(smoothed: Dense, lists: Neighbors) -> Neighbors:
-    """Neighbour lists by a dense F, of the same width, itself first, ties to the lower number; distances 1 - F."""
-    values = np.array(smoothed, np.float64)
+    """Neighbour lists by a dense F, of the same width, itself first, ties to the lower number; distances 1 - F.
+
+    Where F reaches too few items, `lists` fills up, as in `diffused_neighbors`.
+    """
+    values = np.where(smoothed > 1e-12, smoothed, 0.0)  # less is rounding
     np.fill_diagonal(values, np.inf)
-    order = np.argsort(-values, axis=1, kind="stable")[:, : lists.k]
+    place = np.full(values.shape, lists.k, np.int32)
+    np.put_along_axis(
+        place, lists.indices.astype(np.int64), np.arange(lists.k, dtype=np.int32)[None, :], axis=1
+    )
+    order = np.lexsort((np.where(values > 0, 0, place), -values), axis=1)[:, : lists.k]
     return Neighbors(
         order.astype(np.int32), (1.0 - np.take_along_axis(smoothed, order, axis=1)).astype(np.float32)
     )
