@@ -164,3 +164,17 @@ def test_fewer_items_than_k_uses_what_there_is(rng: np.random.Generator) -> None
     layers = graph.layered_graphs(Items.everyone(some_rows(rng, 4)).neighbors(15), 10, 0.5)
     for v in range(3):
         assert np.array_equal(layers.layer(v).toarray() > 0, ~np.eye(4, dtype=bool))
+
+
+def test_loops_add_the_item_itself_at_weight_one() -> None:
+    rng = np.random.default_rng(11)
+    rows = unit(rng.normal(size=(20, 6)).astype(np.float32))
+    lists = nearest(rows, rows, 8, own=np.arange(20))
+    plain = layered_graphs(lists, 4, 0.5, scales=(1.0,))
+    looped = layered_graphs(lists, 4, 0.5, scales=(1.0,), loops=True)
+    length = kernel_scale(lists, "local", 4)
+    weights = gaussian_weights(lists.first(5), 0.5, length, "local")
+    expected = symmetric_graph(lists, weights[:, 1:]).toarray() + np.eye(20)
+    half = 1.0 / np.sqrt(expected.sum(axis=1))
+    np.testing.assert_allclose(looped.layer(0).toarray(), half[:, None] * expected * half, rtol=1e-5)
+    assert not plain.layer(0).diagonal().any()

@@ -125,5 +125,5 @@ def explain_prepared(prepared: Any, query: int, item: int, flows: int = 5) -> Ex
 
 
 def _inside(number: int, count: int, name: str) -> None:
-    if not 0 <= number < count:
-        raise ValueError(f"{name}={number} does not exist; give a number from 0 to {count - 1}")
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not 0 <= number < count:
+        raise ValueError(f"{name}={number!r} does not exist; give a whole number from 0 to {count - 1}")

@@ -63,8 +63,8 @@ class BCD(Method):
     lam: float = parameter(0.2, "lambda / n: how evenly the graphs are weighted", low=0)
     scale: str = parameter(
         "row",
-        "unit of sigma: distance of the k-th neighbour, of the farthest item, or 1",
-        choices=("local", "row", "raw"),
+        "unit of sigma: distance of the k-th neighbour, of the farthest item, the largest of all, or 1",
+        choices=("local", "row", "global", "raw"),
     )
     cycles: int = parameter(
         3, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50
@@ -94,7 +94,7 @@ def graphs(items: Items, k: int, sigma: float, scale: str, scales: tuple[float, 
     from kinrank.stages.context import farthest
 
     lists = items.neighbors(1 + max(round(k * factor) for factor in (1.0, *scales)))
-    far = np.sqrt(farthest(items.vectors)) if scale == "row" else None
+    far = np.sqrt(farthest(items.vectors)) if scale in ("row", "global") else None
     return graph.layered_graphs(lists, k, sigma, scale, scales, far)
 
 

@@ -47,8 +47,8 @@ class BSD(Method):
     mu: float = parameter(0.23, "strength of the regulariser", low=0, above_low=True)
     scale: str = parameter(
         "row",
-        "unit of sigma: distance of the k-th neighbour, of the farthest item, or 1",
-        choices=("local", "row", "raw"),
+        "unit of sigma: distance of the k-th neighbour, of the farthest item, the largest of all, or 1",
+        choices=("local", "row", "global", "raw"),
     )
     tolerance: float = parameter(
         1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1

@@ -95,7 +95,9 @@ class LPMT(Method):
         choices=("transport", "total_variation", "jaccard", "cosine", "euclidean"),
     )
     neighbors: str = parameter(
-        "diffused", "regions and steps by F, or by distance", choices=("diffused", "euclidean")
+        "diffused",
+        "regions and steps by F, or by distance; gaussian and cosine: always by distance",
+        choices=("diffused", "euclidean"),
     )
     steps: str = parameter(
         "union",
@@ -104,9 +106,10 @@ class LPMT(Method):
     )
     scale: str = parameter(
         "local",
-        "unit of sigma: distance of the k-th neighbour, of the farthest item, or 1",
-        choices=("local", "row", "raw"),
+        "unit of sigma: distance of the k-th neighbour, of the farthest item, the largest of all, or 1",
+        choices=("local", "row", "global", "raw"),
     )
+    loops: bool = parameter(False, "whether an item neighbours itself in the graphs")
     fusion: str = parameter(
         "local", "scales on which d and d' are mixed; plain: as they are", choices=("local", "plain")
     )
@@ -122,7 +125,7 @@ class LPMT(Method):
         2e-3, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1
     )
     transport: str = parameter("sinkhorn", "solver of a transition", choices=("sinkhorn", "exact"))
-    epsilon: float = parameter(0.05, "Sinkhorn's regularisation, in units of the mean cost", low=0.001)
+    epsilon: float = parameter(0.05, "Sinkhorn's regularisation, in units of the mean cost", low=0.02)
     iterations: int = parameter(5, "Sinkhorn's steps", low=1)
 
     def prepare(self, items: Items, progress: Progress) -> Prepared:
@@ -164,7 +167,7 @@ class LPMT(Method):
             region = states.region_pattern(lists, self.k1, self.region)
             return states.similarity_on(region, lists, weights), lists, np.zeros(0)
         scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
-        layers = graph.layered_graphs(lists, self.k, self.sigma, self.scale, scales, far)
+        layers = graph.layered_graphs(lists, self.k, self.sigma, self.scale, scales, far, self.loops)
         if self.solver != "resolvent":
             smoothed, beta = diffusion.collaborative_dense(
                 layers, self.mu, self.lam, self.cycles, self.solver
@@ -180,7 +183,7 @@ class LPMT(Method):
         return diffusion.resolvent(layers, beta, self.mu, region, self.tolerance).similarity, lists, beta
 
     def _farthest(self, items: Items) -> NDArray[np.float32] | None:
-        if self.scale != "row":
+        if self.scale not in ("row", "global"):
             return None
         from kinrank.stages.context import farthest
 
@@ -229,7 +232,8 @@ def fit_to(lists: Neighbors, rho: float = 0.0, gamma: float = 0.0, share: float 
     """
     far, near = min(FAR, lists.k - 1), min(NEAR, lists.k - 1)
     wide, close = (float(np.median(lists.distances[:, column])) for column in (far, near))
-    contrast = float(np.log(wide / close)) if 0.0 < close < wide else 1.0
+    contrast = float(np.log(wide / close)) if 0.0 < close <= wide else 1.0  # many duplicates: as if spread
+    contrast = max(contrast, 1e-3)
     return Fitted(
         rho=rho if rho > 0 else float(np.clip(0.55 / contrast, 0.4, 4.0)),
         gamma=gamma if gamma > 0 else float(np.clip(2.0 + 1.4 * contrast, 2.0, 4.0)),

@@ -50,15 +50,17 @@ def kernel_scale(
 
     `local`: the distance of i's k-th neighbour, so that sigma means the same in dense and in thin places and for
     every data set. `row`: the distance of the farthest item, l_i l_j read as l_i^2 (the authors' earlier code,
-    kernel not symmetric before W is). `raw`: 1, Eq. 2 as printed.
+    kernel not symmetric before W is). `global`: the largest distance of all. `raw`: 1, Eq. 2 as printed.
     """
     n = len(neighbors.indices)
     if kind == "raw":
         return np.ones(n)
-    if kind == "row":
+    if kind in ("row", "global"):
         if farthest is None:
-            raise ValueError("scale='row' needs the distance of every item's farthest item")
+            raise ValueError(f"scale={kind!r} needs the distance of every item's farthest item")
         length = farthest.astype(np.float64)
+        if kind == "global":
+            length[:] = length.max(initial=0.0)
     else:
         column = min(k, neighbors.k - 1)
         length = neighbors.distances[:, column].astype(np.float64)
@@ -105,10 +107,11 @@ def layered_graphs(
     kind: str = "local",
     scales: tuple[float, ...] = SCALES,
     farthest: NDArray[np.float32] | None = None,
+    loops: bool = False,
 ) -> Layers:
     """S_v for k_v = round(k * scale): 7, 10 and 14 neighbours for k = 10 and the paper's scales.
 
-    Shapes: neighbour lists (n, >= 1 + max k_v) -> Layers over n items.
+    Shapes: neighbour lists (n, >= 1 + max k_v) -> Layers over n items. `loops` lets every item neighbour itself.
     """
     from scipy import sparse
 
@@ -117,7 +120,8 @@ def layered_graphs(
     sizes = [min(max(1, round(k * scale)), neighbors.k - 1) for scale in scales]
     near = neighbors.first(max(sizes) + 1)
     weights = gaussian_weights(near, sigma, length, kind)
-    matrices = [normalised(symmetric_graph(near, weights[:, 1 : size + 1])) for size in sizes]
+    own = sparse.eye_array(n) if loops else sparse.csr_array((n, n))  # exp(0) = 1 to itself
+    matrices = [normalised(symmetric_graph(near, weights[:, 1 : size + 1]) + own) for size in sizes]
     pattern = matrices[int(np.argmax(sizes))]
     pattern.sort_indices()
     values = np.zeros((pattern.nnz, len(sizes)), np.float32)

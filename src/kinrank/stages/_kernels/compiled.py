@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Callable
@@ -15,8 +16,22 @@ log = logging.getLogger("kinrank")
 _told = False
 
 
+def _digest() -> str:
+    """One name for the present text of all loops."""
+    texts = (path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
+
+
+SOURCES = _digest()
+
+
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile on first use, keep the machine code on disk, release the lock while running."""
+    """Compile on first use, keep the machine code on disk, release the lock while running.
+
+    numba files machine code under the function's name and looks only at its own source file for changes, while loops
+    of one file are compiled into those of another: the digest in the name makes every change count.
+    """
+    function.__qualname__ = f"{function.__name__}_{SOURCES}"
     return numba.njit(
         cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"}, error_model="numpy"
     )(function)
@@ -54,6 +69,6 @@ def say_compiling(kernel: Any) -> None:
     if _told or kernel.signatures:
         return
     folder = Path(kernel.stats.cache_path)
-    if not any(folder.glob(f"*{kernel.py_func.__name__}-*.nbi")):
+    if not any(folder.glob(f"*{kernel.py_func.__qualname__}-*.nbi")):
         _told = True
         log.warning("kinrank: compiling its loops, once per installation (about 20 seconds)")
