@@ -84,7 +84,7 @@ class LPMT(Method):
     mu: float = parameter(0.23, "strength of the regulariser of the diffusion", low=0, above_low=True)
     lam: float = parameter(0.2, "lambda / n: how evenly the graphs are weighted", low=0)
     path_k: int = parameter(10, "nearest others of an item to which a chain may go on", low=1)
-    support: int = parameter(32, "largest entries of a state that are kept; 0: all", low=0)
+    support: int = parameter(40, "largest entries of a state that are kept; 0: all", low=0)
     similarity: str = parameter(
         "bcd", "weights of the states; bsd: one graph only", choices=("bcd", "bsd", "gaussian", "cosine")
     )
