@@ -50,12 +50,12 @@ def test_published_programs_give_the_same_values_and_order(name, shared_dir):
     expected = golden[f"out_{name}"]
     allowed = tolerance * float(np.ptp(expected))
     found = distances(method, Items.joint(unit(golden["queries"]), unit(golden["gallery"])))
-    np.testing.assert_allclose(1.0 - found, expected, rtol=0, atol=allowed)
+    np.testing.assert_allclose(-found, expected, rtol=0, atol=allowed)
     ranking = kr.rerank(golden["queries"], golden["gallery"], method)
     theirs = np.take_along_axis(expected, ranking.indices, axis=1)
     # In our order their scores may rise only by what rounding explains.
     assert np.diff(theirs, axis=1).max() <= 2 * allowed
-    np.testing.assert_allclose(1.0 - ranking.distances, theirs, rtol=0, atol=allowed)
+    np.testing.assert_allclose(-ranking.distances, theirs, rtol=0, atol=allowed)
 
 
 @pytest.mark.parametrize("kdba", [0, 1, 3, 50])
@@ -93,7 +93,7 @@ def test_alpha_zero_is_the_average_and_broken_powers_stay_numbers(rng):
 
 def test_items_that_cancel_out_leave_the_query(rng):
     query = rows(rng, 1, 6)
-    np.testing.assert_allclose(distances(kr.AQE(k=1), Items.joint(query, -query)), [[2.0]], atol=1e-6)
+    np.testing.assert_allclose(distances(kr.AQE(k=1), Items.joint(query, -query)), [[1.0]], atol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 5), (21, 20), (40, 3)])
@@ -180,7 +180,7 @@ def test_super_global_follows_its_equation(everyone, top, k, beta, rng):
     assert np.isfinite(found).all()
     for row, query in enumerate(queries):
         numbers, scores, rest = super_global_order(query, gallery, row if everyone else None, top, k, beta)
-        np.testing.assert_allclose(1.0 - found[row, numbers], scores, atol=2e-6)
+        np.testing.assert_allclose(-found[row, numbers], scores, atol=2e-6)
         ordered = found[row, rest]
         assert (np.diff(ordered) >= 0).all()
         assert not rest or ordered[0] > found[row, numbers].max()

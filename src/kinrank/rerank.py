@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.errors import NotEnoughMemory
 from kinrank.features import Vectors, check, unit
 from kinrank.memory import allowed_bytes, in_words, parse_bytes
-from kinrank.methods import METHODS, Method
+from kinrank.methods import LPMT, METHODS, Method
 from kinrank.neighbors import Items
 from kinrank.parameters import whole_number
 from kinrank.progress import SILENT, Progress
@@ -27,7 +27,7 @@ Show = bool | Callable[[str, int, int], None] | None
 def rerank(
     queries: ArrayLike | None,
     gallery_or_store: ArrayLike | Store,
-    method: Method | str | None = None,
+    method: Method | str | None = LPMT(),  # noqa: B008 - frozen
     candidates: int | None = None,
     depth: int | None = None,
     max_memory: int | str | None = None,

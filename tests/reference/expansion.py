@@ -69,7 +69,7 @@ def expansion_distances(
     negatives_dba: int = 4,
     **settings: float,
 ) -> np.ndarray:
-    """1 - q'.x', q' from the original gallery; `queries` None lets every item query the others."""
+    """-q'.x', q' from the original gallery; `queries` None lets every item query the others."""
     gallery = gallery.astype(np.float64)
     asked = gallery if queries is None else queries.astype(np.float64)
     expanded = [
@@ -82,7 +82,7 @@ def expansion_distances(
         answers = np.array(
             [mixture(row, gallery, number, kdba - 1, kind, **settings) for number, row in enumerate(gallery)]
         )
-    return 1.0 - np.array(expanded) @ answers.T
+    return -np.array(expanded) @ answers.T
 
 
 def super_global_order(

@@ -20,7 +20,7 @@ class AlphaQE(Expansion):
     The weight is the cosine similarity to the power alpha, 1 for the query itself. Far items fade out by
     themselves, so k can be large and matters little.
 
-        q' = l2(q + sum_{i=1..k} max(q.x_i, 0)^alpha x_i),    distance(q, x) = 1 - q'.x
+        q' = l2(q + sum_{i=1..k} max(q.x_i, 0)^alpha x_i),    distance(q, x) = -q'.x
 
     Negative similarities count as 0: the bare power would subtract such items (odd alpha) or be no number
     at all (broken alpha). alpha = 0 is AQE. With kdba > 0 the gallery is mixed the same way, x' =
@@ -61,7 +61,7 @@ class AugmentedAlphaQE(AlphaQE):
     Both sides of the comparison lose their noise, not only the query. The queries are mixed with the original
     gallery items, and only the comparison uses the mixed ones.
 
-        q' as in AlphaQE,    x' = l2(sum_{i=0..kdba-1} max(x.x_i, 0)^alpha x_i),    distance(q, x) = 1 - q'.x'
+        q' as in AlphaQE,    x' = l2(sum_{i=0..kdba-1} max(x.x_i, 0)^alpha x_i),    distance(q, x) = -q'.x'
 
     Cost: AlphaQE, plus one search of the gallery in itself, O(n^2 d) time and O(n d) memory, shared by all
     queries.

@@ -18,7 +18,7 @@ class AQE(Expansion):
     The first answers are usually right, and their mean is a cleaner picture of what was meant than the query
     alone. It is the simplest re-ranking there is, and the one to beat.
 
-        q' = l2(q + sum_{i=1..k} x_i),    distance(q, x) = 1 - q'.x
+        q' = l2(q + sum_{i=1..k} x_i),    distance(q, x) = -q'.x
 
     With kdba > 0 the gallery is averaged too, x' = l2(sum of the kdba nearest of x, x included), and q'
     (still made from the original gallery) is compared with x': the published ADBA + AQE.
@@ -52,7 +52,7 @@ class AugmentedAQE(AQE):
     Both sides of the comparison lose their noise, not only the query. The queries are averaged with the
     original gallery items, and only the comparison uses the averaged ones.
 
-        q' = l2(q + sum_{i=1..k} x_i),    x' = l2(sum of the kdba nearest of x, x included),    1 - q'.x'
+        q' = l2(q + sum_{i=1..k} x_i),    x' = l2(sum of the kdba nearest of x, x included),    distance(q, x) = -q'.x'
 
     Cost: AQE, plus one search of the gallery in itself, O(n^2 d) time and O(n d) memory, shared by all
     queries.

@@ -20,7 +20,7 @@ class AQEwD(Expansion):
     The weight falls in equal steps from 1 for the query to 1 / (k + 1) for the last item. Later answers are
     more often wrong, so more of them can be used than with the plain average of AQE.
 
-        q' = l2(q + sum_{i=1..k} (k + 1 - i) / (k + 1) x_i),    distance(q, x) = 1 - q'.x
+        q' = l2(q + sum_{i=1..k} (k + 1 - i) / (k + 1) x_i),    distance(q, x) = -q'.x
 
     With kdba > 0 the gallery is mixed too, x' = l2(sum_{i=0..kdba-1} (kdba - i) / kdba x_i) over the
     nearest of x with x itself as i = 0, and q' (still made from the original gallery) is compared with x'.
@@ -56,7 +56,7 @@ class AugmentedAQEwD(AQEwD):
     Both sides of the comparison lose their noise, not only the query. The queries are mixed with the original
     gallery items, and only the comparison uses the mixed ones.
 
-        q' as in AQEwD,    x' = l2(sum_{i=0..kdba-1} (kdba - i) / kdba x_i),    distance(q, x) = 1 - q'.x'
+        q' as in AQEwD,    x' = l2(sum_{i=0..kdba-1} (kdba - i) / kdba x_i),    distance(q, x) = -q'.x'
 
     Cost: AQEwD, plus one search of the gallery in itself, O(n^2 d) time and O(n d) memory, shared by all
     queries.

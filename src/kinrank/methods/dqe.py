@@ -24,7 +24,7 @@ class DQE(Expansion):
     have in common no longer counts.
 
         min_a 1/2 a'Ha - 1'a,   a >= 0,  y'a = 0,  H_ij = y_i y_j <x_i, x_j>
-        q' = l2(sum_i a_i y_i x_i),    distance(q, x) = 1 - q'.x
+        q' = l2(sum_i a_i y_i x_i),    distance(q, x) = -q'.x
 
     This is the hard-margin linear support vector machine; its offset does not change an order and is
     dropped. It is solved exactly, as the two nearest points of two convex hulls. Where no plane separates
@@ -75,7 +75,7 @@ class AugmentedDQE(DQE):
     queries' classifiers are trained on the original gallery items, and only the comparison uses the new ones.
 
         q' = normal of (q, k nearest | negatives farthest),
-        x' = normal of (kdba nearest, x included | negatives_dba farthest),    distance(q, x) = 1 - q'.x'
+        x' = normal of (kdba nearest, x included | negatives_dba farthest),    distance(q, x) = -q'.x'
 
     Cost: DQE, plus two searches of the gallery in itself and O(n (kdba + negatives_dba)^2 d) time, O(n d)
     memory, shared by all queries.

@@ -51,7 +51,8 @@ class Expansion(Method):
     same kind of mixture too. Queries are expanded from the original gallery in either case; the augmented one
     is only what they are finally compared with.
 
-    Distances are 1 - q'.x' between unit vectors, so 1 - distance is the score of the published programs.
+    Distances are -q'.x' between unit vectors, the negated score of the published programs, as for every method that
+    scores.
     """
 
     k: int = parameter(4, "gallery items mixed into each query", low=1)
@@ -87,7 +88,8 @@ class Expansion(Method):
         gaps = pairwise(prepared.queries[queries], prepared.gallery)
         gaps *= gaps
         gaps *= 0.5
-        return share_equal(gaps, prepared.first)
+        # half the squared distance less 1 is -q'.x', but tells near duplicates apart; float64 keeps that
+        return share_equal(gaps, prepared.first).astype(np.float64) - 1.0
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """Expanded rows while they are divided by their length, neighbour lists, one block of products."""

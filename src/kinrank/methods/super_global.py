@@ -33,7 +33,7 @@ class SuperGlobal(Method):
 
         x~_i = (x_i + beta sum_{j in N_k(i)} s_ij x_j) / (1 + beta sum_{j in N_k(i)} s_ij),  within the top
         m    = elementwise max of x~ over the k + 1 items with the largest q.x~
-        distance(q, x_i) = 1 - (q.x~_i + m.x~_i) / 2
+        distance(q, x_i) = -(q.x~_i + m.x~_i) / 2
 
     Refined items and m are not brought back to length one, so a distance can be below 0. Items beyond the top
     follow in their original order: their distance is 1 + the largest of the above + their Euclidean distance.
@@ -81,7 +81,7 @@ class SuperGlobal(Method):
         def refine(row: int) -> None:
             query = queries[row]
             top = prepared.top[query]
-            refined = 1.0 - self._scores(items.query_vectors[query], items.gallery_vectors[top])
+            refined = -self._scores(items.query_vectors[query], items.gallery_vectors[top])
             _, places, groups = np.unique(first[top], return_index=True, return_inverse=True)
             refined = refined[places][groups.reshape(-1)]  # equal items keep equal distances when rounded
             values[row] += 1.0 + refined.max()
