@@ -24,6 +24,7 @@ ORDER = [
     ["stores", "methods"],
     ["rerank", "ranking_files"],
     ["augment", "explain"],
+    ["manifold"],
     ["evaluation"],
     ["kinrank"],  # the public names, in kinrank/__init__.py
     ["datasets", "testing"],

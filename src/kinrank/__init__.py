@@ -9,6 +9,7 @@ from kinrank.augment import DBA, augment
 from kinrank.errors import NotEnoughMemory
 from kinrank.evaluation import Truth, compare, evaluate
 from kinrank.explain import Explanation, explain
+from kinrank.manifold import Manifold
 from kinrank.methods import (
     AQE,
     BCD,
@@ -74,6 +75,7 @@ __all__ = [
     "ConAff",
     "Explanation",
     "KReciprocal",
+    "Manifold",
     "Method",
     "NoReranking",
     "NotEnoughMemory",

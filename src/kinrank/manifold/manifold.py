@@ -1,0 +1,198 @@
+"""Manifold: a gallery prepared by a method, searched by queries that were never seen, saved and asked why."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinrank.errors import NotEnoughMemory
+from kinrank.explain import Explanation
+from kinrank.features import check, unit
+from kinrank.manifold.lists import found_by, gallery_lists, gallery_of
+from kinrank.manifold.serving import serving_of
+from kinrank.manifold.snapshot import Snapshot, check_ids
+from kinrank.memory import allowed_bytes, in_words, parse_bytes
+from kinrank.methods import Method
+from kinrank.parameters import whole_number
+from kinrank.progress import Progress
+from kinrank.ranking import Ranking
+from kinrank.rerank import resolve
+from kinrank.stores import Store
+
+Show = bool | Callable[[str, int, int], None] | None
+
+
+class Manifold:
+    """A gallery prepared once: neighbours, states and the costs of all local transitions, for LPMT.
+
+    Many threads may search one Manifold at the same time.
+
+    Example:
+        >>> manifold = kinrank.Manifold.build(gallery, kinrank.LPMT(), ids=names)
+        >>> manifold.search(queries, k=10).meta["ids"]
+        >>> manifold.save("gallery.manifold")
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Not called by users: see `build` and `load`."""
+        self._snapshot = snapshot
+
+    @classmethod
+    def build(
+        cls,
+        gallery_or_store: ArrayLike | Store,
+        method: Method | str | None = None,
+        ids: ArrayLike | None = None,
+        max_memory: int | str | None = None,
+        progress: Show = None,
+    ) -> Manifold:
+        """Prepare a gallery; time and memory grow with n, but for the search of its neighbours where it is exact.
+
+        Args:
+            gallery_or_store: (n, d) rows, searched exactly; or a Store that knows its length, which is then asked for
+                the neighbours of its own items, and later for those of queries.
+            method: a Method that can be served, or its name; LPMT() unless given.
+            ids: one name per item, text or whole numbers, no two alike; item numbers unless given.
+            max_memory: bytes, or words such as "2GB"; four fifths of what is free unless given.
+            progress: True for a bar, or a callable `f(label, done, total)`.
+        """
+        method = resolve(method)
+        server = serving_of(method)
+        store = gallery_or_store if isinstance(gallery_or_store, Store) else None
+        vectors = gallery_of(gallery_or_store)
+        names = check_ids(ids, len(vectors))
+        budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
+        needed = server.memory(method, *vectors.shape)
+        if needed > budget:
+            raise NotEnoughMemory(
+                f"a manifold of {len(vectors)} items needs about {in_words(needed)} to build but max_memory allows "
+                f"{in_words(budget)}; build from fewer items, or pass a larger max_memory="
+            )
+        report = Progress(progress)
+        lists = gallery_lists(vectors, store, server.width(method), report)
+        arrays, facts = server.offline(method, vectors, lists, report)
+        prepared = server.restore(method, vectors, arrays, facts)
+        return cls(Snapshot(method, vectors, names, arrays, facts, store, prepared))
+
+    def __len__(self) -> int:
+        return len(self._snapshot)
+
+    def __repr__(self) -> str:
+        snapshot = self._snapshot
+        return (
+            f"Manifold({len(snapshot)} items x {snapshot.vectors.shape[1]} dimensions, {snapshot.method!r})"
+        )
+
+    @property
+    def method(self) -> Method:
+        return self._snapshot.method
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """(n,) the names of the items; their numbers where none were given."""
+        snapshot = self._snapshot
+        return np.arange(len(snapshot)) if snapshot.ids is None else snapshot.ids.copy()
+
+    def search(
+        self, queries: ArrayLike, k: int = 10, depth: int | None = None, budget: int | None = None
+    ) -> Ranking:
+        """The k best items of every query, each query on its own; queries need not be in the gallery.
+
+        The search stops as soon as no item that is left can be among the k best, or after `budget` items.
+
+        Args:
+            queries: (q, d) rows.
+            k: how many items are to be certain; those there are, where the gallery is smaller.
+            depth: how many items to return, k unless given. Those behind the first k are the next ones as far as they
+                are known, then the order of the search.
+            budget: most items whose chain is looked at, per query; the larger of 5000 and 50 k unless given.
+
+        Returns:
+            Ranking with item numbers, and in `meta`: `mode` "online", `ids` (q, depth) the names of the items,
+            `certain` the share of queries whose k best are certain, `settled` the median number of items looked at,
+            `budget`, `method`, `seconds`.
+        """
+        started = time.perf_counter()
+        snapshot = self._snapshot  # read once: a change in the meantime makes another one
+        k = whole_number(k, "k")
+        depth = k if depth is None else whole_number(depth, "depth")
+        budget = None if budget is None else whole_number(budget, "budget")
+        rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
+        server, method = serving_of(snapshot.method), snapshot.method
+        depth = min(depth, len(snapshot))
+        meta: dict[str, Any] = {"mode": "online", "method": repr(method)}
+        if len(rows) and depth:
+            found = found_by(snapshot, rows, server.reach(method, depth))
+            answer = server.online(snapshot, rows, found, k, depth, budget)
+            indices, distances = answer.indices, answer.distances
+            meta |= answer.facts
+        else:
+            indices, distances = (
+                np.empty((len(rows), depth), np.int64),
+                np.empty((len(rows), depth), np.float32),
+            )
+        meta |= {"ids": snapshot.named(indices), "seconds": time.perf_counter() - started}
+        return Ranking(indices, distances, meta)
+
+    def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> Explanation:
+        """The cheapest chain from a query to an item, from the same computation that ranks it.
+
+        Args:
+            query: one vector, (d,) or (1, d).
+            item: its id, or its number where the manifold has no ids.
+            flows: how many of the largest movements of mass to keep per step.
+        """
+        snapshot = self._snapshot
+        row = np.asarray(query)
+        rows = unit(
+            check(row[None, :] if row.ndim == 1 else row, "query", snapshot.vectors.shape[1]), "query"
+        )
+        if len(rows) != 1:
+            raise ValueError(f"query has {len(rows)} rows; explain one at a time")
+        number = snapshot.number_of(item)
+        server = serving_of(snapshot.method)
+        found = found_by(snapshot, rows, server.reach(snapshot.method, 1))
+        return server.explain(snapshot, rows, found, number, flows)
+
+    def info(self) -> dict[str, Any]:
+        """Facts for people and JSON: items, dimensions, method, bytes kept, numbers measured from the data."""
+        snapshot = self._snapshot
+        method = snapshot.method
+        return {
+            "items": len(snapshot),
+            "dimensions": int(snapshot.vectors.shape[1]),
+            "method": method.name,
+            "parameters": {declared.name: getattr(method, declared.name) for declared in method.parameters()},
+            "facts": dict(snapshot.facts),
+            "bytes": snapshot.size,
+            "bytes_of_vectors": int(snapshot.vectors.nbytes),
+            "ids": "item numbers" if snapshot.ids is None else "given",
+            "store": None if snapshot.store is None else type(snapshot.store).__name__,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a folder of arrays and a manifest; a process killed at any moment leaves the old one or the new one.
+
+        A store is not written: `load` searches exactly unless it is given one.
+        """
+        from kinrank.manifold.files import save
+
+        save(self._snapshot, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], mmap: bool = True, store: Store | None = None) -> Manifold:
+        """A Manifold as it was saved. Checksums are compared; a truncated, altered or foreign folder is a ValueError.
+
+        Args:
+            path: the folder.
+            mmap: arrays stay on disk and are read as needed; False reads them at once.
+            store: asked for the neighbours of queries instead of an exact search; it must hold the same items.
+        """
+        from kinrank.manifold.files import load
+
+        return cls(load(path, mmap, store))
