@@ -1,0 +1,316 @@
+"""Manifold: online answers against their dense twin, certainty, bad input, threads."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import kinrank as kr
+from kinrank.datasets import benchmark
+from kinrank.features import unit
+from kinrank.manifold.lists import tidied
+from reference import online as twin
+
+
+def clusters(seed: int, items: int = 120, dimensions: int = 8, groups: int = 6) -> NDArray[np.float32]:
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(groups, dimensions))
+    rows = centres[rng.integers(0, groups, items)] + 0.35 * rng.normal(size=(items, dimensions))
+    return rows.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def built() -> tuple[kr.Manifold, NDArray[np.float32]]:
+    rows = clusters(3, 400)
+    return kr.Manifold.build(rows[40:]), rows[:40]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_answers_are_the_equations(seed: int) -> None:
+    whole = {"k1": 12, "k2": 3, "k": 4, "path_k": 3, "support": 9}
+    numbers = {**whole, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6, "mu": 0.3, "lam": 0.2}
+    rows = unit(clusters(seed, 40, 5, 4))
+    method = kr.LPMT(**numbers, share=0.3, theta=0.4, transport="exact", tolerance=1e-7)  # type: ignore[arg-type]
+    manifold = kr.Manifold.build(rows[5:], method)
+    ranking = manifold.search(rows[:5], k=35)
+    for query in range(5):
+        expected = twin.answered(rows[5:], rows[query], **numbers, theta=0.4, share=0.3)  # type: ignore[arg-type]
+        got = np.empty(35)
+        got[ranking.indices[query]] = ranking.distances[query]
+        np.testing.assert_allclose(got, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_meta_says_how(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
+    manifold, queries = built
+    ranking = manifold.search(queries, k=7)
+    assert ranking.indices.shape == (40, 7)
+    assert ranking.meta["mode"] == "online"
+    assert ranking.meta["certain"] == 1.0
+    assert ranking.meta["settled"] < 200
+    assert ranking.meta["method"] == repr(kr.LPMT())
+    np.testing.assert_array_equal(ranking.meta["ids"], ranking.indices)
+    assert len(manifold) == 360
+    assert json.loads(json.dumps(manifold.info()))["items"] == 360
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 50])
+def test_certain_answers_are_those_of_the_whole_search(
+    built: tuple[kr.Manifold, NDArray[np.float32]], k: int
+) -> None:
+    manifold, queries = built
+    everything = manifold.search(queries, k=len(manifold))
+    first = manifold.search(queries, k=k)
+    assert first.meta["certain"] == 1.0
+    np.testing.assert_array_equal(first.indices, everything.indices[:, :k])
+    np.testing.assert_array_equal(first.distances, everything.distances[:, :k])
+    deeper = manifold.search(queries, k=k, depth=k + 9)
+    np.testing.assert_array_equal(deeper.indices[:, :k], first.indices)
+    assert (np.diff(deeper.distances, axis=1) >= 0).all()
+    assert all(len(set(row)) == k + 9 for row in deeper.indices.tolist())
+
+
+def test_a_small_budget_is_reported(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
+    manifold, queries = built
+    ranking = manifold.search(queries, k=10, budget=10)
+    assert ranking.meta["budget"] == 10
+    assert ranking.meta["certain"] < 1.0
+    assert ranking.meta["settled"] == 10
+    assert (ranking.indices >= 0).all()
+
+
+def test_a_query_is_answered_alone(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
+    """The same bits, whoever asks beside it, and again after other searches."""
+    manifold, queries = built
+    together = manifold.search(queries, k=10)
+    for row in (0, 17, 39):
+        alone = manifold.search(queries[row : row + 1], k=10)
+        np.testing.assert_array_equal(alone.indices[0], together.indices[row])
+        np.testing.assert_array_equal(alone.distances[0], together.distances[row])
+
+
+def test_many_threads_search_one_manifold(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
+    manifold, queries = built
+    expected = manifold.search(queries, k=10)
+    with ThreadPoolExecutor(8) as pool:
+        for ranking in pool.map(lambda _: manifold.search(queries, k=10), range(24)):
+            np.testing.assert_array_equal(ranking.indices, expected.indices)
+            np.testing.assert_array_equal(ranking.distances, expected.distances)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    items=st.integers(0, 12),
+    queries=st.integers(0, 3),
+    k=st.integers(1, 20),
+    doubled=st.booleans(),
+)
+def test_small_galleries_and_duplicates(seed: int, items: int, queries: int, k: int, doubled: bool) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(1, 4, (items, 3)).astype(np.float32)
+    if doubled:
+        rows = np.concatenate([rows, rows, rows])
+    asked = rng.integers(1, 4, (queries, 3)).astype(np.float32)
+    ranking = kr.Manifold.build(rows).search(asked, k)
+    assert ranking.indices.shape == (queries, min(k, len(rows)))
+    assert np.isfinite(ranking.distances).all()
+    assert (np.diff(ranking.distances, axis=1) >= 0).all()
+    for found in ranking.indices.tolist():
+        assert len(set(found)) == len(found)
+        assert all(0 <= number < len(rows) for number in found)
+
+
+def test_items_out_of_reach_follow_in_the_order_of_the_search() -> None:
+    rng = np.random.default_rng(0)
+    near, far = np.eye(6)[0] + 0.05 * rng.random((30, 6)), np.eye(6)[1] + 0.05 * rng.random((30, 6))
+    method = kr.LPMT(k=3, path_k=3, k1=8, k2=3)
+    rows = np.concatenate([near, far]).astype(np.float32)
+    ranking = kr.Manifold.build(rows[1:], method).search(rows[:1], k=59)
+    plain = kr.rerank(rows[:1], rows[1:], "none")
+    assert set(ranking.indices[0, :29]) == set(range(29))
+    np.testing.assert_array_equal(ranking.indices[0, 29:], plain.indices[0, 29:])
+    assert (np.diff(ranking.distances[0]) >= 0).all()
+
+
+@pytest.mark.parametrize("fusion", ["local", "plain"])
+@pytest.mark.parametrize("theta", [0.0, 0.5, 1.0])
+def test_every_mixture_is_served(fusion: str, theta: float) -> None:
+    rows = clusters(5, 80)
+    manifold = kr.Manifold.build(rows[4:], kr.LPMT(theta=theta, fusion=fusion, k1=20))
+    everything = manifold.search(rows[:4], k=76)
+    ranking = manifold.search(rows[:4], k=5)
+    np.testing.assert_array_equal(ranking.indices, everything.indices[:, :5])
+    if theta == 1.0:
+        np.testing.assert_array_equal(ranking.indices, kr.rerank(rows[:4], rows[4:], "none").indices[:, :5])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        kr.LPMT(scale="row"),
+        kr.LPMT(scale="raw"),
+        kr.LPMT(similarity="cosine"),
+        kr.LPMT(similarity="gaussian", support=0),
+        kr.LPMT(similarity="bsd", region="knn"),
+        kr.LPMT(neighbors="euclidean", steps="reciprocal"),
+        kr.LPMT(solver="dense"),
+    ],
+    ids=repr,
+)
+def test_every_reading_of_lpmt_is_served(method: kr.LPMT) -> None:
+    rows = clusters(6, 90)
+    ranking = kr.Manifold.build(rows[5:], method).search(rows[:5], k=85)
+    assert np.isfinite(ranking.distances).all()
+    assert all(sorted(row) == list(range(85)) for row in ranking.indices.tolist())
+
+
+def test_a_store_gives_the_neighbours() -> None:
+    rows = clusters(7, 150)
+    plain = kr.Manifold.build(rows[10:]).search(rows[:10], k=20)
+    stored = kr.Manifold.build(kr.ArrayStore(rows[10:]))
+    assert stored.info()["store"] == "ArrayStore"
+    np.testing.assert_array_equal(stored.search(rows[:10], k=20).indices, plain.indices)
+
+
+def test_a_poor_store_is_tidied() -> None:
+    """Padding, repetitions, wrong order, the item itself missing or in the middle."""
+    indices = np.array([[4, 1, -1, 4, 2], [3, 1, 0, -1, -1]])
+    gaps = np.array([[0.4, 0.2, np.inf, 0.5, 0.2], [0.3, 0.0, 0.1, np.inf, np.inf]], np.float32)
+    lists = tidied(indices, gaps, 5, np.array([0, 1]), 5)
+    assert lists.indices.tolist() == [[0, 1, 2, 4, -1], [1, 0, 3, -1, -1]]
+    assert lists.distances[0, :4].tolist() == pytest.approx([0.0, 0.2, 0.2, 0.4])
+    assert np.isinf(lists.distances[1, 3:]).all()
+    with pytest.raises(ValueError, match="found item 4 but the manifold holds 4"):
+        tidied(indices, gaps, 5, None, 4)
+
+
+class Forgetful(kr.ArrayStore):
+    """Finds only the few nearest, and pads."""
+
+    def search(self, queries: object, k: int) -> kr.Ranking:
+        ranking = super().search(queries, k)  # type: ignore[arg-type]
+        ranking.indices[:, 4:] = -1
+        ranking.distances[:, 4:] = np.inf
+        return ranking
+
+
+def test_a_store_that_finds_few_is_enough() -> None:
+    rows = clusters(8, 100)
+    ranking = kr.Manifold.build(Forgetful(rows[5:])).search(rows[:5], k=10)
+    assert (ranking.indices >= 0).all()
+    assert np.isfinite(ranking.distances).all()
+
+
+def test_ids_are_mapped() -> None:
+    rows = clusters(9, 60)
+    names = [f"item {number}" for number in range(50)]
+    manifold = kr.Manifold.build(rows[10:], ids=names)
+    ranking = manifold.search(rows[:3], k=4)
+    assert ranking.meta["ids"].tolist() == [[names[i] for i in row] for row in ranking.indices.tolist()]
+    numbered = kr.Manifold.build(rows[10:], ids=np.arange(50) + 1000).search(rows[:3], k=4)
+    assert (numbered.meta["ids"] - 1000 == ranking.indices).all()
+    assert manifold.ids.tolist() == names
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["a", "b", "a"], "'a' stands there twice, the second time at 2"),
+        (["a", "b"], "2 names but there are 3 items"),
+        ([1.5, 2.0, 3.0], "texts or of whole numbers"),
+        ([["a"], ["b"], ["c"]], "texts or of whole numbers"),
+        ([None, "b", "c"], "texts or of whole numbers"),
+    ],
+)
+def test_bad_ids_are_refused(ids: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kr.Manifold.build(np.eye(3), ids=ids)  # type: ignore[arg-type]
+
+
+def test_bad_queries_are_refused(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
+    manifold, queries = built
+    with pytest.raises(ValueError, match=r"queries has shape \(40, 7\) but 8 dimensions"):
+        manifold.search(queries[:, :7])
+    broken = queries.copy()
+    broken[3, 2] = np.nan
+    with pytest.raises(ValueError, match="queries row 3 contains NaN"):
+        manifold.search(broken)
+    with pytest.raises(ValueError, match="queries row 0 is a zero vector"):
+        manifold.search(np.zeros((1, 8)))
+    for name in ("k", "depth", "budget"):
+        with pytest.raises(ValueError, match=f"{name}=0 is not allowed"):
+            manifold.search(queries, **{name: 0})
+
+
+def test_methods_that_cannot_be_served_say_so() -> None:
+    with pytest.raises(ValueError, match=r"KReciprocal has no part .* use one of: lpmt"):
+        kr.Manifold.build(np.eye(3), kr.KReciprocal())
+    with pytest.raises(ValueError, match="distance='jaccard' has none"):
+        kr.Manifold.build(np.eye(3), kr.LPMT(distance="jaccard"))
+    with pytest.raises(ValueError, match="is not known"):
+        kr.Manifold.build(np.eye(3), "nothing")
+
+
+def test_too_little_memory_is_refused_before_the_work() -> None:
+    with pytest.raises(kr.NotEnoughMemory, match="max_memory allows 1 MB"):
+        kr.Manifold.build(clusters(0, 50), max_memory="1MB")
+
+
+def test_the_gallery_is_not_changed_and_may_change() -> None:
+    rows = clusters(10, 50)
+    before = rows.copy()
+    manifold = kr.Manifold.build(rows)
+    first = manifold.search(before[:5])
+    np.testing.assert_array_equal(rows, before)
+    rows[:] = 1
+    np.testing.assert_array_equal(manifold.search(before[:5]).indices, first.indices)
+
+
+def test_explain_is_the_chain_that_ranks(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
+    manifold, queries = built
+    ranking = manifold.search(queries[:1], k=len(manifold))
+    for place in (0, 10, 30):
+        item = int(ranking.indices[0, place])
+        told = manifold.explain(queries[0], item)
+        assert told.kinds[0] == "query"
+        assert set(told.kinds[1:]) == {"item"}
+        assert told.items[-1] == item
+        assert len(told.costs) == len(told.items) - 1 == len(told.flows)
+        assert sum(told.costs) == pytest.approx(told.total, rel=1e-5)
+        gap = unit(queries[:1])[0] - manifold._snapshot.vectors[item]
+        assert told.distance == pytest.approx(float(np.sqrt(gap @ gap)), rel=1e-5)
+    unreached = manifold.explain(queries[0], int(ranking.indices[0, -1]))
+    assert not unreached.reached
+    assert unreached.costs == ()
+    with pytest.raises(ValueError, match="from 0 to 359"):
+        manifold.explain(queries[0], 360)
+    with pytest.raises(ValueError, match="one at a time"):
+        manifold.explain(queries[:2], 0)
+
+
+def test_explain_takes_ids() -> None:
+    rows = clusters(11, 60)
+    manifold = kr.Manifold.build(rows[1:], ids=[f"n{number}" for number in range(59)])
+    assert manifold.explain(rows[0], "n7").items[-1] == 7
+    with pytest.raises(ValueError, match="'n59' is not among the ids"):
+        manifold.explain(rows[0], "n59")
+    with pytest.raises(ValueError, match="7 is not among the ids"):
+        manifold.explain(rows[0], 7)
+
+
+def test_accuracy_on_oxford_online(shared_dir: Path) -> None:
+    """Each query alone, never in the graph; online DFS has 46.5 and 18.8."""
+    data = benchmark.load("roxford5k", shared_dir / "data")
+    assert data.queries is not None
+    manifold = kr.Manifold.build(data.gallery)
+    ranking = manifold.search(data.queries, k=len(manifold))
+    scores = {level: kr.evaluate(ranking, data.truths[level])["mAP"].mean for level in ("medium", "hard")}
+    assert scores["medium"] >= 0.49
+    assert scores["hard"] >= 0.235

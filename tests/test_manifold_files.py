@@ -1,0 +1,269 @@
+"""Saved manifolds: the same answers, whole at any moment, and a clear sentence for everything else."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinrank as kr
+from kinrank.manifold import files
+from kinrank.manifold.manifest import MANIFEST, sealed
+
+KILLS = int(os.environ.get("KINRANK_KILLS", "20"))
+
+
+def rows_of(seed: int, items: int = 90) -> NDArray[np.float32]:
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(5, 6))[rng.integers(0, 5, items)] + 0.3 * rng.normal(size=(items, 6))).astype(
+        "f4"
+    )
+
+
+@pytest.fixture(scope="module")
+def manifold() -> kr.Manifold:
+    return kr.Manifold.build(rows_of(1), kr.LPMT(k2=4, theta=0.3), ids=[f"n{i}" for i in range(90)])
+
+
+@pytest.fixture
+def saved(manifold: kr.Manifold, tmp_path: Path) -> Path:
+    manifold.save(tmp_path / "one")
+    return tmp_path / "one"
+
+
+def same(left: kr.Manifold, right: kr.Manifold, queries: NDArray[np.float32]) -> bool:
+    a, b = left.search(queries, 20), right.search(queries, 20)
+    return np.array_equal(a.indices, b.indices) and np.array_equal(a.distances, b.distances)
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_what_was_saved_answers_the_same(manifold: kr.Manifold, saved: Path, mmap: bool) -> None:
+    loaded = kr.Manifold.load(saved, mmap=mmap)
+    assert same(manifold, loaded, rows_of(2, 10))
+    assert loaded.method == manifold.method
+    assert loaded.ids.tolist() == manifold.ids.tolist()
+    assert loaded.info() == manifold.info()
+    assert loaded.search(rows_of(2, 3), 2).meta["ids"].dtype.kind == "U"
+
+
+def test_searching_does_not_change_the_files(saved: Path) -> None:
+    before = {path: path.read_bytes() for path in saved.rglob("*") if path.is_file()}
+    loaded = kr.Manifold.load(saved)
+    loaded.search(rows_of(2, 10))
+    del loaded
+    assert {path: path.read_bytes() for path in saved.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_tiny_manifolds_are_saved(count: int, tmp_path: Path) -> None:
+    tiny = kr.Manifold.build(rows_of(3, 90)[:count])
+    tiny.save(tmp_path / "tiny")
+    loaded = kr.Manifold.load(tmp_path / "tiny")
+    assert len(loaded) == count
+    assert loaded.search(rows_of(4, 2), 5).indices.shape == (2, count)
+
+
+def test_saving_again_replaces_and_cleans_up(manifold: kr.Manifold, saved: Path) -> None:
+    reader = kr.Manifold.load(saved)  # an old reader keeps what it has
+    other = kr.Manifold.build(rows_of(5))
+    leftover = saved / f"data-{'0' * 32}"
+    leftover.mkdir()
+    other.save(saved)
+    assert same(kr.Manifold.load(saved), other, rows_of(2, 5))
+    assert same(reader, manifold, rows_of(2, 5))
+    assert len([path for path in saved.iterdir() if path.name.startswith("data-")]) == 1
+
+
+def test_a_manifold_may_be_saved_over_its_own_files(saved: Path, manifold: kr.Manifold) -> None:
+    kr.Manifold.load(saved).save(saved)
+    assert same(kr.Manifold.load(saved), manifold, rows_of(2, 5))
+
+
+def arrays_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("data-*/*.npy"))
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_truncated_altered_and_missing_arrays_are_noticed(saved: Path, number: int) -> None:
+    path = arrays_in(saved)[number]
+    content = path.read_bytes()
+    path.write_bytes(content[:-3])
+    with pytest.raises(ValueError, match=r"truncated or was altered"):
+        kr.Manifold.load(saved)
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ValueError, match=r"truncated or was altered"):
+        kr.Manifold.load(saved)
+    path.unlink()
+    with pytest.raises(ValueError, match=f"incomplete: .*{path.name} is missing"):
+        kr.Manifold.load(saved)
+
+
+def edited(saved: Path, seal: bool, **changes: Any) -> None:
+    manifest = json.loads((saved / MANIFEST).read_text())
+    manifest |= changes
+    (saved / MANIFEST).write_text(json.dumps(sealed(manifest) if seal else manifest))
+
+
+@pytest.mark.parametrize(
+    ("seal", "changes", "message"),
+    [
+        (True, {"version": 2, "kinrank": "9.0"}, r"kinrank 9\.0 in format 2, newer than format 1"),
+        (True, {"version": "1"}, "newer than"),
+        (True, {"format": "something"}, "not the manifest of a kinrank manifold"),
+        (False, {"method": "dfs"}, "was altered"),
+        (False, {"facts": {"rho": 9.0, "gamma": 1.0}}, "was altered"),
+        (True, {"extra": 1}, "was altered"),
+        (True, {"method": "tomorrow"}, "'tomorrow', which this version does not have"),
+        (True, {"method": kr.KReciprocal.name}, "parameters that KReciprocal does not know"),
+        (True, {"parameters": {"k2": -1}}, "k2=-1 is not allowed"),
+        (True, {"parameters": {"__class__": "os.system"}}, "does not know: __class__"),
+        (True, {"data": "../../etc"}, "points to files that kinrank would not have written"),
+        (True, {"facts": {}}, "powers are missing"),
+        (True, {"arrays": {}}, "it holds no vectors"),
+    ],
+)
+def test_foreign_manifests_are_refused(
+    saved: Path, seal: bool, changes: dict[str, Any], message: str
+) -> None:
+    edited(saved, seal, **changes)
+    with pytest.raises(ValueError, match=message):
+        kr.Manifold.load(saved)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\x80\x04\x95", b'"text"'])
+def test_manifests_that_are_none_are_refused(saved: Path, content: bytes) -> None:
+    (saved / MANIFEST).write_bytes(content)
+    with pytest.raises(ValueError, match=r"truncated or no JSON|not the manifest"):
+        kr.Manifold.load(saved)
+
+
+def test_crafted_arrays_are_refused_before_the_loops_see_them(saved: Path) -> None:
+    """Right checksums, wrong numbers: compiled loops would follow them out of their arrays."""
+    manifest = json.loads((saved / MANIFEST).read_text())
+    path = saved / manifest["data"] / "step_ends.npy"
+    ends = np.load(path)
+    ends[5] = 10**6
+    manifest["arrays"]["step_ends"] = files._write_array(path, ends)
+    (saved / MANIFEST).write_text(json.dumps(sealed(manifest)))
+    with pytest.raises(ValueError, match="name items that are not there"):
+        kr.Manifold.load(saved)
+
+
+def test_pickled_arrays_are_not_read(saved: Path) -> None:
+    manifest = json.loads((saved / MANIFEST).read_text())
+    path = saved / manifest["data"] / "lengths.npy"
+    np.save(path, np.array([{}] * 90, dtype=object), allow_pickle=True)
+    manifest["arrays"]["lengths"] |= {"sha256": files._checksum(path)}
+    (saved / MANIFEST).write_text(json.dumps(sealed(manifest)))
+    with pytest.raises(ValueError, match=r"lengths.npy is not an array"):
+        kr.Manifold.load(saved)
+
+
+def test_nothing_there(manifold: kr.Manifold, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="is not there"):
+        kr.Manifold.load(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"no manifest.json"):
+        kr.Manifold.load(tmp_path / "empty")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match=r"not a saved manifold"):
+        kr.Manifold.load(tmp_path / "file")
+    with pytest.raises(ValueError, match="is a file"):
+        manifold.save(tmp_path / "file")
+    with pytest.raises(FileNotFoundError, match="make it, or choose another path"):
+        manifold.save(tmp_path / "no" / "such")
+    manifold.save(tmp_path / "empty")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match=r"holds other files \(thesis.txt\)"):
+        manifold.save(tmp_path / "mine")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_full_disk_or_a_read_only_folder_leaves_the_old_state(
+    manifold: kr.Manifold, saved: Path, monkeypatch: pytest.MonkeyPatch, code: int, after: int
+) -> None:
+    calls = 0
+    write = files._write_array
+
+    def failing(path: Path, array: NDArray[Any]) -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls > after:
+            raise OSError(code, os.strerror(code), str(path))
+        return write(path, array)
+
+    monkeypatch.setattr(files, "_write_array", failing)
+    with pytest.raises(OSError, match=r"could not be written .* saved there before is untouched") as caught:
+        kr.Manifold.build(rows_of(6)).save(saved)
+    assert caught.value.errno == code
+    assert same(kr.Manifold.load(saved), manifold, rows_of(2, 5))
+    assert len(list(saved.iterdir())) == 2  # nothing is left of the attempt
+
+
+def test_another_store_is_refused(saved: Path, manifold: kr.Manifold) -> None:
+    with pytest.raises(ValueError, match="store holds 5 items but the manifold 90"):
+        kr.Manifold.load(saved, store=kr.ArrayStore(rows_of(1)[:5]))
+    queries = rows_of(2, 5)
+    loaded = kr.Manifold.load(saved, store=kr.ArrayStore(rows_of(1))).search(queries)
+    np.testing.assert_array_equal(loaded.indices, manifold.search(queries).indices)
+
+
+WRITER = """
+import sys
+from kinrank.manifold import Manifold
+one, two, target = map(str, sys.argv[1:])
+both = [Manifold.load(one, mmap=False), Manifold.load(two, mmap=False)]
+print("ready", flush=True)
+while True:
+    for manifold in both:
+        manifold.save(target)
+        print("saved", flush=True)
+"""
+
+
+def test_killed_at_random_moments(manifold: kr.Manifold, saved: Path, tmp_path: Path) -> None:
+    """A child saves two manifolds in turn and is killed without warning: one of the two is there, whole.
+
+    KINRANK_KILLS=100 kills that often.
+    """
+    other = kr.Manifold.build(rows_of(7))
+    other.save(tmp_path / "two")
+    target = tmp_path / "target"
+    moments = random.Random(11)
+    queries = rows_of(2, 4)
+    seen = {"old": 0, "new": 0}
+    manifold.save(target)
+    for _ in range(KILLS):
+        child = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(saved), str(tmp_path / "two"), str(target)],
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        time.sleep(moments.random() * 0.03)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        loaded = kr.Manifold.load(target)
+        if same(loaded, manifold, queries):
+            seen["old"] += 1
+        else:
+            assert same(loaded, other, queries)
+            seen["new"] += 1
+    manifold.save(target)
+    assert len(list(target.iterdir())) == 2  # what the killed left behind is gone
+    shutil.rmtree(target)
