@@ -1,0 +1,161 @@
+"""FAISS -> a Store: flat, IVF or HNSW from vectors, or an index that is already there. Extra `[faiss]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinrank.features import Vectors, check, unit
+from kinrank.parameters import whole_number
+from kinrank.ranking import Ranking
+
+KINDS = ("flat", "ivf", "hnsw")
+ROWS = 256  # queries whose distances are summed again at once
+
+
+class FaissStore:
+    """Search by direction (rows are brought to unit length) over a FAISS index.
+
+    `flat` is exact. `ivf` looks into `probes` of `lists` cells. `hnsw` walks a graph of `links` neighbours, looking at
+    `effort` of them. The index chooses the items; their distances are summed again from the vectors, so that they are
+    exact, duplicates are at 0 and ties go to the lower number. The same vectors give the same index: HNSW graphs are
+    built by one thread for that, unless `threads` says otherwise.
+
+    Example:
+        >>> store = FaissStore(gallery, kind="hnsw")
+        >>> manifold = kinrank.Manifold.build(store)
+    """
+
+    def __init__(
+        self,
+        vectors: ArrayLike,
+        kind: str = "flat",
+        *,
+        lists: int | None = None,
+        probes: int | None = None,
+        links: int = 32,
+        effort: int = 128,
+        threads: int = 1,
+    ) -> None:
+        """An index over (n, d) rows.
+
+        Args:
+            vectors: (n, d) rows.
+            kind: "flat", "ivf" or "hnsw".
+            lists: cells of ivf; 4 sqrt(n), but at least 39 items for each, unless given.
+            probes: cells an ivf search looks into; a sixteenth of them, and at least 8, unless given.
+            links: neighbours per item in the graph of hnsw.
+            effort: items hnsw keeps in view, when it builds and when it searches.
+            threads: builders of the graph of hnsw; more than 1 is faster, and no two builds are alike.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"kind={kind!r} is not allowed; give one of: {', '.join(KINDS)}")
+        self._rows = unit(check(vectors, "vectors"), "vectors")
+        count, dimensions = self._rows.shape
+        faiss = _faiss()
+        if kind == "ivf" and count:
+            cells = max(1, min(round(4 * count**0.5), count // 39))
+            cells = cells if lists is None else min(whole_number(lists, "lists"), count)
+            index = faiss.IndexIVFFlat(faiss.IndexFlatL2(dimensions), dimensions, cells)
+            index.cp.min_points_per_centroid = 1  # fewer items than it likes are no reason to print
+            index.train(self._rows)
+            index.nprobe = min(
+                cells, max(8, cells // 16) if probes is None else whole_number(probes, "probes")
+            )
+        elif kind == "hnsw":
+            index = faiss.IndexHNSWFlat(dimensions, whole_number(links, "links"))
+            index.hnsw.efConstruction = index.hnsw.efSearch = whole_number(effort, "effort")
+        else:
+            index = faiss.IndexFlatL2(dimensions)
+        with _threads(faiss, whole_number(threads, "threads") if kind == "hnsw" else None):
+            index.add(self._rows)
+        self._index = index
+
+    @classmethod
+    def from_index(cls, index: Any, vectors: ArrayLike) -> FaissStore:
+        """A store over an index that is already there, and the vectors in it, item i in row i.
+
+        The index must hold rows of unit length, by L2 or inner product; it is searched as it is set up.
+        """
+        faiss = _faiss()
+        if not isinstance(index, faiss.Index):
+            raise ValueError(f"index must be a faiss.Index; got {type(index).__name__}")
+        rows = unit(check(vectors, "vectors", int(index.d)), "vectors")
+        if int(index.ntotal) != len(rows):
+            raise ValueError(
+                f"index holds {int(index.ntotal)} items but there are {len(rows)} vectors; give the same"
+            )
+        if not index.is_trained:
+            raise ValueError("index is not trained; call index.train and index.add first")
+        store = cls.__new__(cls)
+        store._rows, store._index = rows, index
+        return store
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def search(self, queries: ArrayLike, k: int) -> Ranking:
+        rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
+        k = min(whole_number(k, "k"), len(self))
+        if not k or not len(rows):
+            shape = len(rows), k
+            return Ranking(np.empty(shape, np.int64), np.empty(shape, np.float32), {"mode": "search"})
+        params = self._wide_enough(k)
+        found = self._index.search(rows, k, params=params)[1] if params else self._index.search(rows, k)[1]
+        indices, distances = self._measured(rows, np.asarray(found, np.int64))
+        return Ranking(indices, distances, {"mode": "search"})
+
+    def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
+        numbers = np.asarray(ids, dtype=np.int64)
+        if numbers.size and (numbers.min() < 0 or numbers.max() >= len(self)):
+            raise ValueError(
+                f"ids must be item numbers from 0 to {len(self) - 1}; got {numbers.min()}..{numbers.max()}"
+            )
+        return self._rows[numbers]
+
+    def _wide_enough(self, k: int) -> Any:
+        """hnsw must keep at least k items in view; asked for per search, because the index may be shared."""
+        faiss = _faiss()
+        if isinstance(self._index, faiss.IndexHNSW) and self._index.hnsw.efSearch < k:
+            return faiss.SearchParametersHNSW(efSearch=k)
+        return None
+
+    def _measured(
+        self, rows: Vectors, found: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The items found by their distance, then number; -1 and inf behind them."""
+        indices, distances = np.empty_like(found), np.empty(found.shape, np.float32)
+        for start in range(0, len(rows), ROWS):
+            some = slice(start, start + ROWS)
+            gaps = self._rows[np.maximum(found[some], 0)] - rows[some, None, :]
+            lengths = np.sqrt(np.einsum("qkd,qkd->qk", gaps, gaps))
+            lengths[found[some] < 0] = np.inf
+            order = np.lexsort((found[some], lengths), axis=1)
+            indices[some] = np.take_along_axis(found[some], order, axis=1)
+            distances[some] = np.take_along_axis(lengths, order, axis=1)
+        return indices, distances
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("FaissStore needs FAISS; install it with: pip install 'kinrank[faiss]'") from error
+    return faiss
+
+
+@contextmanager
+def _threads(faiss: Any, count: int | None) -> Iterator[None]:
+    """That many threads inside FAISS for a while; None leaves them as they are."""
+    before = faiss.omp_get_max_threads()
+    if count is not None:
+        faiss.omp_set_num_threads(count)
+    try:
+        yield
+    finally:
+        if count is not None:
+            faiss.omp_set_num_threads(before)
