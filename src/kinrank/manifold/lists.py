@@ -19,7 +19,7 @@ BLOCK = 4096  # rows searched at once
 def gallery_of(gallery_or_store: ArrayLike | Store) -> Vectors:
     """The whole gallery as unit rows; a store is asked for its vectors block by block."""
     if not isinstance(gallery_or_store, Store):
-        return unit(check(gallery_or_store, "gallery"), "gallery")
+        return _unit_blocks(check(gallery_or_store, "gallery"))
     if not isinstance(gallery_or_store, Sized):
         raise ValueError(
             "this store does not tell how many vectors it holds; give it a __len__, or pass its vectors"
@@ -37,6 +37,16 @@ def gallery_of(gallery_or_store: ArrayLike | Store) -> Vectors:
         rows[numbers] = block
     if rows is None:
         return check(gallery_or_store.vectors(np.arange(0)), name)
+    return rows
+
+
+def _unit_blocks(gallery: Vectors) -> Vectors:
+    """`unit`, block by block: it takes several times its input."""
+    if not gallery.any(axis=1).all():
+        return unit(gallery, "gallery")  # refuses the zero row, by its number
+    rows = np.empty_like(gallery)
+    for start in range(0, len(gallery), BLOCK):
+        rows[start : start + BLOCK] = unit(gallery[start : start + BLOCK])
     return rows
 
 

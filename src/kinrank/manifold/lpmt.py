@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 
 from kinrank.explain import Explanation
 from kinrank.features import Vectors
+from kinrank.manifold.offline import is_small as _small
+from kinrank.manifold.offline import plain_parts, small_parts
 from kinrank.manifold.serving import Answer
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
-from kinrank.methods.lpmt import FAR, LPMT, fit_to
-from kinrank.neighbors import Items, Neighbors
+from kinrank.methods.lpmt import LPMT
+from kinrank.neighbors import Neighbors
 from kinrank.progress import Progress
 
 if TYPE_CHECKING:
@@ -38,41 +41,24 @@ class ServingLPMT:
                 "use LPMT(distance='transport')"
             )
 
-    def width(self, method: Method) -> int:
-        assert isinstance(method, LPMT)
-        from kinrank.stages.graph import SCALES
-
-        widest = max(round(method.k * scale) for scale in SCALES)
-        return max(method.k1, method.k2, widest + 1, method.path_k + 1, FAR + 1)
-
     def memory(self, method: Method, items: int, dimensions: int) -> int:
         return 4 * dimensions * items + method.memory(items, 0, dimensions)
 
     def offline(
-        self, method: Method, vectors: Vectors, lists: Neighbors, progress: Progress
+        self, method: Method, vectors: Vectors, lists_of: Callable[[int], Neighbors], progress: Progress
     ) -> tuple[dict[str, NDArray[Any]], dict[str, float]]:
         assert isinstance(method, LPMT)
-        from kinrank.stages import graph, online
+        from kinrank.stages import online
 
         if len(vectors) < 2:
             return _alone(len(vectors)), {"rho": 1.0, "gamma": 1.0}
-        items = Items.everyone(vectors)
-        items._lists["joint"] = lists
-        fitted = fit_to(lists, method.rho, method.gamma, method.share)
-        prepared = method.prepare(items, progress)
-        chains = prepared.chains
-        assert chains is not None
-        how = _attachment(method, fitted.rho, fitted.gamma)
-        costs = online.all_costs(chains.steps, prepared.states, vectors, how)
-        lengths = graph.kernel_scale(lists, method.scale, method.k, method._farthest(items))
+        make = small_parts if _small(method) else plain_parts
+        states, steps, lengths, fitted = make(method, vectors, lists_of, progress)
+        costs = online.all_costs(steps, states, vectors, _attachment(method, fitted.rho, fitted.gamma))
+        kept = (states.indptr, states.indices, states.data, steps.links, steps.ends, costs, lengths)
         arrays = {
-            "state_starts": prepared.states.indptr.astype(np.int64),
-            "state_items": prepared.states.indices.astype(np.int32),
-            "state_masses": prepared.states.data.astype(np.float32),
-            "step_starts": chains.steps.links,
-            "step_ends": chains.steps.ends,
-            "step_costs": costs,
-            "lengths": lengths.astype(np.float32),
+            name: array.astype(kind, copy=False)
+            for (name, kind), array in zip(KEPT.items(), kept, strict=True)
         }
         return arrays, {"rho": fitted.rho, "gamma": fitted.gamma}
 

@@ -74,8 +74,9 @@ class Manifold:
                 f"{in_words(budget)}; build from fewer items, or pass a larger max_memory="
             )
         report = Progress(progress)
-        lists = gallery_lists(vectors, store, server.width(method), report)
-        arrays, facts = server.offline(method, vectors, lists, report)
+        arrays, facts = server.offline(
+            method, vectors, lambda k: gallery_lists(vectors, store, k, report), report
+        )
         prepared = server.restore(method, vectors, arrays, facts)
         return cls(Snapshot(method, vectors, names, arrays, facts, store, prepared))
 

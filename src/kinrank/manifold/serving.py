@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,16 +32,17 @@ class Serving(Protocol):
     def check(self, method: Method) -> None:
         """A ValueError if these hyper-parameters cannot be served."""
 
-    def width(self, method: Method) -> int:
-        """How many neighbours of every item `offline` needs, itself included."""
-
     def memory(self, method: Method, items: int, dimensions: int) -> int:
         """Bytes `offline` needs at its peak, vectors and neighbour lists included."""
 
     def offline(
-        self, method: Method, vectors: Vectors, lists: Neighbors, progress: Progress
+        self, method: Method, vectors: Vectors, lists_of: Callable[[int], Neighbors], progress: Progress
     ) -> tuple[dict[str, NDArray[Any]], dict[str, float]]:
-        """The arrays and numbers to keep of a gallery; these are saved. May empty nothing it is given."""
+        """The arrays and numbers to keep of a gallery; these are saved.
+
+        `lists_of(k)`: (n, min(k, n)) neighbours, each item first in its own list. Whoever calls it holds the only
+        reference, and can free them.
+        """
 
     def restore(
         self, method: Method, vectors: Vectors, arrays: dict[str, NDArray[Any]], facts: dict[str, float]

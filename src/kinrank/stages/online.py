@@ -105,7 +105,9 @@ def all_costs(steps: Steps, states: Any, vectors: Vectors, how: Attachment) -> F
         exact = transition_costs(pairs, states, vectors, how.rho, 0.0, 0) ** np.float32(how.gamma)
         costs[forward] = costs[steps.mirror[forward]] = exact
         return costs
-    arrays = states.indptr.astype(np.int64), states.indices.astype(np.int32), states.data.astype(np.float32)
+    kinds = np.int64, np.int32, np.float32
+    parts = states.indptr, states.indices, states.data
+    arrays = (part.astype(kind, copy=False) for part, kind in zip(parts, kinds, strict=True))
     n = len(steps.links) - 1
     with threadpool_limits(1, "blas"):
         in_chunks(

@@ -90,6 +90,8 @@ def mean_states(
                 continue
             for entry in range(indptr[found[row, column]], indptr[found[row, column] + 1]):
                 node = indices[entry]
+                if values[entry] <= 0.0:
+                    continue
                 if mass[node] == 0.0:
                     touched[count] = node
                     count += 1

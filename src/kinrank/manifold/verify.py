@@ -1,0 +1,101 @@
+"""A saved manifold -> which of its files are not as they were written; a path -> whether one can be saved there."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kinrank.manifold import files
+from kinrank.manifold.manifest import FORMAT, MANIFEST, VERSION, read_manifest
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What became of the files of a saved manifold.
+
+    Attributes:
+        checked: the files looked at, the manifest first, relative to the folder.
+        bad: for each that is missing, truncated or altered, a sentence.
+    """
+
+    checked: tuple[str, ...]
+    bad: dict[str, str]
+
+    @property
+    def whole(self) -> bool:
+        return not self.bad
+
+
+def verify(path: str | os.PathLike[str]) -> Verification:
+    """Every file of a saved manifold against its checksum, all of them, where `load` stops at the first bad one.
+
+    A folder that is no manifold, or one of a newer version, is refused as `load` refuses it.
+
+    Example:
+        >>> verify("gallery.manifold").whole
+        True
+    """
+    folder = Path(path)
+    while True:
+        try:
+            manifest = read_manifest(folder)
+        except ValueError as error:
+            if not _is_ours(folder / MANIFEST):
+                raise
+            return Verification((MANIFEST,), {MANIFEST: str(error)})
+        names = {name: f"{manifest['data']}/{name}.npy" for name in manifest["arrays"]}
+        wrong = {file: _problem(folder, manifest, name) for name, file in names.items()}
+        bad = {file: problem for file, problem in wrong.items() if problem is not None}
+        if not bad or not _saved_since(folder, manifest):
+            return Verification((MANIFEST, *names.values()), bad)
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """An error now, not after an hour of building, if `Manifold.save` could not write to this path."""
+    folder = Path(path)
+    files._check_target(folder)
+    place = folder if folder.is_dir() else folder.parent
+    try:
+        tempfile.TemporaryFile(dir=place).close()
+    except OSError as error:
+        raise OSError(
+            f"the folder {place} cannot be written to ({error.strerror}); choose another path"
+        ) from None
+
+
+def _problem(folder: Path, manifest: dict[str, Any], name: str) -> str | None:
+    try:
+        files._read_array(folder, manifest, name, mmap=True)
+    except FileNotFoundError as error:
+        return f"{error.filename} is missing; save the manifold again"
+    except OSError as error:
+        return f"{error.filename} cannot be read ({error.strerror})"
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a manifest that could not be used is a damaged one of ours: no JSON any more, or altered."""
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError:
+        return False
+    except ValueError:
+        return True
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        return False
+    version = content.get("version")
+    return not isinstance(version, int) or version <= VERSION
+
+
+def _saved_since(folder: Path, manifest: dict[str, Any]) -> bool:
+    """Whether someone saved anew while we read; the old files are then rightly gone."""
+    try:
+        return bool(read_manifest(folder)["data"] != manifest["data"])
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,148 @@
+"""Neighbour lists of a gallery -> its graphs and states, block by block: LPMT's numbers in less room.
+
+The functions of graph.py, diffusion.py and states.py, with compiled loops over rows instead of sparse matrix products:
+about four times the vectors at the peak for 128 dimensions, where those take ten.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.neighbors import Neighbors
+from kinrank.stages.diffusion import weights_of_graphs
+from kinrank.stages.graph import Layers
+from kinrank.stages.online import chunk_of
+
+BLOCK = 8192
+SAMPLE = 8192  # rows of F that the weights of the graphs are estimated from, in larger galleries
+
+
+def layered(
+    lists: Neighbors, lengths: NDArray[np.float64], k: int, sigma: float, scales: tuple[float, ...]
+) -> Layers:
+    """As `graph.layered_graphs`, for a symmetric kernel exp(-d^2 / (sigma^2 l_i l_j))."""
+    from kinrank.stages._kernels import offline as kernels
+    from kinrank.stages._kernels.compiled import in_chunks
+
+    n = len(lists.indices)
+    sizes = np.array([min(max(1, round(k * scale)), lists.k - 1) for scale in scales])
+    near = np.ascontiguousarray(lists.indices[:, 1 : int(sizes.max()) + 1])
+    gaps = np.ascontiguousarray(lists.distances[:, 1 : int(sizes.max()) + 1])
+    starts = np.zeros(n + 1, np.int64)
+    kernels.union_starts(near, starts)
+    ends = np.empty(int(starts[-1]), np.int32)
+    kernels.union_entries(near, starts, ends)
+    values = np.empty((len(ends), len(sizes)), np.float32)
+    degrees = np.zeros((n, len(sizes)))
+    chunk = chunk_of(n)
+    in_chunks(
+        kernels.layer_weights,
+        n,
+        near,
+        gaps,
+        lengths,
+        float(sigma),
+        sizes,
+        starts,
+        ends,
+        values,
+        degrees,
+        chunk=chunk,
+    )
+    in_chunks(kernels.normalise_layers, n, starts, ends, degrees, values, chunk=chunk)
+    return Layers(starts, ends, values)
+
+
+def graph_weights(
+    layers: Layers, mu: float, lam: float, cycles: int, tolerance: float
+) -> NDArray[np.float64]:
+    """beta as `diffusion.collaborative`; from every (n / SAMPLE)-th row of F where there are more items than SAMPLE.
+
+    H_v is a mean over rows times n: thousands of them give it to the few digits that beta needs.
+    """
+    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.diffusion import resolvent_rows
+
+    n = len(layers.indptr) - 1
+    rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))
+    a = 1.0 / (1.0 + mu)
+    beta = np.full(layers.count, 1.0 / layers.count)
+    nowhere = np.zeros(len(rows) + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
+    for _ in range(cycles if layers.count > 1 else 0):
+        step = (layers.values @ (a * beta).astype(np.float32)).astype(np.float32, copy=False)
+        energies = np.zeros((len(rows), layers.count), np.float32)
+        in_chunks(
+            resolvent_rows, len(rows), rows, layers.indptr, layers.indices, step, np.float32(1.0 - a),
+            np.float32(tolerance), *nowhere, np.zeros(len(rows), np.float32), layers.values, energies,
+            chunk=chunk_of(len(rows)),
+        )  # fmt: skip
+        beta = weights_of_graphs(energies.sum(axis=0, dtype=np.float64) * (n / len(rows)), lam * n)
+    return beta
+
+
+def kindred(
+    layers: Layers, beta: NDArray[np.float64], mu: float, tolerance: float, lists: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """As `diffusion.diffused_neighbors`: lists by F, itself first, and F along them."""
+    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.diffusion import resolvent_nearest
+
+    a = 1.0 / (1.0 + mu)
+    step = (layers.values @ (a * beta).astype(np.float32)).astype(np.float32, copy=False)
+    found, similar = np.empty_like(lists), np.empty(lists.shape, np.float32)
+    in_chunks(
+        resolvent_nearest, len(found), layers.indptr, layers.indices, step, np.float32(1.0 - a), np.float32(tolerance),
+        lists, found, similar, chunk=chunk_of(len(found)),
+    )  # fmt: skip
+    return found, similar
+
+
+def confident(near: NDArray[np.int32], kappa: float) -> NDArray[np.float32]:
+    """(n, k2) weights of Eq. 15 along the lists, as `states.confidence` has them in a matrix."""
+    weights = np.empty(near.shape, np.float32)
+    for start in range(0, len(near), BLOCK):
+        some = near[start : start + BLOCK]
+        own = np.arange(start, start + len(some))[:, None, None]
+        block = 1.0 + kappa * (near[some] == own).any(axis=2)
+        weights[start : start + BLOCK] = block / block.sum(axis=1, keepdims=True)
+    return weights
+
+
+def states_of(
+    near: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    kin: NDArray[np.int32],
+    similar: NDArray[np.float32],
+    k1: int,
+    region: str,
+    support: int,
+) -> Any:
+    """p_i as `states.locality_states`: csr, at most `support` entries. `similar`, F along `kin`, becomes p^ in place."""
+    from scipy import sparse
+
+    from kinrank.stages._kernels.compiled import in_chunks, threads
+    from kinrank.stages._kernels.offline import region_weights
+    from kinrank.stages._kernels.online import mean_states
+
+    n, width = kin.shape
+    chunk = chunk_of(n)
+    in_chunks(region_weights, n, kin, min(k1, width), region == "reciprocal", similar, chunk=chunk)
+    places, masses = np.empty((n, support), np.int32), np.empty((n, support), np.float32)
+    sizes = np.zeros(n, np.int64)
+    regions = np.arange(n + 1, dtype=np.int64) * width, kin.reshape(-1), similar.reshape(-1)
+
+    def some(start: int) -> None:
+        room = np.zeros(n, np.float32)
+        mean_states(
+            start, min(start + chunk, n), near, weights, *regions, support, room, places, masses, sizes
+        )
+
+    with ThreadPoolExecutor(threads()) as pool:
+        list(pool.map(some, range(0, n, chunk)))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    there = np.arange(support) < sizes[:, None]
+    return sparse.csr_array((masses[there], places[there], starts), shape=(n, n))
