@@ -6,17 +6,26 @@ from typing import Annotated
 
 import typer
 
-from kinrank.cli import bench, demo, evaluate, methods, rerank
+from kinrank.cli import bench, build, demo, evaluate, explain, folder, methods, rerank, search
 from kinrank.cli.mistakes import Commands
 
+RANK, SERVE, LOOK = "Re-rank and score", "Prepare once, search online", "See and measure"
 ANY_FLAG = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-app.command("rerank", context_settings=ANY_FLAG)(rerank.rerank)
-app.command("evaluate", short_help="Score a ranking, with 95 % intervals.")(evaluate.evaluate)
-app.command("methods", short_help="List all methods, or the parameters of one.")(methods.methods)
-app.add_typer(bench.app, name="bench")
-app.command("demo", short_help="Write a page that shows what re-ranking does.")(demo.demo)
+for heading, verb, function, short, settings in (
+    (RANK, "rerank", rerank.rerank, "Re-rank a gallery for every query.", ANY_FLAG),
+    (RANK, "evaluate", evaluate.evaluate, "Score a ranking, with 95 % intervals.", None),
+    (RANK, "methods", methods.methods, "List all methods, or the parameters of one.", None),
+    (SERVE, "build", build.build, "Prepare a gallery: a folder that answers queries.", ANY_FLAG),
+    (SERVE, "search", search.search, "Nearest items of queries it has never seen.", None),
+    (SERVE, "explain", explain.explain, "The chain from a query to a result.", None),
+    (SERVE, "info", folder.info, "What a prepared gallery holds.", None),
+    (SERVE, "verify", folder.verify, "Whether all its files are whole.", None),
+    (LOOK, "demo", demo.demo, "Write a page that shows what re-ranking does.", None),
+):
+    app.command(verb, short_help=short, context_settings=settings, rich_help_panel=heading)(function)
+app.add_typer(bench.app, name="bench", rich_help_panel=LOOK)
 
 
 def _version(wanted: bool) -> None:
@@ -40,6 +49,11 @@ def kinrank_command(
     kinrank rerank --queries q.npy --gallery g.npy -o ranking.npz
     kinrank evaluate ranking.npz --query-labels ql.npy --gallery-labels gl.npy
     kinrank methods lpmt
+
+    \b
+    kinrank build --gallery g.npy -o gallery.manifold
+    kinrank search gallery.manifold --queries q.npy -k 10
+    kinrank explain gallery.manifold --queries q.npy --query 3 --item 17
 
     No data at hand? `kinrank demo` draws its own. `kinrank COMMAND --help` explains a command.
     """

@@ -32,6 +32,18 @@ class Commands(TyperGroup):
 
         return sys.exit(guarded(work)) if standalone_mode else work()
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands in `--help`, under the headings they were registered with."""
+        width = max(map(len, self.commands), default=0)
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            heading = getattr(command, "rich_help_panel", None) or "Commands"
+            line = command.get_short_help_str(formatter.width - 6 - width)
+            sections.setdefault(heading, []).append((name.ljust(width), line))
+        for heading, lines in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)
+
 
 def guarded(work: Callable[[], Any]) -> int:
     """The exit code of the work. KINRANK_TRACEBACK=1 lets a mistake through with its traceback."""
@@ -56,8 +68,8 @@ def sentence(error: Exception) -> str:
     """The message of an error on one line."""
     if hasattr(error, "format_message"):
         text = str(error.format_message())
-    elif isinstance(error, OSError) and error.strerror and error.filename is not None:
-        text = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     else:
         text = str(error)
     return " ".join(text.split()) or type(error).__name__

@@ -47,7 +47,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             if not _is_ours(folder / MANIFEST):
                 raise
             return Verification((MANIFEST,), {MANIFEST: str(error)})
-        names = {name: f"{manifest['data']}/{name}.npy" for name in manifest["arrays"]}
+        names = {name: f"{manifest['data']}/{name}.npy" for name in sorted(manifest["arrays"])}
         wrong = {file: _problem(folder, manifest, name) for name, file in names.items()}
         bad = {file: problem for file, problem in wrong.items() if problem is not None}
         if not bad or not _saved_since(folder, manifest):

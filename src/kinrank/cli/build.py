@@ -1,0 +1,83 @@
+"""`kinrank build`: a file of vectors -> a folder that answers queries."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kinrank.cli.output import Json, Quiet, bars, print_json
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kinrank.stores import Store
+
+STORES = ("array", "faiss-flat", "faiss-ivf", "faiss-hnsw")
+
+
+def build(
+    context: typer.Context,
+    gallery: Annotated[Path, typer.Option("--gallery", "-g", help="Vectors to prepare, one row per item.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
+    ids: Annotated[
+        Path | None, typer.Option("--ids", help="Text file of the items' names, one per line, no two alike.")
+    ] = None,
+    method: Annotated[str, typer.Option("--method", "-m", help="A method that can be prepared.")] = "lpmt",
+    store: Annotated[
+        str, typer.Option("--store", help=f"What finds the neighbours: {' | '.join(STORES)}.")
+    ] = "array",
+    max_memory: Annotated[
+        str | None,
+        typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
+    ] = None,
+    gallery_key: Annotated[
+        str | None, typer.Option("--gallery-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Prepare a gallery once, so that new queries are answered in milliseconds.
+
+    \b
+    kinrank build --gallery g.npy -o gallery.manifold
+    kinrank build --gallery g.npy --ids names.txt --k2 7 --theta 0.3 -o gallery.manifold
+    kinrank build --gallery g.npy --store faiss-hnsw -o gallery.manifold
+    kinrank search gallery.manifold --queries q.npy
+
+    Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are found exactly (array,
+    faiss-flat) or nearly (faiss-ivf, faiss-hnsw: much faster from some ten thousand items on). The folder
+    holds arrays and a manifest with checksums; one that is there is replaced when the new one is whole.
+    """
+    import kinrank
+    from kinrank.cli.flags import method_from
+    from kinrank.cli.names import read_names
+    from kinrank.features import load
+    from kinrank.manifold.verify import check_target
+
+    check_target(output)
+    chosen = method_from(method, context.args)
+    source = _source(load(gallery, gallery_key), store)
+    started = time.perf_counter()
+    manifold = kinrank.Manifold.build(source, chosen, read_names(ids), max_memory, bars(quiet))
+    seconds = time.perf_counter() - started
+    manifold.save(output)
+    facts = {"output": str(output), **manifold.info(), "seconds": round(seconds, 6)}
+    if json:
+        print_json(facts)
+    else:
+        line = "{output}: {items} items x {dimensions} dimensions, {chosen!r}, {seconds:.2f} s"
+        print(line.format(chosen=chosen, **facts))
+
+
+def _source(vectors: NDArray[Any], name: str) -> NDArray[Any] | Store:
+    """The vectors themselves, searched exactly, or an index over them."""
+    if name not in STORES:
+        raise ValueError(f"--store {name!r} is not known; give one of: {', '.join(STORES)}")
+    if name == "array":
+        return vectors
+    from kinrank.stores.faiss import FaissStore
+
+    return FaissStore(vectors, kind=name.removeprefix("faiss-"))

@@ -1,0 +1,54 @@
+"""`kinrank explain`: a prepared gallery, a query and an item -> the chain between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kinrank.cli.output import Json, print_json
+
+if TYPE_CHECKING:
+    from kinrank.manifold import Manifold
+
+
+def explain(
+    folder: Annotated[Path, typer.Argument(help="What `kinrank build` wrote.")],
+    queries: Annotated[Path, typer.Option("--queries", help="Vectors that ask, one row per query.")],
+    item: Annotated[str, typer.Option("--item", help="The item: its name, or its number without names.")],
+    query: Annotated[int, typer.Option("--query", help="Which row of the queries, counted from 0.")] = 0,
+    flows: Annotated[int, typer.Option("--flows", help="Largest movements of mass to keep per step.")] = 5,
+    queries_key: Annotated[
+        str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the chain of items that leads from a query to a result, and what each step costs.
+
+    \b
+    kinrank explain gallery.manifold --queries q.npy --query 3 --item beach_17
+    kinrank explain gallery.manifold --queries q.npy --query 3 --item 17 --json
+    """
+    import kinrank
+    from kinrank.features import load
+
+    manifold = kinrank.Manifold.load(folder)
+    rows = load(queries, queries_key)
+    if not 0 <= query < len(rows):
+        raise ValueError(f"--query {query} is not there; {queries} has {len(rows)} rows, counted from 0")
+    why = manifold.explain(rows[query], item_named(manifold, item), flows)
+    if json:
+        print_json(why.to_dict())
+    else:
+        print(why)
+
+
+def item_named(manifold: Manifold, text: str) -> str | int:
+    """The id that a word of the command line means: a number where the ids of the manifold are numbers."""
+    if manifold.ids.dtype.kind == "U":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        return text  # the manifold says what its ids look like
