@@ -65,9 +65,20 @@ class Serving(Protocol):
 
 def serving_of(method: Method) -> Serving:
     """How this method serves, or a ValueError that names those that do."""
+    from kinrank.manifold.dfs import ServingDFS
+    from kinrank.manifold.eir import ServingEIR
+    from kinrank.manifold.expansion import ServingExpansion
+    from kinrank.manifold.fsr import ServingFSR
     from kinrank.manifold.lpmt import ServingLPMT
+    from kinrank.methods.expansion import Expansion
 
-    servers: dict[str, Serving] = {"lpmt": ServingLPMT()}
+    servers: dict[str, Serving] = {
+        "lpmt": ServingLPMT(),
+        "dfs": ServingDFS(),
+        "fsr": ServingFSR(),
+        "eir": ServingEIR(),
+    }
+    servers |= {name: ServingExpansion() for name, kind in METHODS.items() if issubclass(kind, Expansion)}
     if method.name not in servers or METHODS.get(method.name) is not type(method):
         raise ValueError(
             f"{type(method).__name__} has no part that can be prepared without the queries, so a Manifold cannot "

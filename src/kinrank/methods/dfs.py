@@ -56,20 +56,28 @@ class DFS(Method):
     maxiter: int = parameter(20, "most steps of the solver", low=1)
 
     def prepare(self, items: Items, progress: Progress) -> Graph:
-        from kinrank.stages.affinity import mutual_affinity, normalised
-
-        affinity = normalised(mutual_affinity(items.gallery_neighbors(self.k), self.gamma))
+        affinity = self.affinity(items.gallery_neighbors(self.k))
         return Graph(items, items.query_neighbors(self.kq), affinity)
 
+    def affinity(self, lists: Neighbors) -> Any:
+        """S, (g, g), of the gallery's k nearest; all that has to be known before there are queries."""
+        from kinrank.stages.affinity import mutual_affinity, normalised
+
+        return normalised(mutual_affinity(lists, self.gamma))
+
     def distances(self, prepared: Graph, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.affinity import seeds
         from kinrank.stages.fallback import from_scores
+
+        scores = self.scores(prepared.affinity, prepared.nearest, queries)
+        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+
+    def scores(self, affinity: Any, nearest: Neighbors, queries: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(len(queries), g) f of these rows of `nearest`, exactly 0 where the diffusion does not come."""
+        from kinrank.stages.affinity import seeds
         from kinrank.stages.linear import diffuse
 
-        items = prepared.items
-        sources = seeds(prepared.nearest, queries, len(items.gallery), self.gamma)
-        scores = diffuse(prepared.affinity, sources, self.alpha, self.tol, self.maxiter)
-        return from_scores(scores.T, lambda: items.query_distances(queries))
+        sources = seeds(nearest, queries, affinity.shape[0], self.gamma)
+        return np.asarray(diffuse(affinity, sources, self.alpha, self.tol, self.maxiter).T)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return graph_bytes(items, self.k) + solver_bytes(items)

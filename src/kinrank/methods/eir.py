@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinrank.methods.base import Method
 from kinrank.methods.dfs import graph_bytes
-from kinrank.neighbors import Items
+from kinrank.neighbors import Items, Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -73,20 +73,24 @@ class EIR(Method):
 
     def _online(self, items: Items, progress: Progress) -> Rows:
         """The rows of those gallery items that some query has among its kq nearest."""
+        used, queries = self.weigh(items.query_neighbors(self.kq))
+        lists = items.gallery_neighbors(self.kd)
+        rows = self._rows(lists, items.gallery_vectors, used, progress)
+        return Rows(items, queries, rows.T.tocsr())
+
+    def weigh(self, nearest: Neighbors) -> tuple[NDArray[np.int64], Any]:
+        """Which gallery items the queries enter through (r,), and what they weigh there (q, r)."""
         from scipy import sparse
 
         from kinrank.stages.affinity import kernel
 
-        nearest = items.query_neighbors(self.kq)
         used, columns = np.unique(nearest.indices, return_inverse=True)
         weights = kernel(nearest.distances, self.gamma)
         pointers = np.arange(len(weights) + 1) * weights.shape[1]
         queries = sparse.csr_array(
             (weights.ravel(), columns.ravel(), pointers), shape=(len(weights), len(used))
         )
-        lists = items.gallery_neighbors(self.kd)
-        rows = self._rows(lists, items.gallery_vectors, used.astype(np.int64), progress)
-        return Rows(items, queries, rows.T.tocsr())
+        return used.astype(np.int64), queries
 
     def _joint(self, items: Items, progress: Progress) -> Rows:
         from kinrank.stages.truncation import between, unit_rows
@@ -104,16 +108,30 @@ class EIR(Method):
             affinity, vectors, wanted, self.truncation, self.alpha, self.tol, self.maxiter, progress
         )
 
+    def all_rows(self, lists: Neighbors, progress: Progress) -> NDArray[np.float32]:
+        """(g, truncation) every x_i over its `truncation` nearest, in their order; `lists` hold kd and these."""
+        from kinrank.stages.affinity import mutual_affinity, normalised
+        from kinrank.stages.truncation import local_rows
+
+        affinity = normalised(mutual_affinity(lists.first(self.kd), self.gamma))
+        nearest = lists.indices[:, : self.truncation]
+        return local_rows(affinity, nearest, self.alpha, self.tol, self.maxiter, progress)
+
     def distances(self, prepared: Rows, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         from kinrank.stages.fallback import from_scores
+
+        scores = self.scores(prepared.queries[queries], prepared.gallery)
+        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+
+    def scores(self, asked: Any, gallery: Any) -> NDArray[np.float64]:
+        """(q, g) of sparse (q, r) and (g, r), exactly 0 for items in none of the rows."""
         from kinrank.stages.linear import times
 
-        asked = prepared.queries[queries]
-        scores = np.empty((len(queries), len(prepared.items.gallery)))
-        for start in range(0, len(queries), 64):
+        scores = np.empty((asked.shape[0], gallery.shape[0]))
+        for start in range(0, len(scores), 64):
             some = slice(start, start + 64)
-            scores[some] = times(prepared.gallery, asked[some].toarray().T.astype(np.float64)).T
-        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+            scores[some] = times(gallery, asked[some].toarray().T.astype(np.float64)).T
+        return scores
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         length = min(self.truncation, items)

@@ -73,29 +73,46 @@ class FSR(Method):
     )
 
     def prepare(self, items: Items, progress: Progress) -> Spectrum:
+        parts, isolated = self.spectrum(items.gallery_neighbors(self.k))
+        return Spectrum(items, items.query_neighbors(self.kq), parts, isolated)
+
+    def spectrum(self, lists: Neighbors) -> tuple[list[Part], NDArray[np.int64]]:
+        """Eigenpairs per component of the gallery's graph, and the items of none; no query is needed."""
         from kinrank.stages.affinity import mutual_affinity, normalised
         from kinrank.stages.spectrum import leading
 
-        affinity = normalised(mutual_affinity(items.gallery_neighbors(self.k), self.gamma))
+        affinity = normalised(mutual_affinity(lists, self.gamma))
         parts = leading(affinity, None if self.variant == "published" else self.rank, LIMIT)
-        isolated = np.flatnonzero(np.diff(affinity.indptr) == 0)
-        return Spectrum(items, items.query_neighbors(self.kq), parts, isolated)
+        return parts, np.flatnonzero(np.diff(affinity.indptr) == 0)
 
     def distances(self, prepared: Spectrum, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.affinity import seeds
         from kinrank.stages.fallback import from_scores
 
-        items = prepared.items
-        sources = seeds(prepared.nearest, queries, len(items.gallery), self.gamma)
+        count = len(prepared.items.gallery)
+        scores = self.scores(prepared.parts, prepared.isolated, count, prepared.nearest, queries)
+        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+
+    def scores(
+        self,
+        parts: list[Part],
+        isolated: NDArray[np.int64],
+        count: int,
+        nearest: Neighbors,
+        queries: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """(len(queries), count) f of these rows of `nearest`, exactly 0 in components none of them is in."""
+        from kinrank.stages.affinity import seeds
+
+        sources = seeds(nearest, queries, count, self.gamma)
         scores = np.zeros_like(sources)
-        scores[prepared.isolated] = sources[prepared.isolated]
-        for part in prepared.parts:
+        scores[isolated] = sources[isolated]
+        for part in parts:
             inside = sources[part.items]
             asked = np.flatnonzero(inside.any(axis=0))  # other queries stay exactly zero here
             filtered = part.vectors.T @ inside[:, asked]
             filtered /= (1.0 - self.alpha * part.values)[:, None]
             scores[np.ix_(part.items, asked)] = part.vectors @ filtered
-        return from_scores(scores.T, lambda: items.query_distances(queries))
+        return np.asarray(scores.T)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         from kinrank.stages.spectrum import DENSE, basis_size

@@ -39,12 +39,43 @@ def truncated_rows(
     spans = [slice(start, start + ROWS) for start in range(0, len(wanted), ROWS)]
     for some in progress.each("truncated diffusion", spans, len(spans)):
         own = wanted[some]
-        lists = nearest(vectors[own], vectors, length, own=own).indices
-        indices[some] = lists
-        graph = (affinity.indptr, affinity.indices, affinity.data)
-        in_chunks(local_solutions, len(own), lists, *graph, alpha, tol, maxiter, values[some], chunk=64)
-    pointers = np.arange(len(wanted) + 1, dtype=np.int64) * length
-    return sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=(len(wanted), len(vectors)))
+        indices[some] = nearest(vectors[own], vectors, length, own=own).indices
+        _solve(affinity, indices[some], alpha, tol, maxiter, values[some])
+    return as_matrix(indices, values, len(vectors))
+
+
+def local_rows(
+    affinity: sparse.csr_array,
+    lists: NDArray[np.int32],
+    alpha: float,
+    tol: float,
+    maxiter: int,
+    progress: Progress = SILENT,
+) -> NDArray[np.float32]:
+    """(m, t) the values of `truncated_rows` over lists (m, t) that are known, each with its own item first."""
+    values = np.empty(lists.shape, np.float32)
+    spans = [slice(start, start + ROWS) for start in range(0, len(lists), ROWS)]
+    for some in progress.each("truncated diffusion", spans, len(spans)):
+        _solve(affinity, np.ascontiguousarray(lists[some]), alpha, tol, maxiter, values[some])
+    return values
+
+
+def as_matrix(indices: NDArray[np.int32], values: NDArray[np.float32], count: int) -> sparse.csr_array:
+    """(m, count) from the items and the values of every row, both (m, t)."""
+    pointers = np.arange(len(indices) + 1, dtype=np.int64) * indices.shape[1]
+    return sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=(len(indices), count))
+
+
+def _solve(
+    affinity: sparse.csr_array,
+    lists: NDArray[np.int32],
+    alpha: float,
+    tol: float,
+    maxiter: int,
+    values: NDArray[np.float32],
+) -> None:
+    graph = (affinity.indptr, affinity.indices, affinity.data)
+    in_chunks(local_solutions, len(lists), lists, *graph, alpha, tol, maxiter, values, chunk=64)
 
 
 def unit_rows(rows: sparse.csr_array) -> sparse.csr_array:
