@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 import kinrank as kr
 from kinrank.datasets import benchmark
 from kinrank.features import unit
-from kinrank.manifold.lists import tidied
+from kinrank.manifold import offline
+from kinrank.manifold.explanation import OnlineExplanation, shannon
+from kinrank.manifold.lists import gallery_lists, tidied
+from kinrank.neighbors import Neighbors
+from kinrank.progress import SILENT
+from kinrank.stages import graph
+from kinrank.stages import offline as stages_offline
+from kinrank.stages.diffusion import collaborative
+from kinrank.stages.online import state_of
 from reference import online as twin
 
 
@@ -293,6 +301,70 @@ def test_explain_is_the_chain_that_ranks(built: tuple[kr.Manifold, NDArray[np.fl
         manifold.explain(queries[0], 360)
     with pytest.raises(ValueError, match="one at a time"):
         manifold.explain(queries[:2], 0)
+
+
+def test_explanations_tell_mass_entropy_and_ranks(
+    built: tuple[kr.Manifold, NDArray[np.float32]], tmp_path: Path
+) -> None:
+    manifold, queries = built
+    ranking = manifold.search(queries[:1], k=len(manifold))
+    plain = kr.rerank(queries[:1], manifold._snapshot.vectors, "none")
+    for place in (0, 12, 359):
+        item = int(ranking.indices[0, place])
+        told = manifold.explain(queries[0], item)
+        assert isinstance(told, OnlineExplanation)
+        assert told.rank_after == place + 1
+        assert told.rank_before == 1 + int(np.flatnonzero(plain.indices[0] == item)[0])
+        assert told.names[-1] == item
+        assert f"rank {told.rank_before} -> {place + 1}" in str(told)
+        shown = json.loads(json.dumps(told.to_dict()))
+        assert shown["rank_after"] == place + 1
+        assert told.figure(tmp_path / "chain.png") is not None
+        assert (tmp_path / "chain.png").stat().st_size > 1000
+        if not told.reached:
+            assert shown["total"] is None
+            continue
+        assert len(told.moved) == len(told.entropy) == len(told.entropy_of_states) == len(told.costs)
+        assert all(0.0 <= moved <= 1.0 + 1e-6 for moved in told.moved)
+        np.testing.assert_allclose(told.entropy, np.log(2) * np.array(told.moved), rtol=1e-6)
+        masses = [flow["mass"] for flow in shown["flows"][0]]
+        assert masses == sorted(masses, reverse=True)
+        terrain = manifold._snapshot.prepared
+        gained = shannon(state_of(terrain, item)[1]) - shannon(state_of(terrain, told.items[1])[1])
+        assert sum(told.entropy_of_states[1:]) == pytest.approx(gained, abs=1e-6)  # what lies between cancels
+
+
+@pytest.mark.parametrize(
+    "method",
+    [kr.LPMT(), kr.LPMT(share=0.5, similarity="bsd", region="knn", scale="raw", k1=20, steps="reciprocal")],
+)
+def test_building_in_little_room_changes_nothing(method: kr.LPMT) -> None:
+    rows = unit(clusters(12, 300))
+
+    def lists(k: int) -> Neighbors:
+        return gallery_lists(rows, None, k, SILENT)
+
+    small = offline.small_parts(method, rows, lists, SILENT)
+    plain = offline.plain_parts(method, rows, lists, SILENT)
+    assert offline.is_small(method)
+    assert abs(small[0] - plain[0]).max() < 1e-6
+    assert small[0].nnz == plain[0].nnz
+    np.testing.assert_array_equal(small[1].links, plain[1].links)
+    np.testing.assert_array_equal(small[1].ends, plain[1].ends)
+    np.testing.assert_allclose(small[2], plain[2])
+    assert small[3] == plain[3]
+
+
+def test_weights_of_graphs_from_some_rows_are_those_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = unit(clusters(13, 900))
+    lists = gallery_lists(rows, None, 15, SILENT)
+    layers = graph.layered_graphs(lists, 10, 0.5)
+    everything = stages_offline.graph_weights(layers, 0.23, 0.2, 1, 2e-3)
+    np.testing.assert_allclose(everything, collaborative(layers, 0.23, 0.2, 1, 2e-3), rtol=1e-5)
+    monkeypatch.setattr(stages_offline, "SAMPLE", 300)
+    np.testing.assert_allclose(
+        stages_offline.graph_weights(layers, 0.23, 0.2, 1, 2e-3), everything, atol=5e-3
+    )
 
 
 def test_explain_takes_ids() -> None:

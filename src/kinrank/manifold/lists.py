@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.features import Vectors, check, unit
 from kinrank.manifold.snapshot import Snapshot
-from kinrank.neighbors import Neighbors, nearest
+from kinrank.neighbors import Neighbors, nearest, pairwise
 from kinrank.progress import Progress
 from kinrank.stores import Store
 
@@ -78,6 +78,17 @@ def found_by(snapshot: Snapshot, queries: Vectors, k: int) -> Neighbors:
         return nearest(queries, snapshot.vectors, k)
     ranking = snapshot.store.search(queries, k)
     return tidied(ranking.indices, ranking.distances, k, None, len(snapshot))
+
+
+def rank_of(query: Vectors, vectors: Vectors, item: int) -> int:
+    """The place of an item in an exact search of one query (1, d), from 1; ties go to the lower number."""
+    mine = pairwise(query, vectors[item : item + 1])[0, 0]
+    place = 1
+    for start in range(0, len(vectors), BLOCK):
+        gaps = pairwise(query, vectors[start : start + BLOCK])[0]
+        numbers = np.arange(start, start + len(gaps))
+        place += int(((gaps < mine) | ((gaps == mine) & (numbers < item)))[numbers != item].sum())
+    return place
 
 
 def tidied(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.explain import Explanation
 from kinrank.features import Vectors
+from kinrank.manifold.explanation import ENTROPY_PER_MASS, OnlineExplanation, shannon
 from kinrank.manifold.offline import is_small as _small
 from kinrank.manifold.offline import plain_parts, small_parts
 from kinrank.manifold.serving import Answer
@@ -107,7 +107,7 @@ class ServingLPMT:
 
     def explain(
         self, snapshot: Snapshot, query: Vectors, found: Neighbors, item: int, flows: int
-    ) -> Explanation:
+    ) -> OnlineExplanation:
         from kinrank.stages import online
 
         terrain: Terrain = snapshot.prepared
@@ -116,17 +116,26 @@ class ServingLPMT:
             attached = online.attach(terrain, found, how, own, room)
             chain, reach = online.chain_from(terrain, query, found, attached, mixture, item, room)
         gap = query[0] - snapshot.vectors[item]
-        distance = float(np.sqrt(gap @ gap))
+        names = tuple(snapshot.named(np.array(chain or [item])).tolist())
         if not chain:
-            return Explanation(("item",), (item,), (), float("inf"), distance, ())
-        moved = [online.flows_to(terrain, attached, 0, chain[0], how.rho)]
-        for a, b in itertools.pairwise(chain):
-            left, right = online.state_of(terrain, a), online.state_of(terrain, b)
-            moved.append(online.plan_between(left, right, terrain.vectors, how.rho))
-        costs = tuple(b - a for a, b in itertools.pairwise([0.0, *reach]))
-        kinds = ("query", *("item" for _ in chain))
-        return Explanation(
-            kinds, (0, *chain), costs, reach[-1], distance, tuple(tuple(plan[:flows]) for plan in moved)
+            infinity = float("inf")
+            return OnlineExplanation(("item",), (item,), (), infinity, float(np.sqrt(gap @ gap)), (), names)
+        size = int(attached.sizes[0])
+        states = [(attached.places[0, :size], attached.masses[0, :size])]
+        states += [online.state_of(terrain, node) for node in chain]
+        plans = [online.plan_between(a, b, terrain.vectors, how.rho) for a, b in itertools.pairwise(states)]
+        moved = tuple(sum(flow[2] for flow in plan) for plan in plans)
+        return OnlineExplanation(
+            kinds=("query", *("item" for _ in chain)),
+            items=(0, *chain),
+            costs=tuple(b - a for a, b in itertools.pairwise([0.0, *reach])),
+            total=reach[-1],
+            distance=float(np.sqrt(gap @ gap)),
+            flows=tuple(tuple(plan[:flows]) for plan in plans),
+            names=names,
+            moved=moved,
+            entropy=tuple(mass * ENTROPY_PER_MASS for mass in moved),
+            entropy_of_states=tuple(shannon(b[1]) - shannon(a[1]) for a, b in itertools.pairwise(states)),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.errors import NotEnoughMemory
 from kinrank.explain import Explanation
-from kinrank.features import check, unit
-from kinrank.manifold.lists import found_by, gallery_lists, gallery_of
-from kinrank.manifold.serving import serving_of
+from kinrank.features import Vectors, check, unit
+from kinrank.manifold.explanation import OnlineExplanation
+from kinrank.manifold.lists import found_by, gallery_lists, gallery_of, rank_of
+from kinrank.manifold.serving import Answer, serving_of
 from kinrank.manifold.snapshot import Snapshot, check_ids
 from kinrank.memory import allowed_bytes, in_words, parse_bytes
 from kinrank.methods import Method
@@ -124,24 +126,13 @@ class Manifold:
         depth = k if depth is None else whole_number(depth, "depth")
         budget = None if budget is None else whole_number(budget, "budget")
         rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
-        server, method = serving_of(snapshot.method), snapshot.method
-        depth = min(depth, len(snapshot))
-        meta: dict[str, Any] = {"mode": "online", "method": repr(method)}
-        if len(rows) and depth:
-            found = found_by(snapshot, rows, server.reach(method, depth))
-            answer = server.online(snapshot, rows, found, k, depth, budget)
-            indices, distances = answer.indices, answer.distances
-            meta |= answer.facts
-        else:
-            indices, distances = (
-                np.empty((len(rows), depth), np.int64),
-                np.empty((len(rows), depth), np.float32),
-            )
-        meta |= {"ids": snapshot.named(indices), "seconds": time.perf_counter() - started}
-        return Ranking(indices, distances, meta)
+        answer = _search(snapshot, rows, k, depth, budget)
+        meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
+        meta |= {"ids": snapshot.named(answer.indices), "seconds": time.perf_counter() - started}
+        return Ranking(answer.indices, answer.distances, meta)
 
     def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> Explanation:
-        """The cheapest chain from a query to an item, from the same computation that ranks it.
+        """The cheapest chain from a query to an item, from the same computation that ranks it; an OnlineExplanation.
 
         Args:
             query: one vector, (d,) or (1, d).
@@ -158,7 +149,16 @@ class Manifold:
         number = snapshot.number_of(item)
         server = serving_of(snapshot.method)
         found = found_by(snapshot, rows, server.reach(snapshot.method, 1))
-        return server.explain(snapshot, rows, found, number, flows)
+        told = server.explain(snapshot, rows, found, number, flows)
+        if not isinstance(told, OnlineExplanation):
+            return told
+        after, k = 0, 256
+        while not after:  # most explained items stand in front; look further only for the others
+            answer = _search(snapshot, rows, k, k, None)
+            after = int((np.flatnonzero(answer.indices[0] == number) + 1).sum())
+            k *= 16
+        before = rank_of(rows, snapshot.vectors, number)
+        return replace(told, rank_before=before, rank_after=after)
 
     def info(self) -> dict[str, Any]:
         """Facts for people and JSON: items, dimensions, method, bytes kept, numbers measured from the data."""
@@ -197,3 +197,14 @@ class Manifold:
         from kinrank.manifold.files import load
 
         return cls(load(path, mmap, store))
+
+
+def _search(snapshot: Snapshot, rows: Vectors, k: int, depth: int, budget: int | None) -> Answer:
+    """The answer to checked queries, as deep as the gallery."""
+    depth = min(depth, len(snapshot))
+    if not len(rows) or not depth:
+        shape = len(rows), depth
+        return Answer(np.empty(shape, np.int64), np.empty(shape, np.float32))
+    server = serving_of(snapshot.method)
+    found = found_by(snapshot, rows, server.reach(snapshot.method, depth))
+    return server.online(snapshot, rows, found, k, depth, budget)

@@ -1,0 +1,104 @@
+"""A chain from a query to an item -> its story as text, JSON or figure: mass moved, entropy produced, ranks."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinrank.explain import Explanation
+
+ENTROPY_PER_MASS = float(np.log(2.0))
+
+
+@dataclass(frozen=True)
+class OnlineExplanation(Explanation):
+    """Why an item stands where it stands for a query outside the graph; item 0 of the chain is the query.
+
+    Appendix B carries a step's plan out as one transfer after the other, with rates T[r, s] q[s] = x / dt and
+    T[s, r] q[r] = 2x / dt for a mass x from r to s (its free parameter theta = 1). The force on such a transfer is
+    log 2, so that a step produces log 2 times the mass it moves; of this, the states themselves gain
+    S(p_end) - S(p_start), S = - sum p log p, and the environment the rest.
+
+    Attributes:
+        names: the ids of the chain's items, the query's left out.
+        moved: the share of all mass that each step moves.
+        entropy: the entropy each step produces.
+        entropy_of_states: how much of it the states gain; negative where a step concentrates them.
+        rank_before: the item's place in the search, from 1.
+        rank_after: its place in the re-ranked answer, from 1.
+    """
+
+    names: tuple[Any, ...] = ()
+    moved: tuple[float, ...] = ()
+    entropy: tuple[float, ...] = ()
+    entropy_of_states: tuple[float, ...] = ()
+    rank_before: int = 0
+    rank_after: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: chain, costs, mass, entropy, the largest flows and the ranks."""
+        keys = ("from", "to", "mass", "cost")
+        return {
+            **super().to_dict(),
+            "names": list(self.names),
+            "moved": list(self.moved),
+            "entropy": list(self.entropy),
+            "entropy_of_states": list(self.entropy_of_states),
+            "flows": [[dict(zip(keys, flow, strict=True)) for flow in step] for step in self.flows],
+            "rank_before": self.rank_before,
+            "rank_after": self.rank_after,
+        }
+
+    def __str__(self) -> str:
+        ranks = f"rank {self.rank_before} -> {self.rank_after}"
+        if not self.reached:
+            return f"no chain leads to {self.names[-1]}; distance of the search {self.distance:.4f}; {ranks}"
+        lines = ["query"]
+        for name, cost, moved, entropy in zip(self.names, self.costs, self.moved, self.entropy, strict=True):
+            share = cost / self.total if self.total else 0.0
+            lines.append(
+                f"  -> {name}   cost {cost:.4g} ({share:.0%}), moves {moved:.0%}, entropy {entropy:.3g}"
+            )
+        steps = "1 step" if len(self.costs) == 1 else f"{len(self.costs)} steps"
+        lines.append(
+            f"d' {self.total:.4g} in {steps}; entropy {sum(self.entropy):.3g}; distance of the search "
+            f"{self.distance:.4f}; {ranks}"
+        )
+        return "\n".join(lines)
+
+    def figure(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """A matplotlib figure, one bar per step: its cost, labelled with the mass it moves; saved where `path` says."""
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ImportError(
+                "figures need matplotlib; install it with: pip install 'kinrank[plot]'"
+            ) from error
+        labels = [f"→ {name}" for name in self.names] if self.reached else []
+        figure = Figure(figsize=(7, 1.2 + 0.4 * max(len(labels), 1)), layout="constrained")
+        axes = figure.subplots()
+        places = np.arange(len(labels))
+        bars = axes.barh(places, self.costs, color="#3b6ea5")
+        axes.bar_label(bars, [f"moves {moved:.0%}" for moved in self.moved], padding=3, fontsize=8)
+        axes.set_yticks(places, labels)
+        axes.invert_yaxis()
+        axes.margins(x=0.18)
+        axes.set_xlabel("cost of the step")
+        axes.set_title(
+            f"rank {self.rank_before} → {self.rank_after}"
+            + (f", d' {self.total:.3g}" if self.reached else ", no chain leads there"),
+            fontsize=10,
+        )
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+
+def shannon(masses: Any) -> float:
+    """S = - sum p log p of a state, in nats."""
+    p = np.asarray(masses, np.float64)
+    p = p[p > 0]
+    return float(-(p * np.log(p)).sum())
