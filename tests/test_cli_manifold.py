@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -115,6 +116,18 @@ def test_build_from_any_store(folder: Path, store: str) -> None:
     assert facts["store"] == (None if store == "array" else "FaissStore")
     found = kr.Manifold.load(folder / "s").search(np.load(folder / "q.npy"))
     np.testing.assert_array_equal(found.indices, expected(folder).indices)  # 60 items: every index finds all
+
+
+def test_other_methods_serve_and_say_what_they_cannot(folder: Path) -> None:
+    good(folder, "build", "-g", "@g.npy", "--method", "aqe", "--k", "3", "-o", "@expanded", "-q")
+    built = kr.Manifold.build(np.load(folder / "g.npy"), kr.AQE(k=3))
+    found = json.loads(good(folder, "search", "@expanded", "--queries", "@q.npy", "--json"))["results"]
+    best = built.search(np.load(folder / "q.npy")).indices
+    assert [[item["item"] for item in entry["items"]] for entry in found] == best.tolist()
+    assert "7 queries x 2 items, online" in good(
+        folder, "search", "@expanded", "--queries", "@q.npy", "-k", "2"
+    )
+    assert "nothing to explain" in bad(folder, "explain", "@expanded", "--queries", "@q.npy", "--item", "3")
 
 
 def test_build_replaces_a_manifold(folder: Path) -> None:
@@ -293,9 +306,19 @@ def test_explain_shows_the_chain_of_the_library(folder: Path) -> None:
     assert json.loads(good(folder, *words))["total"] == why.total
 
 
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("PDF", b"%PDF")])
+def test_explain_draws_a_figure(folder: Path, ending: str, start: bytes) -> None:
+    pytest.importorskip("matplotlib")
+    words = ("explain", "@m", "--queries", "@q.npy", "--item", "n33")
+    assert good(folder, *words, "-o", f"@chain.{ending}") == good(folder, *words)
+    assert (folder / f"chain.{ending}").read_bytes().startswith(start)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["@m", "--queries", "@q.npy", "--item", "n1", "-o", "@chain.txt"], "unknown ending"),
+        (["@m", "--queries", "@q.npy", "--item", "n1", "-o", "@no/chain.svg"], "make it, or choose"),
         (["@m", "--queries", "@q.npy", "--item", "somebody"], "'somebody' is not among the ids"),
         (["@m", "--queries", "@q.npy", "--item", "3"], "'3' is not among the ids"),
         (["@numbered", "--queries", "@q.npy", "--item", "60"], "an item number from 0 to 59"),
@@ -391,3 +414,19 @@ def test_help_groups_and_teaches(whole: Path) -> None:
     assert listed[:5] == ["build", "search", "explain", "info", "verify"]
     for verb in listed:
         assert f"kinrank {verb} " in good(whole, verb, "--help").split("Options:")[0]
+
+
+def test_the_guide_does_what_it_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of its section, one after the other, on files of these names."""
+    pytest.importorskip("faiss")
+    pytest.importorskip("matplotlib")
+    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text("utf-8")
+    section = guide.split("## Prepare once, search online")[1].split("\n## ")[0]
+    commands = [line.split("#")[0] for line in section.splitlines() if line.startswith("$ kinrank ")]
+    assert {line.split()[2] for line in commands} >= {"build", "search", "explain", "info", "verify"}
+    monkeypatch.chdir(folder)
+    (folder / "names.txt").write_text("\n".join(f"picture-{number}" for number in range(60)))
+    for line in commands:
+        assert good(folder, *shlex.split(line)[2:])
+    assert (folder / "run.trec").exists()
+    assert (folder / "chain.svg").exists()

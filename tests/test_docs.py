@@ -160,7 +160,7 @@ def parses(words: list[str]) -> None:
         assert words[0] in command.commands, f"there is no verb {words[0]}"
         command, words = command.commands[words[0]], words[1:]
     context = command.make_context(command.name, list(words))
-    if command.name == "rerank":
+    if command.name in ("rerank", "build"):
         method_from(context.params["method"], context.args)
     if command.name == "methods" and context.params["name"]:
         method_class(context.params["name"])

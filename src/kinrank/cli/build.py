@@ -25,7 +25,9 @@ def build(
     ids: Annotated[
         Path | None, typer.Option("--ids", help="Text file of the items' names, one per line, no two alike.")
     ] = None,
-    method: Annotated[str, typer.Option("--method", "-m", help="A method that can be prepared.")] = "lpmt",
+    method: Annotated[
+        str, typer.Option("--method", "-m", help="lpmt, dfs, fsr, eir, or a query expansion.")
+    ] = "lpmt",
     store: Annotated[
         str, typer.Option("--store", help=f"What finds the neighbours: {' | '.join(STORES)}.")
     ] = "array",
@@ -48,8 +50,8 @@ def build(
     kinrank search gallery.manifold --queries q.npy
 
     Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are found exactly (array,
-    faiss-flat) or nearly (faiss-ivf, faiss-hnsw: much faster from some ten thousand items on). The folder
-    holds arrays and a manifest with checksums; one that is there is replaced when the new one is whole.
+    faiss-flat) or approximately, for large galleries (faiss-ivf, faiss-hnsw; these need kinrank[faiss]). The
+    folder holds arrays and a manifest with checksums; one that is there is replaced when the new one is whole.
     """
     import kinrank
     from kinrank.cli.flags import method_from

@@ -1,4 +1,4 @@
-"""`kinrank explain`: a prepared gallery, a query and an item -> the chain between them."""
+"""`kinrank explain`: a prepared gallery, a query and an item -> the chain between them, in words, JSON or a figure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kinrank.cli.output import Json, print_json
+from kinrank.cli.output import Json, print_json, writable
 
 if TYPE_CHECKING:
     from kinrank.manifold import Manifold
+
+FIGURES = (".png", ".svg", ".pdf")
 
 
 def explain(
@@ -19,25 +21,41 @@ def explain(
     item: Annotated[str, typer.Option("--item", help="The item: its name, or its number without names.")],
     query: Annotated[int, typer.Option("--query", help="Which row of the queries, counted from 0.")] = 0,
     flows: Annotated[int, typer.Option("--flows", help="Largest movements of mass to keep per step.")] = 5,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A figure of the chain: .png, .svg or .pdf.")
+    ] = None,
     queries_key: Annotated[
         str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show the chain of items that leads from a query to a result, and what each step costs.
+    """Show the chain of items that leads from a query to a result, and what each step costs, moves and produces.
 
     \b
     kinrank explain gallery.manifold --queries q.npy --query 3 --item beach_17
     kinrank explain gallery.manifold --queries q.npy --query 3 --item 17 --json
+    kinrank explain gallery.manifold --queries q.npy --query 3 --item 17 -o chain.svg
+
+    Figures need kinrank[plot].
     """
     import kinrank
+    from kinrank.atomic import replacing
     from kinrank.features import load
+    from kinrank.manifold.explanation import OnlineExplanation
 
+    if output is not None:
+        writable(output, FIGURES)
     manifold = kinrank.Manifold.load(folder)
     rows = load(queries, queries_key)
     if not 0 <= query < len(rows):
         raise ValueError(f"--query {query} is not there; {queries} has {len(rows)} rows, counted from 0")
     why = manifold.explain(rows[query], item_named(manifold, item), flows)
+    if output is not None:
+        if not isinstance(why, OnlineExplanation):
+            raise ValueError(f"{type(why).__name__} has no figure; leave out -o")
+        figure = why.figure()
+        with replacing(output) as file:
+            figure.savefig(file, format=output.suffix[1:].lower())
     if json:
         print_json(why.to_dict())
     else:
