@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kinrank.features import Vectors
 from kinrank.manifold.explanation import ENTROPY_PER_MASS, OnlineExplanation, shannon
 from kinrank.manifold.offline import is_small as _small
-from kinrank.manifold.offline import plain_parts, small_parts
+from kinrank.manifold.offline import plain_parts, small_parts, width_of
 from kinrank.manifold.serving import Answer
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
@@ -42,7 +42,11 @@ class ServingLPMT:
             )
 
     def memory(self, method: Method, items: int, dimensions: int) -> int:
-        return 4 * dimensions * items + method.memory(items, 0, dimensions)
+        assert isinstance(method, LPMT)
+        if not _small(method):
+            return 4 * dimensions * items + method.memory(items, 0, dimensions)
+        lists = 16 * width_of(method)  # by distance and by F, numbers and values: both are there at the peak
+        return items * (4 * dimensions + lists + 32 * method.k + 64) + 64 * 2**20
 
     def offline(
         self, method: Method, vectors: Vectors, lists_of: Callable[[int], Neighbors], progress: Progress
