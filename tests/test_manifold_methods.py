@@ -53,6 +53,8 @@ def clusters(seed: int, items: int = 130, noise: float = 0.35) -> Rows:
 def same_answers(got: kr.Ranking, expected: kr.Ranking, tolerance: float = 1e-5) -> None:
     """`got` is the beginning of `expected`, which ranks everything, but for distances that are equal within tolerance.
 
+    Such are common: DQE puts all items on its margin at one distance, and rounding orders them, in rerank too.
+
     Of the largest of each row, as diffusion scores have no scale of their own.
     """
     assert got.indices.shape[1] <= expected.indices.shape[1]
@@ -250,6 +252,28 @@ def test_an_expansion_that_found_few_uses_these(method: Method) -> None:
     assert there[:, 0][[1, 2, 3, 5, 6, 7]].all()
     assert np.isfinite(few.distances[there]).all()
     assert np.isinf(few.distances[~there]).all()
+
+
+class Uneven(kr.ArrayStore):
+    """Overlooks the third nearest in every other row, as an approximate index may."""
+
+    def search(self, queries: object, k: int) -> kr.Ranking:
+        ranking = super().search(queries, k + 1)  # type: ignore[arg-type]
+        keep = [0, 1, *range(3, ranking.depth)]
+        ranking.indices[::2, :-1], ranking.distances[::2, :-1] = (
+            ranking.indices[::2, keep],
+            ranking.distances[::2, keep],
+        )
+        return ranking.top(k)
+
+
+def test_equal_items_stay_equal_when_augmented_from_uneven_lists() -> None:
+    gallery = clusters(10)
+    gallery[1] = gallery[0]
+    augmented = kr.Manifold.build(Uneven(gallery), kr.AugmentedAQE(kdba=4))._snapshot.arrays["augmented"]
+    np.testing.assert_array_equal(augmented[1], augmented[0])
+    plain = kr.Manifold.build(gallery, kr.AugmentedAQE(kdba=4))._snapshot.arrays["augmented"]
+    assert not np.array_equal(augmented, plain)  # the store's lists were used
 
 
 def test_many_threads_search_one_manifold() -> None:
