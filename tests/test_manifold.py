@@ -351,6 +351,7 @@ def test_building_in_little_room_changes_nothing(method: kr.LPMT) -> None:
     assert small[0].nnz == plain[0].nnz
     np.testing.assert_array_equal(small[1].links, plain[1].links)
     np.testing.assert_array_equal(small[1].ends, plain[1].ends)
+    np.testing.assert_array_equal(small[1].mirror, plain[1].mirror)
     np.testing.assert_allclose(small[2], plain[2])
     assert small[3] == plain[3]
 

@@ -43,7 +43,7 @@ def small_parts(
     method: LPMT, vectors: Vectors, lists_of: Callable[[int], Neighbors], progress: Progress
 ) -> Parts:
     """(states, steps, lengths, powers); every large array is freed as soon as the next one is made of it."""
-    from kinrank.stages import graph, offline, paths
+    from kinrank.stages import graph, offline
 
     progress.stage("neighbours", 0, 4)
     lists = lists_of(width_of(method))
@@ -68,7 +68,7 @@ def small_parts(
     progress.stage("chains", 3, 4)
     near = np.ascontiguousarray(kin[:, : method.path_k + 1])
     del kin
-    steps = paths.local_steps(Neighbors(near, np.empty((0, 0), np.float32)), method.path_k, method.steps)
+    steps = offline.steps_between(near, method.steps)
     progress.stage("chains", 4, 4)
     return states, steps, lengths, fitted
 

@@ -16,6 +16,7 @@ from kinrank.neighbors import Neighbors
 from kinrank.stages.diffusion import weights_of_graphs
 from kinrank.stages.graph import Layers
 from kinrank.stages.online import chunk_of
+from kinrank.stages.paths import Steps, local_steps
 
 BLOCK = 8192
 SAMPLE = 8192  # rows of F that the weights of the graphs are estimated from, in larger galleries
@@ -32,10 +33,7 @@ def layered(
     sizes = np.array([min(max(1, round(k * scale)), lists.k - 1) for scale in scales])
     near = np.ascontiguousarray(lists.indices[:, 1 : int(sizes.max()) + 1])
     gaps = np.ascontiguousarray(lists.distances[:, 1 : int(sizes.max()) + 1])
-    starts = np.zeros(n + 1, np.int64)
-    kernels.union_starts(near, starts)
-    ends = np.empty(int(starts[-1]), np.int32)
-    kernels.union_entries(near, starts, ends)
+    starts, ends = _either(near)
     values = np.empty((len(ends), len(sizes)), np.float32)
     degrees = np.zeros((n, len(sizes)))
     chunk = chunk_of(n)
@@ -55,6 +53,29 @@ def layered(
     )
     in_chunks(kernels.normalise_layers, n, starts, ends, degrees, values, chunk=chunk)
     return Layers(starts, ends, values)
+
+
+def _either(near: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Row starts and items of the graph in which either item lists the other; near (n, k), without the item itself."""
+    from kinrank.stages._kernels import offline as kernels
+
+    starts = np.zeros(len(near) + 1, np.int64)
+    kernels.union_starts(near, starts)
+    ends = np.empty(int(starts[-1]), np.int32)
+    kernels.union_entries(near, starts, ends)
+    return starts, ends
+
+
+def steps_between(near: NDArray[np.int32], kind: str) -> Steps:
+    """As `paths.local_steps`, for lists (n, k + 1) that start with the item itself."""
+    from kinrank.stages._kernels.offline import mirror_entries
+
+    if kind == "reciprocal":
+        return local_steps(Neighbors(near, np.empty((0, 0), np.float32)), near.shape[1] - 1, kind)
+    starts, ends = _either(np.ascontiguousarray(near[:, 1:]))
+    mirror = np.empty(len(ends), np.int64)
+    mirror_entries(starts, ends, mirror)
+    return Steps(starts, ends, mirror)
 
 
 def graph_weights(
@@ -121,7 +142,7 @@ def states_of(
     region: str,
     support: int,
 ) -> Any:
-    """p_i as `states.locality_states`: csr, at most `support` entries. `similar`, F along `kin`, becomes p^ in place."""
+    """p_i as `states.locality_states`: csr, at most `support` entries. `similar`, F on `kin`, becomes p^ in place."""
     from scipy import sparse
 
     from kinrank.stages._kernels.compiled import in_chunks, threads

@@ -107,3 +107,16 @@ def region_weights(start: Any, stop: Any, kin: Any, k1: Any, reciprocal: Any, si
         if total > 0.0:
             for column in range(similar.shape[1]):
                 similar[i, column] = np.float32(similar[i, column] / total)
+
+
+@compiled
+def mirror_entries(starts: Any, ends: Any, mirror: Any) -> None:
+    """For every entry of a symmetric graph the one that is the same edge seen from its other end.
+
+    Rows are met in ascending order and are sorted: the entries of row j are passed one after the other.
+    """
+    passed = starts[:-1].copy()
+    for i in range(len(starts) - 1):
+        for entry in range(starts[i], starts[i + 1]):
+            mirror[entry] = passed[ends[entry]]
+            passed[ends[entry]] += 1
