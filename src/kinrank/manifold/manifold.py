@@ -156,6 +156,8 @@ class Manifold:
         while not after:  # most explained items stand in front; look further only for the others
             answer = _search(snapshot, rows, k, k, None)
             after = int((np.flatnonzero(answer.indices[0] == number) + 1).sum())
+            if k >= len(snapshot):  # a store may never find it: then it stands behind all others
+                after = after or len(snapshot)
             k *= 16
         before = rank_of(rows, snapshot.vectors, number)
         return replace(told, rank_before=before, rank_after=after)
