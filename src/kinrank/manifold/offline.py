@@ -40,9 +40,16 @@ def width_of(method: LPMT) -> int:
 
 
 def small_parts(
-    method: LPMT, vectors: Vectors, lists_of: Callable[[int], Neighbors], progress: Progress
+    method: LPMT,
+    vectors: Vectors,
+    lists_of: Callable[[int], Neighbors],
+    progress: Progress,
+    keep: dict[str, NDArray[Any]] | None = None,
 ) -> Parts:
-    """(states, steps, lengths, powers); every large array is freed as soon as the next one is made of it."""
+    """(states, steps, lengths, powers); every large array is freed as soon as the next one is made of it.
+
+    Unless `keep` is given, which takes what later changes need: see `manifold.record`.
+    """
     from kinrank.stages import graph, offline
 
     progress.stage("neighbours", 0, 4)
@@ -53,9 +60,14 @@ def small_parts(
     scales = (1.0,) if method.similarity == "bsd" else graph.SCALES
     layers = offline.layered(lists, lengths, method.k, method.sigma, scales)
     nearest, near = lists.indices, np.ascontiguousarray(lists.indices[:, : method.k2])
+    held = None if keep is None else lists
     del lists
     beta = offline.graph_weights(layers, method.mu, method.lam, method.cycles, method.tolerance)
     kin, similar = offline.kindred(layers, beta, method.mu, method.tolerance, nearest)
+    if keep is not None and held is not None:
+        from kinrank.manifold.record import Record
+
+        keep |= Record.of(method, held, kin, similar, layers, beta).arrays()
     del nearest, layers
     progress.stage("states", 2, 4)
     weights = offline.confident(near, method.kappa)
@@ -63,8 +75,9 @@ def small_parts(
         alike = np.ascontiguousarray(kin[:, : method.k2])
         both = (1.0 - fitted.share) * weights, fitted.share * offline.confident(alike, method.kappa)
         near, weights = np.concatenate([near, alike], axis=1), np.concatenate(both, axis=1).astype(np.float32)
-    states = offline.states_of(near, weights, kin, similar, method.k1, method.region, method.support)
-    del similar
+    parts, sizes = offline.states_of(near, weights, kin, similar, method.k1, method.region, method.support)
+    del similar, weights
+    states = offline.packed(parts, sizes)
     progress.stage("chains", 3, 4)
     near = np.ascontiguousarray(kin[:, : method.path_k + 1])
     del kin

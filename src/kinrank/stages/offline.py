@@ -141,10 +141,11 @@ def states_of(
     k1: int,
     region: str,
     support: int,
-) -> Any:
-    """p_i as `states.locality_states`: csr, at most `support` entries. `similar`, F on `kin`, becomes p^ in place."""
-    from scipy import sparse
+) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
+    """p_i as `states.locality_states`: [items, masses], both (n, support), of which the first `sizes` count.
 
+    `similar`, F along `kin`, becomes p^ in place.
+    """
     from kinrank.stages._kernels.compiled import in_chunks, threads
     from kinrank.stages._kernels.offline import region_weights
     from kinrank.stages._kernels.online import mean_states
@@ -164,6 +165,15 @@ def states_of(
 
     with ThreadPoolExecutor(threads()) as pool:
         list(pool.map(some, range(0, n, chunk)))
-    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return [places, masses], sizes
+
+
+def packed(parts: list[NDArray[Any]], sizes: NDArray[np.int64]) -> Any:
+    """[places, masses] of `states_of` -> csr. The list is emptied, so that each is freed before the next is packed."""
+    from scipy import sparse
+
+    n, support = parts[0].shape
     there = np.arange(support) < sizes[:, None]
-    return sparse.csr_array((masses[there], places[there], starts), shape=(n, n))
+    items = parts.pop(0)[there]
+    masses = parts.pop(0)[there]
+    return sparse.csr_array((masses, items, np.concatenate([[0], np.cumsum(sizes)])), shape=(n, n))
