@@ -57,18 +57,23 @@ def gallery_lists(vectors: Vectors, store: Store | None, k: int, progress: Progr
     indices, distances = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
     blocks = [np.arange(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
     for block in progress.each("neighbours", blocks, len(blocks)):
-        if store is None:
-            lists = nearest(vectors[block], vectors, k, own=block)
-            indices[block], distances[block] = lists.indices, lists.distances
-            continue
-        ranking = store.search(vectors[block], min(k + 1, n))
-        lists = tidied(ranking.indices, ranking.distances, k, block, n)
-        short = np.flatnonzero(lists.indices[:, -1] < 0)
-        if len(short):  # an approximate index found too few: search these exactly
-            exact = nearest(vectors[block[short]], vectors, k, own=block[short])
-            lists.indices[short], lists.distances[short] = exact.indices, exact.distances
+        lists = block_lists(vectors, store, k, block)
         indices[block], distances[block] = lists.indices, lists.distances
     return Neighbors(indices, distances)
+
+
+def block_lists(vectors: Vectors, store: Store | None, k: int, block: NDArray[np.int64]) -> Neighbors:
+    """The rows of `gallery_lists` that belong to the items of a block; k is at most n."""
+    n = len(vectors)
+    if store is None:
+        return nearest(vectors[block], vectors, k, own=block)
+    ranking = store.search(vectors[block], min(k + 1, n))
+    lists = tidied(ranking.indices, ranking.distances, k, block, n)
+    short = np.flatnonzero(lists.indices[:, -1] < 0)
+    if len(short):  # an approximate index found too few: search these exactly
+        exact = nearest(vectors[block[short]], vectors, k, own=block[short])
+        lists.indices[short], lists.distances[short] = exact.indices, exact.distances
+    return lists
 
 
 def found_by(snapshot: Snapshot, queries: Vectors, k: int) -> Neighbors:
