@@ -216,3 +216,15 @@ def test_mistakes(words: list[str], said: str) -> None:
 
 def header(**more: Any) -> dict[str, Any]:
     return {"version": "1", "machine": {"threads": 2}, "date": "today", **more}
+
+
+def test_scale_measures_every_way_to_run_and_every_size(shared_dir: Path) -> None:
+    from kinrank.bench.scale import scale
+
+    measured = scale(shared_dir / "data", ["orl"], [600], most=6)
+    assert {row["mode"] for row in measured["modes"]} == {"search", "candidates", "online", "alone", "joint"}
+    assert all(0 <= row["low"] <= row["mean"] <= row["high"] <= 1 for row in measured["modes"])
+    (point,) = measured["results"]
+    assert point["items"] == 600
+    assert point["certain"] == 1.0
+    assert point["build_seconds"] > 0

@@ -105,6 +105,12 @@ def _rerank(job: Job) -> dict[str, Any]:
     return {"seconds": ranking.meta["seconds"], "peak_bytes": peak_bytes()}
 
 
+def _scale(job: Job) -> dict[str, Any]:
+    from kinrank.bench.scale import point
+
+    return point(job["items"], job["store"], job["largest"])
+
+
 if __name__ == "__main__":
     order = json.loads(sys.argv[1])
-    print(json.dumps({"first": _first, "rerank": _rerank}[order["what"]](order)))
+    print(json.dumps({"first": _first, "rerank": _rerank, "scale": _scale}[order["what"]](order)))

@@ -1,4 +1,4 @@
-"""`kinrank bench accuracy | speed | memory`: measured here and now, as tables, JSON, or JSON lines."""
+"""`kinrank bench accuracy | speed | memory | scale`: measured here and now, as tables, JSON, or JSON lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Append = Annotated[Path | None, typer.Option("--output", "-o", help="Append the 
 
 @app.callback(invoke_without_command=True)
 def bench(context: typer.Context) -> None:
-    """Measure accuracy, speed and memory on this machine."""
+    """Measure accuracy, speed, memory and scale on this machine."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -92,6 +92,32 @@ def memory(
 
     _check(output)
     _show(measure(_words(methods), items, queries, dimensions, limit, bars(quiet)), output, json)
+
+
+@app.command("scale", short_help="Online: accuracy, latency, builds of several sizes.")
+def scale(
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with the published features. Without: sizes only.")
+    ] = None,
+    sets: Annotated[str, typer.Option("--sets", help="Which sets.")] = "roxford5k,coil20,mpeg7,orl,cranfield",
+    sizes: Annotated[str, typer.Option("--sizes", help="Items of the series.")] = "5000,50000,200000",
+    store: Annotated[str, typer.Option("--store", help="flat, ivf or hnsw.")] = "ivf",
+    queries: Annotated[int, typer.Option("--queries", min=1, help="Most queries per set.")] = 70,
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """The same LPMT joint, one query at a time, over candidates and online; then builds and queries of several sizes.
+
+    \b
+    kinrank bench scale --data DIR
+    kinrank bench scale --sizes 5000,50000 --store hnsw
+    """
+    from kinrank.bench.scale import scale as measure
+
+    _check(output)
+    counts = [_count(word) for word in _words(sizes)]
+    _show(measure(data, _words(sets), counts, store, queries, bars(quiet)), output, json)
 
 
 def _words(text: str) -> list[str]:

@@ -102,6 +102,42 @@ def memory_tables(record: Record) -> str:
     return head + "\n" + table(rows, right=(1, 2)) + "\n\n" + machine(record)
 
 
+def scale_tables(record: Record) -> str:
+    parts: list[str] = []
+    rows: list[tuple[str, ...]]
+    shown = {"search": "no re-ranking", "alone": "one at a time, graph rebuilt"}
+    for name, truth in dict.fromkeys((row["set"], row["truth"]) for row in record.get("modes", ())):
+        found = [row for row in record["modes"] if (row["set"], row["truth"]) == (name, truth)]
+        rows = [("mode", "mAP", "95 % interval")]
+        for row in found:
+            interval = f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"
+            rows.append((shown.get(row["mode"], row["mode"]), f"{100 * row['mean']:.2f}", interval))
+        parts.append(f"{name}, {truth}: {found[0]['queries']} queries\n" + table(rows, right=(1, 2)))
+    head = (
+        "items",
+        "neighbours, s",
+        "build, s",
+        "x",
+        "memory / vectors",
+        "query, ms",
+        "x exact search",
+        "certain",
+    )
+    rows = [head]
+    for row in record["results"]:
+        if "error" in row:
+            rows.append((row["error"], *[""] * (len(head) - 1)))
+            continue
+        rows.append((
+            str(row["items"]), f"{row['neighbour_search_seconds']:.1f}", f"{row['build_seconds']:.1f}",
+            f"{row['build_multiple']:.2f}", f"{row['build_bytes_per_vector_byte']:.1f}",
+            f"{1000 * row['latency_seconds']:.2f}", f"{row['latency_multiple']:.2f}", f"{row['certain']:.0%}",
+        ))  # fmt: skip
+    about = f"online, made-up curves, {record['dimensions']} dimensions, store {record['store']}, k = 10"
+    parts.append(about + "\n" + table(rows, right=range(len(head))))
+    return "\n\n".join([*parts, machine(record)])
+
+
 def machine(record: Record) -> str:
     """When, with what, on how many threads."""
     return f"kinrank {record['version']}, {record['machine']['threads']} threads, {record['date']}"
@@ -115,4 +151,5 @@ TABLES: dict[str, Callable[[Record], str]] = {
     "accuracy": accuracy_tables,
     "speed": speed_tables,
     "memory": memory_tables,
+    "scale": scale_tables,
 }

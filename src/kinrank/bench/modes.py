@@ -1,0 +1,82 @@
+"""Published sets -> the same LPMT joint, one query at a time, over candidates and online, on the same queries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kinrank.datasets.benchmark import Benchmark, load
+from kinrank.evaluation import Truth, evaluate
+from kinrank.manifold import Manifold
+from kinrank.progress import Progress
+from kinrank.ranking import Ranking
+from kinrank.rerank import Show, rerank, resolve
+
+FOURTH = 4  # where every item queries the others, every fourth is taken out of the gallery and asks
+
+
+def modes(
+    folder: str | os.PathLike[str],
+    sets: Sequence[str],
+    method: str = "lpmt",
+    most: int = 70,
+    candidates: int = 1000,
+    progress: Show = None,
+) -> list[dict[str, Any]]:
+    """Rows with mAP per set, truth and mode, over at most `most` queries, evenly taken.
+
+    joint: all queries of the set in one graph. alone: each query in a graph of its own with the gallery. candidates:
+    in a graph of its nearest only. online: never in a graph, the gallery was prepared without it. search: nothing
+    re-ranked.
+    """
+    report, rows = Progress(progress), []
+    for name in report.each("sets", sets, len(sets)):
+        bench = load(name, folder)
+        queries, gallery, truths = _apart(bench)
+        some = np.unique(np.linspace(0, len(queries) - 1, min(most, len(queries))).astype(np.int64))
+        asked, depth = queries[some], len(gallery)
+        joint = rerank(queries, gallery, method)
+        alone = [rerank(row[None, :], gallery, method) for row in asked]
+        rankings = {
+            "search": rerank(asked, gallery, "none"),
+            "candidates": rerank(asked, gallery, method, candidates=candidates, depth=depth),
+            "online": Manifold.build(gallery, resolve(method)).search(asked, k=depth),
+            "alone": Ranking(
+                np.concatenate([r.indices for r in alone]), np.concatenate([r.distances for r in alone])
+            ),
+            "joint": Ranking(joint.indices[some], joint.distances[some]),
+        }
+        for label, truth in truths.items():
+            for mode, ranking in rankings.items():
+                score = evaluate(ranking, truth.subset(some), ["mAP"])["mAP"]
+                found = {"mean": score.mean, "low": score.low, "high": score.high}
+                rows.append(
+                    {
+                        "set": name,
+                        "truth": label,
+                        "mode": mode,
+                        "queries": len(some),
+                        "measure": "mAP",
+                        **found,
+                    }
+                )
+    return rows
+
+
+def _apart(bench: Benchmark) -> tuple[Any, Any, dict[str, Truth]]:
+    """Queries that are not in the gallery, the gallery, and what is right."""
+    if bench.queries is not None:
+        return np.asarray(bench.queries), np.asarray(bench.gallery), bench.truths
+    rows = np.asarray(bench.gallery)
+    asks = np.arange(len(rows)) % FOURTH == 0
+    place = np.cumsum(~asks) - 1  # of an item in the gallery that is left
+    apart = {}
+    for label, truth in bench.truths.items():
+        right = [
+            place[truth.positives[query][~asks[truth.positives[query]]]] for query in np.flatnonzero(asks)
+        ]
+        apart[label] = Truth.from_lists(right, gallery_size=int((~asks).sum()))
+    return rows[asks], rows[~asks], apart

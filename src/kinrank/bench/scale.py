@@ -1,0 +1,90 @@
+"""Galleries of several sizes -> time and memory of a build, latency of a query, as multiples of searches."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kinrank.bench.probe import fresh, peak_bytes
+from kinrank.bench.record import record
+from kinrank.bench.synthetic import curves
+from kinrank.progress import Progress
+from kinrank.rerank import Show
+
+SIZES = (5_000, 50_000, 200_000)
+DIMENSIONS, QUERIES = 128, 100
+
+
+def scale(
+    folder: str | os.PathLike[str] | None,
+    sets: Sequence[str] = (),
+    sizes: Sequence[int] = SIZES,
+    store: str = "ivf",
+    most: int = 70,
+    progress: Show = None,
+) -> dict[str, Any]:
+    """A record: accuracy of every way to run LPMT on the sets, and one point per size, each in a fresh process."""
+    report = Progress(progress)
+    results: dict[str, Any] = {}
+    if folder is not None:
+        from kinrank.bench.modes import modes
+
+        results["modes"] = modes(folder, sets, most=most, progress=progress)
+    points = [
+        fresh({"what": "scale", "items": size, "store": store, "largest": max(sizes)})
+        for size in report.each("sizes", sizes, len(sizes))
+    ]
+    about = {"dimensions": DIMENSIONS, "queries": QUERIES, "store": store, "method": "lpmt", "mode": "online"}
+    return record("scale", {**about, **results, "results": points})
+
+
+def point(items: int, store: str, largest: int) -> dict[str, Any]:
+    """Measure one size in this process: build against its neighbour search, queries against an exact search."""
+    from kinrank.manifold import Manifold
+    from kinrank.stores.array import ArrayStore
+    from kinrank.stores.faiss import FaissStore
+
+    rows = curves(items + QUERIES, DIMENSIONS)
+    queries, gallery = rows[:QUERIES].copy(), np.ascontiguousarray(rows[QUERIES:])
+    small = Manifold.build(gallery[:400])  # compiles, or loads from disk
+    small.search(queries[:2])
+    index = FaissStore(gallery, store)
+    index.search(gallery[:10], 61)
+    search = _seconds(lambda: index.search(gallery, 61))
+    before = _resident()
+    started = time.perf_counter()
+    manifold = Manifold.build(index)
+    build = time.perf_counter() - started
+    peak = peak_bytes() - before
+    latency = [_seconds(lambda row=row: manifold.search(row, k=10)) for row in queries[:, None]]  # type: ignore[misc]
+    answer = manifold.search(queries, k=10)
+    exact = ArrayStore(curves(largest, DIMENSIONS))
+    plain = [_seconds(lambda row=row: exact.search(row, 10)) for row in queries[:20, None]]  # type: ignore[misc]
+    return {
+        "items": items,
+        "neighbour_search_seconds": search,
+        "build_seconds": build,
+        "build_multiple": build / search,
+        "build_bytes_per_vector_byte": peak / gallery.nbytes,
+        "kept_bytes_per_vector_byte": manifold.info()["bytes"] / gallery.nbytes,
+        "latency_seconds": float(np.median(latency)),
+        "latency_95_seconds": float(np.quantile(latency, 0.95)),
+        "exact_search_seconds": float(np.median(plain)),
+        "latency_multiple": float(np.median(latency) / np.median(plain)),
+        "certain": answer.meta["certain"],
+    }
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _resident() -> int:
+    with open("/proc/self/statm") as numbers:
+        return int(numbers.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
