@@ -25,6 +25,7 @@ ORDER = [
     ["rerank", "ranking_files"],
     ["augment", "explain"],
     ["manifold"],
+    ["distributed"],
     ["evaluation"],
     ["kinrank"],  # the public names, in kinrank/__init__.py
     ["datasets", "testing"],
@@ -34,7 +35,7 @@ ORDER = [
     ["cli"],
 ]
 RANK = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
-HEAVY = ["numba", "scipy.sparse", "matplotlib", "torch", "faiss", "typer", "tqdm"]
+HEAVY = ["numba", "scipy.sparse", "matplotlib", "torch", "faiss", "typer", "tqdm", "distributed"]
 
 
 def name_of(path: Path) -> str:

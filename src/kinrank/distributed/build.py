@@ -1,0 +1,87 @@
+"""A gallery and a cluster -> a Manifold, the same as `Manifold.build` makes on one machine."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinrank.distributed import tasks
+from kinrank.distributed.cluster import Output, Run, connected
+from kinrank.distributed.files import share_gallery, workplace
+from kinrank.distributed.lpmt import prepared_parts
+from kinrank.manifold import Manifold
+from kinrank.manifold.offline import is_small
+from kinrank.manifold.serving import serving_of
+from kinrank.manifold.snapshot import Snapshot, check_ids
+from kinrank.methods import LPMT, Method
+from kinrank.neighbors import Neighbors
+from kinrank.parameters import whole_number
+from kinrank.progress import Progress
+from kinrank.rerank import Show, resolve
+from kinrank.stores import Store
+
+
+def build(
+    gallery: ArrayLike | str | os.PathLike[str],
+    method: Method | str | None = None,
+    client: Any = None,
+    block: int = 4096,
+    ids: ArrayLike | None = None,
+    store: Callable[[], Store] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    progress: Show = None,
+) -> Manifold:
+    """Prepare a gallery on the workers of a Dask cluster.
+
+    The result has the bits of `Manifold.build(gallery, method, ids)` where the gallery is searched exactly, without the
+    record that `add` and `remove` need. For LPMT neighbours, graph weights, rows of the diffusion, states and
+    transition costs are computed in blocks; for other methods, and for those hyper-parameters of LPMT that take
+    matrices of the whole gallery, the neighbours are, and the rest by this process.
+
+    Args:
+        gallery: a feature file, read block by block, or (n, d) rows.
+        method: a Method that can be served, or its name; LPMT() unless given.
+        client: a `distributed.Client`; the one in force, or a cluster on this machine for this call, unless given.
+        block: rows per task. A task holds its rows and results; everything else it reads from mapped files.
+        ids: one name per item; item numbers unless given.
+        store: a function without arguments that opens a Store of the same items on a worker, such as an index on a
+            shared disk; asked for neighbours. Exact search unless given.
+        folder: where files are exchanged; every worker must see it under this name. The folder for temporary files
+            unless given, which is enough for workers on this machine.
+        progress: True for a bar, or a callable `f(label, done, total)`.
+
+    Example:
+        >>> manifold = kinrank.distributed.build("gallery.npy", client=Client("tcp://scheduler:8786"), folder="/shared")
+    """
+    method = resolve(method)
+    server = serving_of(method)
+    size = whole_number(block, "block")
+    with connected(client) as running, workplace(folder) as place:
+        run = Run(running, place, size, Progress(progress))
+        shared = share_gallery(gallery, place)
+        n = len(shared)
+        names = check_ids(ids, n)
+
+        def lists_of(k: int) -> Neighbors:
+            width = min(k, n)
+            outputs = [Output("indices", (n, width), np.int32), Output("distances", (n, width), np.float32)]
+            return Neighbors(
+                *run.fill("neighbours", tasks.neighbours, n, outputs, width, uuid.uuid4().hex, store)
+            )
+
+        arrays: dict[str, NDArray[Any]]
+        if isinstance(method, LPMT) and is_small(method) and n > 1:
+            arrays, facts = prepared_parts(method, n, lists_of, run)
+        else:
+            arrays, facts = server.offline(method, shared, lists_of, run.report)
+        vectors = np.array(shared)  # the files go away with the folder
+        arrays = {name: np.array(array) for name, array in arrays.items()}
+    prepared = server.restore(method, vectors, arrays, facts)
+    return Manifold(
+        Snapshot(method, vectors, names, arrays, facts, None if store is None else store(), prepared)
+    )

@@ -1,0 +1,83 @@
+"""Arrays -> .npy files in a folder that every worker maps; and sparse scratch sheets for the loops."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from kinrank.features import check, load, unit
+
+BLOCK = 4096  # rows read, brought to unit length and written at once
+
+
+@contextmanager
+def workplace(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """A fresh folder inside `folder`, or where temporary files go; removed afterwards."""
+    if folder is not None and not Path(folder).is_dir():
+        raise ValueError(f"folder={os.fspath(folder)!r} is not a folder; give one that every worker can read")
+    with tempfile.TemporaryDirectory(prefix="kinrank-", dir=folder) as place:
+        yield Path(place)
+
+
+def create(folder: str | Path, name: str, shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
+    """A new file of zeros, mapped for writing; only the client writes."""
+    return np.lib.format.open_memmap(_path(folder, name), "w+", np.dtype(kind), shape)
+
+
+def write(folder: str | Path, name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """The array as a file, and as it is read back."""
+    np.save(_path(folder, name), np.ascontiguousarray(array), allow_pickle=False)
+    return read(folder, name)
+
+
+def read(folder: str | Path, name: str) -> NDArray[Any]:
+    """The array, on disk until it is used. Copy-on-write: loops are compiled for arrays that could be written."""
+    return np.asarray(np.load(_path(folder, name), mmap_mode="c", allow_pickle=False))
+
+
+def remove(folder: str | Path, *names: str) -> None:
+    """Files that no later task reads."""
+    for name in names:
+        os.unlink(_path(folder, name))
+
+
+def _path(folder: str | Path, name: str) -> Path:
+    return Path(folder) / f"{name}.npy"
+
+
+def sheet(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
+    """Zeros of any size that take room only where they are touched.
+
+    The loops address rows by their number in the gallery; a task fills a block of them. A file with holes holds that
+    block and nothing else, and unlike memory it may be larger than the machine.
+    """
+    size = int(np.prod(shape))
+    if not size:
+        return np.zeros(shape, kind)
+    with tempfile.TemporaryFile() as file:
+        file.truncate(size * np.dtype(kind).itemsize)
+        room = mmap.mmap(file.fileno(), 0)
+    return np.frombuffer(room, kind).reshape(shape)
+
+
+def share_gallery(gallery: ArrayLike | str | os.PathLike[str], folder: Path) -> NDArray[np.float32]:
+    """The file `vectors` of unit rows, made block by block from a feature file or an array."""
+    rows: Any = load(gallery) if isinstance(gallery, str | os.PathLike) else gallery
+    if getattr(rows, "ndim", 2) != 2 or not hasattr(rows, "shape"):
+        rows = check(rows, "gallery")
+    count, dimensions = rows.shape
+    check(rows[:0], "gallery")  # shape and kind, before anything is written
+    target = create(folder, "vectors", (count, dimensions), np.float32)
+    for start in range(0, count, BLOCK):
+        name = "gallery" if start == 0 else f"gallery (counted from row {start})"
+        target[start : start + BLOCK] = unit(check(rows[start : start + BLOCK], name), name)
+    target.flush()  # type: ignore[attr-defined]
+    return read(folder, "vectors")

@@ -1,0 +1,129 @@
+"""Many queries, candidates from a store, and a cluster -> a Ranking, the same as `kinrank.rerank` makes."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinrank.distributed.cluster import Run, connected
+from kinrank.distributed.files import read, share_gallery, workplace
+from kinrank.distributed.tasks import Factory, opened
+from kinrank.features import Vectors, check, unit
+from kinrank.methods import Method
+from kinrank.neighbors import nearest
+from kinrank.parameters import whole_number
+from kinrank.progress import Progress
+from kinrank.ranking import Ranking
+from kinrank.rerank import Show, resolve
+from kinrank.rerank import rerank as rerank_here
+from kinrank.stores import Store
+
+NEEDED = "give a feature file, (n, d) rows, or a function without arguments that opens a Store on a worker"
+
+
+class MappedStore:
+    """Exact search over the unit rows of the file `vectors`, read as needed."""
+
+    def __init__(self, folder: str) -> None:
+        self._rows: Vectors = read(folder, "vectors")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def search(self, queries: ArrayLike, k: int) -> Ranking:
+        rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
+        lists = nearest(rows, self._rows, whole_number(k, "k"))
+        return Ranking(lists.indices.astype(np.int64), lists.distances, {"mode": "search"})
+
+    def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
+        return self._rows[np.asarray(ids, np.int64)]
+
+
+def rerank(
+    queries: ArrayLike,
+    gallery_or_store: ArrayLike | str | os.PathLike[str] | Callable[[], Store],
+    method: Method | str | None = None,
+    candidates: int = 100,
+    depth: int | None = None,
+    client: Any = None,
+    block: int = 64,
+    folder: str | os.PathLike[str] | None = None,
+    max_memory: int | str | None = None,
+    progress: Show = None,
+) -> Ranking:
+    """Re-rank the candidates of every query, blocks of queries spread over a Dask cluster.
+
+    The same bits as `kinrank.rerank(queries, gallery, method, candidates, depth)`: queries do not know each other.
+
+    Args:
+        queries: (q, d) rows.
+        gallery_or_store: a feature file or (n, d) rows, searched exactly; or a function without arguments that opens a
+            Store on a worker, where a connection or an index is made once per worker.
+        method: a Method, or its name in METHODS; LPMT() unless given.
+        candidates: how many nearest items of each query are put in a graph of their own.
+        depth: how many items per query to return; the candidates unless given.
+        client: a `distributed.Client`; the one in force, or a cluster on this machine for this call, unless given.
+        block: queries per task.
+        folder: where the gallery's rows are put for the workers; every worker must see it under this name.
+        max_memory: what each task may take; see `kinrank.rerank`.
+        progress: True for a bar, or a callable `f(label, done, total)`.
+
+    Example:
+        >>> ranking = kinrank.distributed.rerank(queries, "gallery.npy", kinrank.LPMT(), candidates=500)
+    """
+    method, size = resolve(method), whole_number(block, "block")
+    candidates = whole_number(candidates, "candidates")
+    depth = None if depth is None else whole_number(depth, "depth")
+    if queries is None or isinstance(gallery_or_store, Store):
+        given = "queries=None" if queries is None else f"a {type(gallery_or_store).__name__}"
+        raise ValueError(f"{given} cannot be sent to workers; pass queries, and {NEEDED}")
+    asked = check(queries, "queries")
+    unit(asked, "queries")  # refuses a zero row by its number, before blocks hide it
+    started = time.perf_counter()
+    with connected(client) as running, workplace(folder) as place:
+        run = Run(running, place, size, Progress(progress))
+        factory: Factory
+        if callable(gallery_or_store):
+            factory = gallery_or_store
+        else:
+            share_gallery(gallery_or_store, place)
+            factory = partial(MappedStore, str(place))
+        shared = uuid.uuid4().hex, factory, method, candidates, depth, max_memory
+        blocks = [asked[start : start + size] for start in range(0, max(len(asked), 1), size)]
+        calls = run.calls(_ranked, [(rows, *shared) for rows in blocks])
+        parts = dict(run.report.each("queries", calls, len(blocks)))
+    indices, distances = _together([parts[number] for number in range(len(blocks))])
+    meta = {"mode": "candidates", "candidates": candidates, "method": repr(method)}
+    return Ranking(indices, distances, {**meta, "seconds": time.perf_counter() - started})
+
+
+def _ranked(
+    queries: Vectors,
+    token: str,
+    factory: Factory,
+    method: Method,
+    candidates: int,
+    depth: int | None,
+    max_memory: int | str | None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The task: one block of queries, re-ranked as on one machine."""
+    ranking = rerank_here(queries, opened(token, factory), method, candidates, depth, max_memory)
+    return ranking.indices, ranking.distances
+
+
+def _together(
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]],
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Blocks below each other, as wide as the widest: a store may find fewer items for the queries of one block."""
+    width = max(part[0].shape[1] for part in parts)
+    gaps = [((0, 0), (0, width - part[0].shape[1])) for part in parts]
+    indices = [np.pad(part[0], gap, constant_values=-1) for part, gap in zip(parts, gaps, strict=True)]
+    distances = [np.pad(part[1], gap, constant_values=np.inf) for part, gap in zip(parts, gaps, strict=True)]
+    return np.concatenate(indices), np.concatenate(distances)

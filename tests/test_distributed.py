@@ -1,0 +1,242 @@
+"""A cluster of real processes gives the bits of one machine, also when a worker is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinrank
+from kinrank.bench.synthetic import curves
+from kinrank.distributed.files import sheet
+from kinrank.manifold.lpmt import KEPT
+from kinrank.stores import ArrayStore
+
+pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
+
+import kinrank.distributed as spread
+
+ITEMS, DIMENSIONS = 1200, 24
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=3,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            host="127.0.0.1",
+            env={"KINRANK_THREADS": "1"},
+            silence_logs=50,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def gallery() -> np.ndarray[Any, Any]:
+    rows = curves(ITEMS, DIMENSIONS)
+    rows[100:130] = rows[7]  # duplicates: ties must fall the same way
+    return rows
+
+
+@pytest.fixture(scope="module")
+def queries() -> np.ndarray[Any, Any]:
+    return curves(60, DIMENSIONS, seed=1)
+
+
+class Killer:
+    """A progress callback that kills a worker once, in the middle of a stage; one that has work, if there is one."""
+
+    def __init__(self, client: Any, stage: str) -> None:
+        self.client, self.stage = client, stage
+        self.killed: int | None = None
+
+    def __call__(self, label: str, done: int, total: int) -> None:
+        if label != self.stage or self.killed is not None or done < 2:
+            return
+        assert done < total, "too late to matter"
+        workers = sorted(self.client.processing().items(), key=lambda worker: -len(worker[1]))
+        address = workers[0][0]
+        self.killed = self.client.run(os.getpid, workers=[address])[address]
+        os.kill(self.killed, signal.SIGKILL)
+
+
+class Mortal(ArrayStore):
+    """A store in whose first search the worker dies, with a block of work in its hands."""
+
+    def __init__(self, path: str, marker: Path) -> None:
+        super().__init__(np.load(path))
+        self.marker = marker
+
+    def search(self, queries: Any, k: int) -> kinrank.Ranking:
+        try:
+            self.marker.open("x").close()  # only one of all workers succeeds
+        except FileExistsError:
+            return super().search(queries, k)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("still alive")
+
+
+def assert_same(one: kinrank.Manifold, other: kinrank.Manifold) -> None:
+    mine, theirs = one._snapshot, other._snapshot
+    assert np.array_equal(mine.vectors, theirs.vectors)
+    for name in KEPT:
+        assert mine.arrays[name].dtype == theirs.arrays[name].dtype, name
+        assert np.array_equal(mine.arrays[name], theirs.arrays[name]), name
+    assert mine.facts.items() <= theirs.facts.items()
+
+
+@pytest.mark.parametrize("stage", ["neighbours", "diffusion", "chains"])
+def test_build_with_a_killed_worker_gives_the_same_bits(
+    client: Any, gallery: Any, tmp_path: Path, stage: str
+) -> None:
+    np.save(tmp_path / "gallery.npy", gallery)
+    before = set(client.run(os.getpid).values())
+    killer = Killer(client, stage)
+    made = spread.build(tmp_path / "gallery.npy", client=client, block=90, progress=killer)
+    assert killer.killed in before
+    assert_same(made, kinrank.Manifold.build(gallery))
+    client.wait_for_workers(3, timeout=20)
+    assert killer.killed not in set(client.run(os.getpid).values())
+
+
+def test_build_searches_like_the_local_one(client: Any, gallery: Any, queries: Any, tmp_path: Path) -> None:
+    names = [f"item {number}" for number in range(ITEMS)]
+    made = spread.build(gallery, client=client, block=700, ids=names, folder=tmp_path)
+    local = kinrank.Manifold.build(gallery, ids=names)
+    mine, theirs = made.search(queries, k=10), local.search(queries, k=10)
+    assert np.array_equal(mine.indices, theirs.indices)
+    assert np.array_equal(mine.distances, theirs.distances)
+    assert mine.meta["ids"].tolist() == theirs.meta["ids"].tolist()
+    assert not list(tmp_path.iterdir()), "files are left"
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        kinrank.LPMT(similarity="bsd", steps="reciprocal", share=0.5, support=10, region="knn"),
+        kinrank.LPMT(transport="exact", scale="raw", share=0.0, support=8),
+        kinrank.LPMT(neighbors="euclidean"),  # takes matrices of the whole gallery: only its search is spread
+        kinrank.DFS(),
+    ],
+    ids=repr,
+)
+def test_build_with_other_settings(client: Any, gallery: Any, method: kinrank.Method) -> None:
+    rows, made = gallery[:400], spread.build(gallery[:400], method, client, block=130)
+    local = kinrank.Manifold.build(rows, method)
+    asked = curves(5, DIMENSIONS, seed=2)
+    assert np.array_equal(made.search(asked, k=20).indices, local.search(asked, k=20).indices)
+    for name, array in made._snapshot.arrays.items():
+        assert np.array_equal(array, local._snapshot.arrays[name]), name
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_build_of_hardly_anything(client: Any, gallery: Any, count: int) -> None:
+    made = spread.build(gallery[:count], client=client, block=2)
+    assert len(made) == count
+    assert_same(made, kinrank.Manifold.build(gallery[:count]))
+
+
+def test_a_worker_that_dies_at_work_changes_nothing(
+    client: Any, gallery: Any, queries: Any, tmp_path: Path
+) -> None:
+    path, marker, store = str(tmp_path / "gallery.npy"), tmp_path / "died", ArrayStore(gallery[:600])
+    np.save(path, gallery[:600])
+    rows = store.vectors(np.arange(600))  # what a local build takes from the store
+    made = spread.build(rows, client=client, block=150, store=partial(Mortal, path, marker))
+    assert marker.exists()
+    assert_same(made, kinrank.Manifold.build(store))
+    marker.unlink()
+    ranking = spread.rerank(queries, partial(Mortal, path, marker), candidates=30, client=client, block=6)
+    assert marker.exists()
+    local = kinrank.rerank(queries, store, candidates=30)
+    assert np.array_equal(ranking.indices, local.indices)
+    assert np.array_equal(ranking.distances, local.distances)
+
+
+def test_rerank_with_a_killed_worker_gives_the_same_bits(client: Any, gallery: Any, queries: Any) -> None:
+    killer = Killer(client, "queries")
+    arguments: dict[str, Any] = {"candidates": 50, "depth": 70}
+    made = spread.rerank(queries, gallery, client=client, block=4, progress=killer, **arguments)
+    local = kinrank.rerank(queries, gallery, **arguments)
+    assert killer.killed is not None
+    assert np.array_equal(made.indices, local.indices)
+    assert np.array_equal(made.distances, local.distances)
+    assert {**made.meta, "seconds": 0} == {**local.meta, "seconds": 0}
+
+
+def test_rerank_from_a_store_that_workers_open(client: Any, gallery: Any, queries: Any) -> None:
+    rows = gallery[:300]
+    arguments: dict[str, Any] = {"method": "aqe", "candidates": 20}
+    made = spread.rerank(queries, lambda: Short(rows), client=client, block=7, **arguments)
+    local = kinrank.rerank(queries, Short(rows), **arguments)
+    assert np.array_equal(made.indices, local.indices)
+    assert np.array_equal(made.distances, local.distances)
+
+
+class Short(ArrayStore):
+    """Like an approximate index: rows are padded, and only as wide as one of the queries needs."""
+
+    def search(self, queries: Any, k: int) -> kinrank.Ranking:
+        found = super().search(queries, k)
+        kept = np.where(np.asarray(queries)[:, 0] > 0, k, k // 2)
+        width = int(kept.max(initial=0))
+        there = np.arange(width) < kept[:, None]
+        indices = np.where(there, found.indices[:, :width], -1)
+        return kinrank.Ranking(indices, np.where(there, found.distances[:, :width], np.inf), {})
+
+
+def test_no_queries_give_no_rows(client: Any, gallery: Any) -> None:
+    made = spread.rerank(np.empty((0, DIMENSIONS)), gallery[:50], candidates=10, client=client)
+    assert made.indices.shape == (0, 10)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda rows, client: spread.build(rows, block=0, client=client), "block"),
+        (lambda rows, client: spread.build(rows, folder="nowhere", client=client), "folder='nowhere'"),
+        (lambda rows, client: spread.build(rows, "egt", client=client), "cannot serve"),
+        (lambda rows, client: spread.build(rows[0], client=client), "2-d"),
+        (lambda rows, client: spread.build(_broken(rows), client=client), "row 3 "),
+        (lambda rows, client: spread.rerank(rows, ArrayStore(rows), client=client), "opens a Store"),
+        (lambda rows, client: spread.rerank(None, rows, client=client), "queries=None"),
+        (lambda rows, client: spread.rerank(rows * 0, rows, client=client), "row 0 is a zero vector"),
+        (lambda rows, client: spread.rerank(rows[:, :5], rows, client=client), "dimensions are needed"),
+    ],
+)
+def test_mistakes_are_told(client: Any, gallery: Any, call: Callable[[Any, Any], object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call(gallery[:20], client)
+
+
+def _broken(rows: Any) -> Any:
+    rows = rows.copy()
+    rows[3, 2] = np.nan
+    return rows
+
+
+def test_without_dask_the_error_says_what_to_install(gallery: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'kinrank\[dask\]'"):
+        spread.build(gallery)
+
+
+def test_a_sheet_takes_room_only_where_it_is_touched() -> None:
+    rows = sheet((10**9, 100), np.float32)  # 400 GB
+    rows[5 * 10**8] = 1.0
+    assert rows[5 * 10**8].sum() == 100.0
+    assert not rows[5 * 10**8 + 1].any()
