@@ -49,26 +49,38 @@ class ServingLPMT:
         return items * (4 * dimensions + lists + 32 * method.k + 64) + 64 * 2**20
 
     def offline(
-        self, method: Method, vectors: Vectors, lists_of: Callable[[int], Neighbors], progress: Progress
+        self,
+        method: Method,
+        vectors: Vectors,
+        lists_of: Callable[[int], Neighbors],
+        progress: Progress,
+        keep: bool = False,
     ) -> tuple[dict[str, NDArray[Any]], dict[str, float]]:
+        """With `keep` also the record that later changes need."""
         assert isinstance(method, LPMT)
         from kinrank.stages import online
 
         if len(vectors) < 2:
             return _alone(len(vectors)), {"rho": 1.0, "gamma": 1.0}
-        make = small_parts if _small(method) else plain_parts
-        states, steps, lengths, fitted = make(method, vectors, lists_of, progress)
-        costs = online.all_costs(steps, states, vectors, _attachment(method, fitted.rho, fitted.gamma))
-        kept = (states.indptr, states.indices, states.data, steps.links, steps.ends, costs, lengths)
-        arrays = {
-            name: array.astype(kind, copy=False)
-            for (name, kind), array in zip(KEPT.items(), kept, strict=True)
-        }
-        return arrays, {"rho": fitted.rho, "gamma": fitted.gamma}
+        record: dict[str, NDArray[Any]] = {}
+        if _small(method):
+            parts = small_parts(method, vectors, lists_of, progress, record if keep else None)
+        else:
+            parts = plain_parts(method, vectors, lists_of, progress)
+        states, steps, lengths, fitted = parts
+        costs = online.all_costs(steps, states, vectors, attachment(method, fitted.rho, fitted.gamma))
+        facts = {"rho": fitted.rho, "gamma": fitted.gamma}
+        if record:
+            from kinrank.manifold.record import contrast_of
+
+            contrast = contrast_of(Neighbors(record["near_items"], record["near_gaps"]))
+            facts |= {"share": fitted.share, "built": float(len(vectors)), "contrast": contrast}
+        return kept_arrays(states, steps, costs, lengths) | record, facts
 
     def restore(
         self, method: Method, vectors: Vectors, arrays: dict[str, NDArray[Any]], facts: dict[str, float]
     ) -> Terrain:
+        from kinrank.manifold.record import recorded
         from kinrank.stages.online import Terrain
 
         n = len(vectors)
@@ -79,6 +91,8 @@ class ServingLPMT:
             raise ValueError("lengths or powers are missing")
         _check_rows(arrays["state_starts"], (arrays["state_items"], arrays["state_masses"]), n)
         _check_rows(arrays["step_starts"], (arrays["step_ends"], arrays["step_costs"]), n)
+        if recorded(arrays, n) is not None and not {"share", "built", "contrast"} <= set(facts):
+            raise ValueError("numbers that belong to the record of changes are missing")
         return Terrain(vectors, *(arrays[name] for name in KEPT))
 
     def reach(self, method: Method, depth: int) -> int:
@@ -154,6 +168,14 @@ KEPT: dict[str, type] = {
 }
 
 
+def kept_arrays(states: Any, steps: Any, costs: Any, lengths: Any) -> dict[str, NDArray[Any]]:
+    """What searches run over, by the names and in the types of KEPT."""
+    kept = (states.indptr, states.indices, states.data, steps.links, steps.ends, costs, lengths)
+    return {
+        name: array.astype(kind, copy=False) for (name, kind), array in zip(KEPT.items(), kept, strict=True)
+    }
+
+
 def _check_rows(starts: NDArray[Any], parts: tuple[NDArray[Any], NDArray[Any]], n: int) -> None:
     """Sparse rows whose numbers stay inside: compiled loops follow them without looking."""
     items, values = parts
@@ -186,10 +208,10 @@ def _settings(snapshot: Snapshot, found: Neighbors) -> tuple[Attachment, Mixture
     if method.scale == "local" and found.k:  # the distance of the k-th item found, or of the last one
         there = np.maximum((found.indices >= 0).sum(axis=1), 1)
         own = found.distances[np.arange(len(found.indices)), np.minimum(method.k, there) - 1]
-    return _attachment(method, rho, gamma), mixture, own
+    return attachment(method, rho, gamma), mixture, own
 
 
-def _attachment(method: LPMT, rho: float, gamma: float) -> Attachment:
+def attachment(method: LPMT, rho: float, gamma: float) -> Attachment:
     from kinrank.stages.online import Attachment
 
     iterations = method.iterations if method.transport == "sinkhorn" else 0

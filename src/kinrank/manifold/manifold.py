@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,8 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.errors import NotEnoughMemory
 from kinrank.explain import Explanation
 from kinrank.features import Vectors, check, unit
+from kinrank.manifold.changes import NEXT, added, record_memory, refreshed, removed, stale_of
+from kinrank.manifold.changes import prepared as prepared_by
 from kinrank.manifold.explanation import OnlineExplanation
-from kinrank.manifold.lists import found_by, gallery_lists, gallery_of, rank_of
+from kinrank.manifold.lists import found_by, gallery_of, rank_of
 from kinrank.manifold.serving import Answer, serving_of
 from kinrank.manifold.snapshot import Snapshot, check_ids
 from kinrank.memory import allowed_bytes, in_words, parse_bytes
@@ -32,7 +35,7 @@ Show = bool | Callable[[str, int, int], None] | None
 class Manifold:
     """A gallery prepared once: neighbours, states and the costs of all local transitions, for LPMT.
 
-    Many threads may search one Manifold at the same time.
+    Many threads may search one Manifold at the same time, while another adds and removes items.
 
     Example:
         >>> manifold = kinrank.Manifold.build(gallery, kinrank.LPMT(), ids=names)
@@ -43,6 +46,7 @@ class Manifold:
     def __init__(self, snapshot: Snapshot) -> None:
         """Not called by users: see `build` and `load`."""
         self._snapshot = snapshot
+        self._changing = threading.Lock()
 
     @classmethod
     def build(
@@ -52,6 +56,7 @@ class Manifold:
         ids: ArrayLike | None = None,
         max_memory: int | str | None = None,
         progress: Show = None,
+        changes: bool = True,
     ) -> Manifold:
         """Prepare a gallery; time and memory grow with n, but for the search of its neighbours where it is exact.
 
@@ -62,6 +67,8 @@ class Manifold:
             ids: one name per item, text or whole numbers, no two alike; item numbers unless given.
             max_memory: bytes, or words such as "2GB"; four fifths of what is free unless given.
             progress: True for a bar, or a callable `f(label, done, total)`.
+            changes: whether `add` and `remove` are to be possible; LPMT keeps about 1 kB per item for them. Never with
+                a Store.
         """
         method = resolve(method)
         server = serving_of(method)
@@ -69,16 +76,13 @@ class Manifold:
         vectors = gallery_of(gallery_or_store)
         names = check_ids(ids, len(vectors))
         budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
-        needed = server.memory(method, *vectors.shape)
+        needed = server.memory(method, *vectors.shape) + record_memory(method, len(vectors), store, changes)
         if needed > budget:
             raise NotEnoughMemory(
                 f"a manifold of {len(vectors)} items needs about {in_words(needed)} to build but max_memory allows "
                 f"{in_words(budget)}; build from fewer items, or pass a larger max_memory="
             )
-        report = Progress(progress)
-        arrays, facts = server.offline(
-            method, vectors, lambda k: gallery_lists(vectors, store, k, report), report
-        )
+        arrays, facts = prepared_by(method, vectors, store, changes, Progress(progress))
         prepared = server.restore(method, vectors, arrays, facts)
         return cls(Snapshot(method, vectors, names, arrays, facts, store, prepared))
 
@@ -162,6 +166,42 @@ class Manifold:
         before = rank_of(rows, snapshot.vectors, number)
         return replace(told, rank_before=before, rank_after=after)
 
+    @property
+    def stale(self) -> float:
+        """How far this manifold has drifted from a rebuild, in [0, 1]; 0 after `build` and `refresh`.
+
+        The largest of: the share of items that came or went since, the mean mass (total variation) by which what is
+        kept of an item may differ, and the relative move of the contrast that LPMT's powers were measured from. At 0.1
+        it is time to think of `refresh()`.
+        """
+        return stale_of(self._snapshot)
+
+    def add(self, vectors: ArrayLike, ids: ArrayLike | None = None) -> None:
+        """Add items; only neighbourhoods they enter are computed anew. Searches under way finish on the old state.
+
+        Neighbours are exact, as after a rebuild; rows, states and costs follow where they change by more than
+        `manifold.repair.TOLERANCE`. Powers and weights of the graphs stay as built, until `refresh()`.
+
+        Args:
+            vectors: (m, d) rows.
+            ids: one new name per row; left out in a manifold without ids, whose numbers continue.
+        """
+        with self._changing:
+            self._snapshot = added(self._snapshot, vectors, ids)
+
+    def remove(self, ids: Any) -> None:
+        """Remove items by their ids, or by their numbers in a manifold without: the others keep their names.
+
+        When all are removed an empty manifold is left, whose searches find nothing and to which items can be added.
+        """
+        with self._changing:
+            self._snapshot = removed(self._snapshot, ids)
+
+    def refresh(self, progress: Show = None) -> None:
+        """Build the present items anew, so that nothing is approximated: `stale` is 0 then."""
+        with self._changing:
+            self._snapshot = refreshed(self._snapshot, Progress(progress))
+
     def info(self) -> dict[str, Any]:
         """Facts for people and JSON: items, dimensions, method, bytes kept, numbers measured from the data."""
         snapshot = self._snapshot
@@ -174,7 +214,8 @@ class Manifold:
             "facts": dict(snapshot.facts),
             "bytes": snapshot.size,
             "bytes_of_vectors": int(snapshot.vectors.nbytes),
-            "ids": "item numbers" if snapshot.ids is None else "given",
+            "ids": "item numbers" if snapshot.ids is None or NEXT in snapshot.facts else "given",
+            "stale": stale_of(snapshot),
             "store": None if snapshot.store is None else type(snapshot.store).__name__,
         }
 

@@ -1,0 +1,101 @@
+"""Record: what LPMT keeps of a gallery beside its states and steps, so that a change can stay local."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.manifold.scored import check_items, kept
+from kinrank.methods.lpmt import FAR, LPMT, NEAR
+from kinrank.neighbors import Neighbors
+from kinrank.stages.graph import Layers
+
+ROWS, STATES, COSTS = 0, 1, 2  # columns of `drift`
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """About 1.1 kB per item by default: as much as the vectors again for 256 dimensions.
+
+    Attributes:
+        near: (n, w) exact neighbours, the item first.
+        kin, similar: (n, w) the items of the largest F, and F.
+        starts, ends, weights: a S_beta, the graph that F spreads over, as csr.
+        beta: weights of the graphs, as built.
+        drift: (n, 3) how far F, state and costs of an item may be from those of a rebuild, as total L1 change of mass
+            that was seen and not followed; see `manifold.repair`.
+    """
+
+    near: Neighbors
+    kin: NDArray[np.int32]
+    similar: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int32]
+    weights: NDArray[np.float32]
+    beta: NDArray[np.float64]
+    drift: NDArray[np.float32]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What is saved."""
+        return {
+            "near_items": self.near.indices,
+            "near_gaps": self.near.distances,
+            "kin_items": self.kin,
+            "kin_values": self.similar,
+            "graph_starts": self.starts,
+            "graph_items": self.ends,
+            "graph_weights": self.weights,
+            "beta": self.beta,
+            "drift": self.drift,
+        }
+
+    @classmethod
+    def of(
+        cls,
+        method: LPMT,
+        near: Neighbors,
+        kin: NDArray[np.int32],
+        similar: NDArray[np.float32],
+        layers: Layers,
+        beta: NDArray[np.float64],
+    ) -> Record:
+        """The record of a gallery just built; `similar` is copied, because states are made of it in place."""
+        drift = np.zeros((len(kin), 3), np.float32)
+        weights = spreading(method, layers, beta)
+        return cls(near, kin, similar.copy(), layers.indptr, layers.indices, weights, beta, drift)
+
+
+def spreading(method: LPMT, layers: Layers, beta: NDArray[np.float64]) -> NDArray[np.float32]:
+    """a S_beta on the entries of the graphs, as `stages.offline.kindred` spreads over it."""
+    step = layers.values @ (beta / (1.0 + method.mu)).astype(np.float32)
+    return np.asarray(step, np.float32)
+
+
+def recorded(arrays: dict[str, NDArray[Any]], n: int) -> Record | None:
+    """The record among what was kept; None where the manifold was built without, a ValueError where it is damaged."""
+    if "near_items" not in arrays:
+        return None
+    near = kept(arrays, "near_items", np.int32, (n, None))
+    wide = near.shape
+    gaps = kept(arrays, "near_gaps", np.float32, wide)
+    kin = kept(arrays, "kin_items", np.int32, wide)
+    starts = kept(arrays, "graph_starts", np.int64, (n + 1,))
+    ends = kept(arrays, "graph_items", np.int32, (None,))
+    for name in ("near_items", "kin_items", "graph_items"):
+        check_items(name, arrays[name], n)
+    if int(starts[0]) != 0 or int(starts[-1]) != len(ends) or bool((np.diff(starts) < 0).any()):
+        raise ValueError("graph_starts do not fit graph_items")
+    return Record(
+        Neighbors(near, gaps), kin, kept(arrays, "kin_values", np.float32, wide),
+        starts, ends, kept(arrays, "graph_weights", np.float32, ends.shape),
+        kept(arrays, "beta", np.float64, (None,)), kept(arrays, "drift", np.float32, (n, 3)),
+    )  # fmt: skip
+
+
+def contrast_of(near: Neighbors) -> float:
+    """log(d_60 / d_1) of the median distances: what `fit_to` measures the powers from."""
+    far, close = (float(np.median(near.distances[:, min(column, near.k - 1)])) for column in (FAR, NEAR))
+    return float(np.log(far / close)) if 0.0 < close <= far else 1.0

@@ -1,0 +1,351 @@
+"""Manifold.add and remove: against a rebuild, under load, names, bad input, files."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import kinrank as kr
+from kinrank.features import unit
+from kinrank.manifold import changes, repair
+from kinrank.manifold.lists import gallery_lists
+from kinrank.manifold.snapshot import Snapshot
+from kinrank.progress import SILENT
+from kinrank.stages import offline as stages_offline
+from kinrank.stores import ArrayStore
+
+Rows = NDArray[np.float32]
+SMALL = kr.LPMT(k1=12, k2=3, k=4, path_k=4, support=12)
+SEARCHED = (
+    "state_starts",
+    "state_items",
+    "state_masses",
+    "step_starts",
+    "step_ends",
+    "step_costs",
+    "lengths",
+)
+
+
+def clusters(seed: int, items: int = 120, dimensions: int = 8, groups: int = 6) -> Rows:
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).normal(size=(groups, dimensions))
+    rows = centres[rng.integers(0, groups, items)] + 0.4 * rng.normal(size=(items, dimensions))
+    return rows.astype(np.float32)
+
+
+def rebuilt(snapshot: Snapshot, rows: Rows) -> kr.Manifold:
+    """The same items built at once, with the powers and the weights of the graphs that the snapshot was built with."""
+    facts, beta = snapshot.facts, snapshot.arrays["beta"]
+    assert isinstance(snapshot.method, kr.LPMT)
+    method = replace(snapshot.method, rho=facts["rho"], gamma=facts["gamma"], share=facts["share"])
+    with mock.patch.object(stages_offline, "graph_weights", return_value=beta):
+        return kr.Manifold.build(rows, method)
+
+
+def walk(seed: int, sizes: list[int], tolerance: float | None, rows: Rows) -> tuple[Snapshot, list[int]]:
+    """A manifold of 100 of the rows after a sequence of changes: a positive size adds, a negative one removes."""
+    rng = np.random.default_rng(seed)
+    have, upcoming = list(range(100)), 100
+    snapshot = kr.Manifold.build(rows[:100], SMALL)._snapshot
+    for size in sizes:
+        if size > 0:
+            snapshot = changes.added(snapshot, rows[upcoming : upcoming + size], None, tolerance)
+            have += range(upcoming, upcoming + size)
+            upcoming += size
+        else:
+            gone = rng.choice(have, -size, replace=False).tolist()
+            snapshot = changes.removed(snapshot, gone, tolerance)
+            have = [name for name in have if name not in gone]
+    return snapshot, have
+
+
+SIZES = st.lists(st.integers(-12, 12).filter(bool), min_size=1, max_size=4)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 1000), SIZES, st.booleans())
+def test_without_tolerance_changes_are_a_rebuild_to_the_last_bit(
+    seed: int, sizes: list[int], ties: bool
+) -> None:
+    rows = clusters(seed, 160)
+    if ties:
+        rows = np.round(rows * 1.5) + np.float32(0.25)  # many equal rows and equal distances
+    snapshot, have = walk(seed, sizes, 0.0, rows)
+    again = rebuilt(snapshot, rows[have])._snapshot
+    assert (np.arange(len(have)) if snapshot.ids is None else snapshot.ids).tolist() == have
+    for name in (*SEARCHED, "near_items", "near_gaps", "kin_items", "kin_values", "graph_weights"):
+        np.testing.assert_array_equal(snapshot.arrays[name], again.arrays[name], err_msg=name)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(st.integers(0, 1000), SIZES)
+def test_changes_are_a_rebuild_within_the_tolerance(seed: int, sizes: list[int]) -> None:
+    rows = clusters(seed, 160)
+    snapshot, have = walk(seed, sizes, None, rows)
+    again = rebuilt(snapshot, rows[have])
+    lists = gallery_lists(unit(rows[have]), None, snapshot.arrays["near_items"].shape[1], SILENT)
+    np.testing.assert_array_equal(snapshot.arrays["near_items"], lists.indices)
+    np.testing.assert_array_equal(snapshot.arrays["near_gaps"], lists.distances)
+    queries = clusters(seed + 5000, 30)
+    got, want = kr.Manifold(snapshot).search(queries, k=10), again.search(queries, k=10)
+    shared = [len(set(a) & set(b)) for a, b in zip(got.indices.tolist(), want.indices.tolist(), strict=True)]
+    apart = np.abs(got.distances - want.distances)  # as stated beside repair.TOLERANCE
+    assert np.mean(shared) >= 9.0
+    assert np.median(apart) <= 0.05
+    assert apart.mean() <= 0.15
+    drift = snapshot.arrays["drift"]
+    assert (drift[:, 0] <= repair.LOOSE * repair.TOLERANCE).all()
+    assert (drift[:, 1:] <= repair.TOLERANCE).all()
+
+
+def test_a_change_leaves_far_items_alone() -> None:
+    rows = clusters(1, 400, 16, 20)
+    manifold = kr.Manifold.build(rows[:396], SMALL)
+    seen: list[dict[str, int]] = []
+    solve = repair.repaired
+
+    def watched(*arguments: Any) -> Any:
+        result = solve(*arguments)
+        seen.append(result.solved)
+        return result
+
+    with mock.patch.object(repair, "repaired", watched):
+        manifold.add(rows[396:])
+    steps = len(manifold._snapshot.arrays["step_ends"]) // 2
+    assert 4 <= seen[0]["rows"] < 80
+    assert 4 <= seen[0]["states"] < 80
+    assert 0 < seen[0]["steps"] < steps / 4
+
+
+def test_many_small_changes_are_followed() -> None:
+    rows = clusters(2, 140)
+    manifold = kr.Manifold.build(rows[:100], SMALL)
+    for row in range(100, 140):
+        manifold.add(rows[row : row + 1])
+    want = rebuilt(manifold._snapshot, rows).search(rows[:30], k=10)
+    got = manifold.search(rows[:30], k=10)
+    pairs = zip(got.indices.tolist(), want.indices.tolist(), strict=True)
+    assert np.mean([len(set(a) & set(b)) for a, b in pairs]) >= 8.5
+
+
+def test_stale_grows_and_refresh_repairs() -> None:
+    rows = clusters(3, 150)
+    manifold = kr.Manifold.build(rows[:120], SMALL)
+    assert manifold.stale == 0.0
+    manifold.add(rows[120:126])
+    little = manifold.stale
+    assert 6 / 126 <= little < 0.5
+    manifold.add(rows[126:])
+    assert little < manifold.stale <= 1.0
+    assert manifold.info()["stale"] == manifold.stale
+    manifold.remove([0, 5])
+    manifold.refresh()
+    again = kr.Manifold.build(rows[[row for row in range(150) if row not in (0, 5)]], SMALL)
+    assert manifold.stale == 0.0
+    assert manifold.ids.tolist()[:5] == [1, 2, 3, 4, 6]
+    for name in SEARCHED:
+        np.testing.assert_array_equal(manifold._snapshot.arrays[name], again._snapshot.arrays[name])
+
+
+def test_numbers_are_names_that_stay() -> None:
+    rows = clusters(4, 60)
+    manifold = kr.Manifold.build(rows[:50], SMALL)
+    manifold.add(rows[50:55])
+    assert manifold.ids.tolist() == list(range(55))
+    manifold.remove(54)
+    manifold.remove(np.array([3, 10]))
+    manifold.add(rows[55:])
+    names = [name for name in range(60) if name not in (3, 10, 54)]
+    assert manifold.ids.tolist() == [*names[:-5], 55, 56, 57, 58, 59]
+    ranking = manifold.search(rows[[20]], k=5)
+    assert ranking.meta["ids"].tolist() == manifold.ids[ranking.indices].tolist()
+    assert ranking.meta["ids"][0, 0] == 20
+    assert manifold.info()["ids"] == "item numbers"
+    assert manifold.explain(rows[20], 59).names[-1] == 59  # type: ignore[attr-defined]
+
+
+def test_names_of_all_kinds() -> None:
+    rows = clusters(5, 40)
+    words = kr.Manifold.build(rows[:30], SMALL, ids=[f"a{i}" for i in range(30)])
+    words.add(rows[30:32], ["a longer name", "b"])
+    words.remove(["a0", "b"])
+    words.add(rows[33:34], ["a0"])
+    assert words.ids.tolist() == [*(f"a{i}" for i in range(1, 30)), "a longer name", "a0"]
+    words.remove("a0")
+    numbers = kr.Manifold.build(rows[:30], SMALL, ids=range(100, 130))
+    numbers.add(rows[30:31], [7])
+    numbers.remove([100])
+    assert numbers.ids.tolist() == [*range(101, 130), 7]
+    assert numbers.info()["ids"] == "given"
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "message"),
+    [
+        ("add", ([[0.0] * 7], ["x"]), "7"),
+        ("add", ([[np.nan] * 8], ["x"]), "row 0"),
+        ("add", ([[0.0] * 8], ["x"]), "row 0"),
+        ("add", ([[1.0] * 8], ["a3"]), "'a3' is there already"),
+        ("add", ([[1.0] * 8] * 2, ["x", "x"]), "must differ"),
+        ("add", ([[1.0] * 8] * 2, ["x"]), "1 names but there are 2"),
+        ("add", ([[1.0] * 8], None), "ids is missing"),
+        ("add", ([[1.0] * 8], [5]), "are texts"),
+        ("remove", (["a1", "nobody"],), "'nobody'"),
+        ("remove", (["a1", "a1"],), "twice"),
+        ("remove", ([1],), "names 1"),
+    ],
+)
+def test_bad_input_changes_nothing(verb: str, given: Any, message: str) -> None:
+    manifold = kr.Manifold.build(clusters(6, 20), SMALL, ids=[f"a{i}" for i in range(20)])
+    before = manifold._snapshot
+    with pytest.raises(ValueError, match=message):
+        getattr(manifold, verb)(*given)
+    assert manifold._snapshot is before
+    with pytest.raises(ValueError, match="leave ids= out"):
+        kr.Manifold.build(clusters(6, 20), SMALL).add(np.ones((1, 8)), ["x"])
+    with pytest.raises(ValueError, match="names True"):
+        kr.Manifold.build(clusters(6, 20), SMALL).remove([True])
+
+
+def test_nothing_to_do_is_no_change() -> None:
+    manifold = kr.Manifold.build(clusters(6, 20), SMALL)
+    before = manifold._snapshot
+    manifold.add(np.empty((0, 8), np.float32))
+    manifold.remove([])
+    assert manifold._snapshot is before
+
+
+@pytest.mark.parametrize("names", [None, [f"a{i}" for i in range(20)]])
+def test_everything_removed_leaves_an_empty_manifold(names: list[str] | None, tmp_path: Path) -> None:
+    rows = clusters(7, 30)
+    manifold = kr.Manifold.build(rows[:20], SMALL, ids=names)
+    manifold.remove(manifold.ids)
+    assert len(manifold) == 0
+    assert manifold.search(rows[:3], k=5).indices.shape == (3, 0)
+    manifold.save(tmp_path / "empty")
+    manifold = kr.Manifold.load(tmp_path / "empty")
+    with pytest.raises(ValueError, match="which is empty"):
+        manifold.remove([1])
+    manifold.add(rows[20:21], None if names is None else ["b"])
+    manifold.add(rows[21:], None if names is None else [f"c{i}" for i in range(9)])
+    want = kr.Manifold.build(rows[20:], SMALL).search(rows[:5], k=10)
+    assert len(manifold) == 10
+    assert names is not None or manifold.ids.tolist() == list(range(20, 30))
+    assert manifold.search(rows[:5], k=1).indices.tolist() == want.indices[:, :1].tolist()
+
+
+def test_one_item_left_and_grown_again() -> None:
+    rows = clusters(8, 30)
+    manifold = kr.Manifold.build(rows[:12], SMALL)
+    manifold.remove(range(11))
+    assert manifold.ids.tolist() == [11]
+    assert manifold.search(rows[:1]).meta["ids"].tolist() == [[11]]
+    manifold.add(rows[12:])
+    assert manifold.ids.tolist() == list(range(11, 30))
+    again = kr.Manifold.build(rows[11:], SMALL)
+    for name in SEARCHED:
+        np.testing.assert_array_equal(manifold._snapshot.arrays[name], again._snapshot.arrays[name])
+
+
+def test_saved_and_loaded_between_changes(tmp_path: Path) -> None:
+    rows = clusters(9, 130)
+    kept, travelled = (kr.Manifold.build(rows[:100], SMALL) for _ in range(2))
+    for number, part in enumerate((slice(100, 110), slice(110, 120), slice(120, 130))):
+        kept.add(rows[part])
+        kept.remove([number * 3])
+        travelled.add(rows[part])
+        travelled.remove([number * 3])
+        travelled.save(tmp_path / "m")
+        travelled = kr.Manifold.load(tmp_path / "m", mmap=number % 2 == 0)
+    assert kept.stale == travelled.stale > 0
+    for name, array in kept._snapshot.arrays.items():
+        np.testing.assert_array_equal(array, travelled._snapshot.arrays[name], err_msg=name)
+    assert kept.ids.tolist() == travelled.ids.tolist()
+
+
+def test_who_cannot_change_says_so() -> None:
+    rows = clusters(10, 60)
+    for manifold, message in (
+        (kr.Manifold.build(ArrayStore(rows), SMALL), "ArrayStore"),
+        (kr.Manifold.build(rows, kr.DFS()), "DFS cannot"),
+        (kr.Manifold.build(rows, SMALL, changes=False), "changes=True"),
+        (kr.Manifold.build(rows, replace(SMALL, similarity="gaussian")), "build it from an array"),
+    ):
+        with pytest.raises(ValueError, match=f"{message}.*"):
+            manifold.add(rows[:1])
+        with pytest.raises(ValueError, match="remove items"):
+            manifold.remove([0])
+        manifold.refresh()
+        assert manifold.stale == 0.0
+    assert "near_items" not in kr.Manifold.build(rows, SMALL, changes=False)._snapshot.arrays
+
+
+@pytest.mark.parametrize("method", [kr.AQE(k=3), kr.AQE(k=3, kdba=4)])
+def test_query_expansion_changes_at_once(method: kr.Method) -> None:
+    rows = clusters(11, 80)
+    manifold = kr.Manifold.build(rows[:70], method)
+    manifold.add(rows[70:])
+    manifold.remove([0])
+    want = kr.Manifold.build(rows[1:], method).search(rows[:9], k=8)
+    got = manifold.search(rows[:9], k=8)
+    np.testing.assert_array_equal(got.indices, want.indices)
+    np.testing.assert_array_equal(got.distances, want.distances)
+    assert got.meta["ids"].tolist() == (want.indices + 1).tolist()
+    assert manifold.stale == 0.0
+
+
+def test_every_answer_is_of_one_snapshot_whole() -> None:
+    rows = clusters(12, 200)
+    manifold = kr.Manifold.build(rows[:150], SMALL)
+    queries = clusters(13, 6)
+    snapshots, done = [manifold._snapshot], threading.Event()
+
+    def ask() -> list[tuple[list[Any], list[Any]]]:
+        answers: list[tuple[list[Any], list[Any]]] = []
+        while not done.is_set() or len(answers) < 3:
+            ranking = manifold.search(queries, k=10)
+            answers.append((ranking.meta["ids"].tolist(), ranking.distances.tolist()))
+        return answers
+
+    with ThreadPoolExecutor(4) as pool:
+        askers = [pool.submit(ask) for _ in range(3)]
+        try:
+            for start in range(150, 200, 5):
+                manifold.add(rows[start : start + 5])
+                snapshots.append(manifold._snapshot)
+                manifold.remove(range(start - 150, start - 145))
+                snapshots.append(manifold._snapshot)
+        finally:
+            done.set()
+        answers = [answer for asker in askers for answer in asker.result()]
+    whole = []
+    for snapshot in snapshots:
+        ranking = kr.Manifold(snapshot).search(queries, k=10)
+        whole.append((ranking.meta["ids"].tolist(), ranking.distances.tolist()))
+    assert all(answer in whole for answer in answers)
+    assert len({str(answer) for answer in answers}) > 1
+
+
+def test_changes_at_the_same_time_are_all_made() -> None:
+    rows = clusters(14, 100)
+    manifold = kr.Manifold.build(rows[:60], SMALL, ids=range(60))
+    with ThreadPoolExecutor(4) as pool:
+        tasks = [pool.submit(manifold.add, rows[[item]], [item]) for item in range(60, 100)]
+        tasks += [pool.submit(manifold.remove, [item]) for item in range(10)]
+        for task in tasks:
+            task.result()
+    assert sorted(manifold.ids.tolist()) == list(range(10, 100))
+    order = np.array(manifold.ids)
+    lists = gallery_lists(unit(rows[order]), None, 61, SILENT)
+    np.testing.assert_array_equal(manifold._snapshot.arrays["near_items"], lists.indices)
