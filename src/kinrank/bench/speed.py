@@ -14,6 +14,7 @@ from kinrank.bench.growth import growth
 from kinrank.bench.probe import first_use, fresh, import_seconds
 from kinrank.bench.record import chosen, record, warm
 from kinrank.datasets.benchmark import load
+from kinrank.methods import METHODS
 from kinrank.features import check, unit
 from kinrank.progress import Progress
 from kinrank.rerank import Show, rerank, resolve
@@ -36,7 +37,7 @@ def speed(
     search: joint re-ranking over an exact search for the 60 nearest of the same items with FAISS, same
     threads, repetitions interleaved, medians, nothing compiled meanwhile. memory: peak of a fresh process.
     growth: see `kinrank.bench.growth`. import: best of several fresh processes. compile: first use with
-    nothing on disk, less the second.
+    nothing on disk, less the second. Growth and compile are of LPMT only where all methods are asked for.
     """
     names = chosen(methods)
     for part in parts:
@@ -56,13 +57,14 @@ def speed(
         results["search"] = _against_search(folder, found, repetitions, report)
     if "import" in parts:
         results["import_seconds"] = import_seconds()
+    deep = ["lpmt"] if names == list(METHODS) else names
     for name in report.each("speed", names, len(names)):
         if "memory" in parts:
             measured = fresh({"what": "rerank", "method": name, "set": SET, "data": os.fspath(folder or "")})
             found[name]["peak_bytes"] = measured.get("peak_bytes")
-        if "growth" in parts:
+        if "growth" in parts and name in deep:
             found[name]["growth"] = growth(name, sizes, report=report)
-        if "compile" in parts:
+        if "compile" in parts and name in deep:
             first = first_use(name)
             found[name]["compile_seconds"] = None if "error" in first else first["first"] - first["second"]
     return record("speed", {**results, "set": SET, "mode": "joint", "results": list(found.values())})

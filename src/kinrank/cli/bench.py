@@ -25,7 +25,7 @@ def bench(context: typer.Context) -> None:
 @app.command("accuracy", short_help="Scores and times on published sets.")
 def accuracy(
     data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],
-    methods: Names = "none,lpmt",
+    methods: Names = "all",
     sets: Annotated[
         str | None, typer.Option("--sets", help="Which sets. Without: all that are there.")
     ] = None,
@@ -37,7 +37,7 @@ def accuracy(
 
     \b
     kinrank bench accuracy --data DIR
-    kinrank bench accuracy --data DIR --methods all --sets roxford5k,coil20
+    kinrank bench accuracy --data DIR --methods none,lpmt --sets roxford5k,coil20
     """
     from kinrank.bench.accuracy import accuracy as measure
 
@@ -48,7 +48,7 @@ def accuracy(
 @app.command("speed", short_help="Time, memory, growth, import, compiling.")
 def speed(
     data: Annotated[Path | None, typer.Option("--data", help="Folder with ROxford5k's features.")] = None,
-    methods: Names = "lpmt",
+    methods: Names = "all",
     sizes: Annotated[str, typer.Option("--sizes", help="Items of the series.")] = "5000,10000,20000,40000",
     repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Of each timed run.")] = 5,
     parts: Annotated[
