@@ -14,8 +14,8 @@ from kinrank.bench.growth import growth
 from kinrank.bench.probe import first_use, fresh, import_seconds
 from kinrank.bench.record import chosen, record, warm
 from kinrank.datasets.benchmark import load
-from kinrank.methods import METHODS
 from kinrank.features import check, unit
+from kinrank.methods import METHODS
 from kinrank.progress import Progress
 from kinrank.rerank import Show, rerank, resolve
 
