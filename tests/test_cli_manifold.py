@@ -411,7 +411,7 @@ def test_help_groups_and_teaches(whole: Path) -> None:
     text = good(whole, "--help")
     section = text.split("Prepare once, search online:")[1].split("See and measure:")[0]
     listed = [line.split()[0] for line in section.splitlines() if line.strip()]
-    assert listed[:5] == ["build", "search", "explain", "info", "verify"]
+    assert listed[:7] == ["build", "search", "explain", "add", "remove", "info", "verify"]
     for verb in listed:
         assert f"kinrank {verb} " in good(whole, verb, "--help").split("Options:")[0]
 
@@ -426,6 +426,8 @@ def test_the_guide_does_what_it_says(folder: Path, monkeypatch: pytest.MonkeyPat
     assert {line.split()[2] for line in commands} >= {"build", "search", "explain", "info", "verify"}
     monkeypatch.chdir(folder)
     (folder / "names.txt").write_text("\n".join(f"picture-{number}" for number in range(60)))
+    shutil.copy(folder / "q.npy", folder / "new.npy")
+    (folder / "new-names.txt").write_text("\n".join(f"new-{number}" for number in range(7)))
     for line in commands:
         assert good(folder, *shlex.split(line)[2:])
     assert (folder / "run.trec").exists()

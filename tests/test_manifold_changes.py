@@ -171,7 +171,7 @@ def test_numbers_are_names_that_stay() -> None:
     ranking = manifold.search(rows[[20]], k=5)
     assert ranking.meta["ids"].tolist() == manifold.ids[ranking.indices].tolist()
     assert ranking.meta["ids"][0, 0] == 20
-    assert manifold.info()["ids"] == "item numbers"
+    assert manifold.info()["ids"] == "item numbers, some removed"
     assert manifold.explain(rows[20], 59).names[-1] == 59  # type: ignore[attr-defined]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kinrank.cli import bench, build, demo, evaluate, explain, folder, methods, rerank, search
+from kinrank.cli import bench, build, change, demo, evaluate, explain, folder, methods, rerank, search
 from kinrank.cli.mistakes import Commands
 
 RANK, SERVE, LOOK = "Re-rank and score", "Prepare once, search online", "See and measure"
@@ -20,6 +20,8 @@ for heading, verb, function, short, settings in (
     (SERVE, "build", build.build, "Prepare a gallery: a folder that answers queries.", ANY_FLAG),
     (SERVE, "search", search.search, "Nearest items of queries it has never seen.", None),
     (SERVE, "explain", explain.explain, "The chain from a query to a result.", None),
+    (SERVE, "add", change.add, "Put more items into a prepared gallery.", None),
+    (SERVE, "remove", change.remove, "Take items out of it.", None),
     (SERVE, "info", folder.info, "What a prepared gallery holds.", None),
     (SERVE, "verify", folder.verify, "Whether all its files are whole.", None),
     (LOOK, "demo", demo.demo, "Write a page that shows what re-ranking does.", None),

@@ -61,7 +61,7 @@ def search(
         raise ValueError(f"--query-ids has {len(names)} names but there are {len(ranking)} queries")
     facts = _facts(ranking)
     if output is not None:
-        given = manifold.info()["ids"] == "given"
+        given = manifold.info()["ids"] != "item numbers"
         save_ranking(ranking, output, names, manifold.ids.tolist() if given else None)
         facts = {"output": str(output), **facts}
     found = [] if output is not None else _found(ranking, names)

@@ -100,6 +100,13 @@ def stale_of(snapshot: Snapshot) -> float:
     return float(np.clip(max(share, drift, contrast), 0.0, 1.0))
 
 
+def kind_of_ids(snapshot: Snapshot) -> str:
+    """Where the names of the items come from, in words."""
+    if snapshot.ids is None:
+        return "item numbers"
+    return "item numbers, some removed" if NEXT in snapshot.facts else "given"
+
+
 def _next(
     snapshot: Snapshot,
     vectors: Vectors,

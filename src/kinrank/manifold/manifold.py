@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.errors import NotEnoughMemory
 from kinrank.explain import Explanation
 from kinrank.features import Vectors, check, unit
-from kinrank.manifold.changes import NEXT, added, record_memory, refreshed, removed, stale_of
+from kinrank.manifold.changes import added, kind_of_ids, record_memory, refreshed, removed, stale_of
 from kinrank.manifold.changes import prepared as prepared_by
 from kinrank.manifold.explanation import OnlineExplanation
 from kinrank.manifold.lists import found_by, gallery_of, rank_of
@@ -214,7 +214,7 @@ class Manifold:
             "facts": dict(snapshot.facts),
             "bytes": snapshot.size,
             "bytes_of_vectors": int(snapshot.vectors.nbytes),
-            "ids": "item numbers" if snapshot.ids is None or NEXT in snapshot.facts else "given",
+            "ids": kind_of_ids(snapshot),
             "stale": stale_of(snapshot),
             "store": None if snapshot.store is None else type(snapshot.store).__name__,
         }
