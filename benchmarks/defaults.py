@@ -1,6 +1,6 @@
 """LPMT with one parameter changed at a time, on every set -> the table in docs/decisions/0001-lpmt-defaults.md.
 
-    python benchmarks/defaults.py --data FOLDER [--sets roxford5k,coil20]
+python benchmarks/defaults.py --data FOLDER [--sets roxford5k,coil20]
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from kinrank.datasets.benchmark import BENCHMARKS, load
 
 CHANGES: list[dict[str, object]] = [
     {},
-    {"neighbors": "euclidean", "share": 0, "rho": 1, "gamma": 3, "theta": 0, "scale": "row", "sigma": 0.3, "kappa": 2},
+    {
+        "neighbors": "euclidean",
+        "share": 0,
+        "rho": 1,
+        "gamma": 3,
+        "theta": 0,
+        "scale": "row",
+        "sigma": 0.3,
+        "kappa": 2,
+    },
     {"rho": 1},
     {"gamma": 2},
     {"gamma": 3},

@@ -21,9 +21,9 @@ def _parts(found: Measurements) -> list[str]:
         return ["Nothing has been measured yet: `make bench`, then `make docs`."]
     parts = [
         _accuracy(found),
-        "95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the published tables); one "
-        "set of defaults for all sets; ROxford5k under the revisited protocol. A query that comes alone gains less, see "
-        "[the guide](docs/guide.md#joint-candidates-online). Printed by `kinrank bench accuracy --data DIR`, "
+        "95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the published tables); "
+        "one set of defaults for all sets; ROxford5k under the revisited protocol. A query that comes alone gains less, "
+        "see [the guide](docs/guide.md#joint-candidates-online). Printed by `kinrank bench accuracy --data DIR`, "
         f"{found.machines['accuracy']}.",
     ]
     ours = found.speeds.get("lpmt")
@@ -31,8 +31,8 @@ def _parts(found: Measurements) -> list[str]:
         search = found.search
         parts.append(
             f"Speed: joint LPMT on ROxford5k ({search['items']} items, {search['dimensions']} dimensions) takes "
-            f"{ours['seconds']:.1f} s, {ours['multiple']:.1f} times an exact search for the {search['k']} nearest neighbours "
-            f"of the same items ({search['seconds']:.2f} s, FAISS, same threads, same run), and "
+            f"{ours['seconds']:.1f} s, {ours['multiple']:.1f} times an exact search for the {search['k']} nearest "
+            f"neighbours of the same items ({search['seconds']:.2f} s, FAISS, same threads, same run), and "
             f"{ours['peak_bytes'] / 1e6:.0f} MB. Printed by `kinrank bench speed --data DIR`."
         )
     return parts
@@ -44,6 +44,9 @@ def _accuracy(found: Measurements) -> str:
         if {"none", "lpmt"} <= results.keys():
             label = TITLES.get(name, name) + (f", {truth}" if name == "roxford5k" else "")
             plain, ours = results["none"], results["lpmt"]
-            cells = [f"{100 * r['mean']:.1f} ({100 * r['low']:.1f} to {100 * r['high']:.1f})" for r in (plain, ours)]
+            cells = [
+                f"{100 * r['mean']:.1f} ({100 * r['low']:.1f} to {100 * r['high']:.1f})"
+                for r in (plain, ours)
+            ]
             rows.append((label, measure, cells[0], f"**{cells[1]}**", f"{ours['seconds']:.1f}"))
     return table(rows)

@@ -1,6 +1,6 @@
 """A gallery that gained and lost items -> its lists, graph, diffusion, states and costs, anew only where they change.
 
-Neighbour lists, graph and steps follow exactly. What is solved per item follows where it matters:
+Neighbour lists and graph follow exactly. What is solved per item, and the steps taken from it, follow where it matters:
 
     rows of F   when the graph around them changed:   sum_j F_ij |a S'_j - a S_j|_1 / (1 - a)  exceeds LOOSE tolerances
     states      when the rows they average changed by more than the tolerance, or other rows are averaged
