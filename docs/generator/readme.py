@@ -21,9 +21,9 @@ def _parts(found: Measurements) -> list[str]:
         return ["Nothing has been measured yet: `make bench`, then `make docs`."]
     parts = [
         _accuracy(found),
-        "95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the published tables); "
-        "one set of defaults for all sets; ROxford5k under the revisited protocol. A query that comes alone gains less, "
-        "see [the guide](docs/guide.md#joint-candidates-online). Printed by `kinrank bench accuracy --data DIR`, "
+        "95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the published "
+        "tables); one set of defaults for all sets; ROxford5k under the revisited protocol. A query that comes alone "
+        "gains less, see [the guide](docs/guide.md#joint-candidates-online). Printed by `kinrank bench accuracy --data DIR`, "
         f"{found.machines['accuracy']}.",
     ]
     ours = found.speeds.get("lpmt")
