@@ -23,8 +23,8 @@ def _parts(found: Measurements) -> list[str]:
         _accuracy(found),
         "95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the published "
         "tables); one set of defaults for all sets; ROxford5k under the revisited protocol. A query that comes alone "
-        "gains less, see [the guide](docs/guide.md#joint-candidates-online). Printed by `kinrank bench accuracy --data DIR`, "
-        f"{found.machines['accuracy']}.",
+        "gains less, see [the guide](docs/guide.md#joint-candidates-online). Printed by "
+        f"`kinrank bench accuracy --data DIR`, {found.machines['accuracy']}.",
     ]
     ours = found.speeds.get("lpmt")
     if ours:

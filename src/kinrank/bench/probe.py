@@ -108,9 +108,16 @@ def _rerank(job: Job) -> dict[str, Any]:
 def _scale(job: Job) -> dict[str, Any]:
     from kinrank.bench.scale import point
 
-    return point(job["items"], job["store"], job["largest"])
+    return point(job["items"], job["store"], job["probes"], job["largest"])
+
+
+def _change(job: Job) -> dict[str, Any]:
+    from kinrank.bench.scale import change
+
+    return change(job["items"])
 
 
 if __name__ == "__main__":
     order = json.loads(sys.argv[1])
-    print(json.dumps({"first": _first, "rerank": _rerank, "scale": _scale}[order["what"]](order)))
+    jobs = {"first": _first, "rerank": _rerank, "scale": _scale, "change": _change}
+    print(json.dumps(jobs[order["what"]](order)))

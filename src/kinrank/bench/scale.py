@@ -16,6 +16,7 @@ from kinrank.progress import Progress
 from kinrank.rerank import Show
 
 SIZES = (5_000, 50_000, 200_000)
+CHANGED = 50_000
 DIMENSIONS, QUERIES = 128, 100
 
 
@@ -24,10 +25,15 @@ def scale(
     sets: Sequence[str] = (),
     sizes: Sequence[int] = SIZES,
     store: str = "ivf",
+    probes: int | None = None,
     most: int = 70,
+    changed: int = CHANGED,
     progress: Show = None,
 ) -> dict[str, Any]:
-    """A record: accuracy of every way to run LPMT on the sets, and one point per size, each in a fresh process."""
+    """A record: accuracy of every way to run LPMT on the sets, one point per size, and the price of a change.
+
+    Sizes and change are measured in fresh processes. `probes`: cells of an ivf store that are looked into.
+    """
     report = Progress(progress)
     results: dict[str, Any] = {}
     if folder is not None:
@@ -35,14 +41,50 @@ def scale(
 
         results["modes"] = modes(folder, sets, most=most, progress=progress)
     points = [
-        fresh({"what": "scale", "items": size, "store": store, "largest": max(sizes)})
+        fresh({"what": "scale", "items": size, "store": store, "probes": probes, "largest": max(sizes)})
         for size in report.each("sizes", sizes, len(sizes))
     ]
-    about = {"dimensions": DIMENSIONS, "queries": QUERIES, "store": store, "method": "lpmt", "mode": "online"}
+    if changed:
+        results["change"] = fresh({"what": "change", "items": changed})
+    about = {
+        "probes": probes,
+        "dimensions": DIMENSIONS,
+        "queries": QUERIES,
+        "store": store,
+        "method": "lpmt",
+        "mode": "online",
+    }
     return record("scale", {**about, **results, "results": points})
 
 
-def point(items: int, store: str, largest: int) -> dict[str, Any]:
+def change(items: int) -> dict[str, Any]:
+    """Add 1 % to a gallery, take it out again, in this process; as shares of the build."""
+    from kinrank.manifold import Manifold
+
+    some = items // 100
+    rows = curves(items + 2 * some, DIMENSIONS)
+    gallery, first, second = rows[:items], rows[items : items + some], rows[items + some :]
+    small = Manifold.build(gallery[:400])  # compiles, or loads from disk
+    small.add(first[:2])
+    small.remove([0, 1])
+    started = time.perf_counter()
+    manifold = Manifold.build(gallery)
+    build = time.perf_counter() - started
+    adds = [_seconds(lambda more=more: manifold.add(more)) for more in (first, second)]  # type: ignore[misc]
+    removed = _seconds(lambda: manifold.remove(np.arange(some)))
+    return {
+        "items": items,
+        "changed": some,
+        "build_seconds": build,
+        "add_seconds": min(adds),
+        "add_share": min(adds) / build,
+        "remove_seconds": removed,
+        "remove_share": removed / build,
+        "stale": manifold.stale,
+    }
+
+
+def point(items: int, store: str, probes: int | None, largest: int) -> dict[str, Any]:
     """Measure one size in this process: build against its neighbour search, queries against an exact search."""
     from kinrank.manifold import Manifold
     from kinrank.stores.array import ArrayStore
@@ -52,7 +94,7 @@ def point(items: int, store: str, largest: int) -> dict[str, Any]:
     queries, gallery = rows[:QUERIES].copy(), np.ascontiguousarray(rows[QUERIES:])
     small = Manifold.build(gallery[:400])  # compiles, or loads from disk
     small.search(queries[:2])
-    index = FaissStore(gallery, store)
+    index = FaissStore(gallery, store, probes=probes)
     index.search(gallery[:10], 61)
     search = _seconds(lambda: index.search(gallery, 61))
     before = _resident()

@@ -99,10 +99,18 @@ def scale(
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder with the published features. Without: sizes only.")
     ] = None,
-    sets: Annotated[str, typer.Option("--sets", help="Which sets.")] = "roxford5k,coil20,mpeg7,orl,cranfield",
+    sets: Annotated[
+        str, typer.Option("--sets", help="Which sets.")
+    ] = "roxford5k,caltech101,coil20,mpeg7,orl,cranfield",
     sizes: Annotated[str, typer.Option("--sizes", help="Items of the series.")] = "5000,50000,200000",
     store: Annotated[str, typer.Option("--store", help="flat, ivf or hnsw.")] = "ivf",
+    probes: Annotated[
+        int | None, typer.Option("--probes", min=1, help="Cells an ivf store looks into.")
+    ] = None,
     queries: Annotated[int, typer.Option("--queries", min=1, help="Most queries per set.")] = 70,
+    changed: Annotated[
+        int, typer.Option("--change", min=0, help="Items of the gallery to which 1 % is added; 0: none.")
+    ] = 50_000,
     output: Append = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -117,7 +125,7 @@ def scale(
 
     _check(output)
     counts = [_count(word) for word in _words(sizes)]
-    _show(measure(data, _words(sets), counts, store, queries, bars(quiet)), output, json)
+    _show(measure(data, _words(sets), counts, store, probes, queries, changed, bars(quiet)), output, json)
 
 
 def _words(text: str) -> list[str]:

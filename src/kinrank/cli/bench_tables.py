@@ -135,6 +135,12 @@ def scale_tables(record: Record) -> str:
         ))  # fmt: skip
     about = f"online, made-up curves, {record['dimensions']} dimensions, store {record['store']}, k = 10"
     parts.append(about + "\n" + table(rows, right=range(len(head))))
+    change = record.get("change", {})
+    if "add_share" in change:
+        parts.append(
+            f"{change['items']} items, 1 % added: {change['add_seconds']:.2f} s, {change['add_share']:.1%} of a build "
+            f"({change['build_seconds']:.1f} s); 1 % removed: {change['remove_share']:.1%}"
+        )
     return "\n\n".join([*parts, machine(record)])
 
 
