@@ -387,7 +387,13 @@ def test_control_c_ends_quietly(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         time.sleep(10)
 
     monkeypatch.setattr("kinrank.rerank", interrupted)
-    result = run(folder, *ASK, "--method", "aqe", "-o", "@r.npz")
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored where the tests run in the background
+    try:
+        result = run(folder, *ASK, "--method", "aqe", "-o", "@r.npz")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, "", "")
     assert not (folder / "r.npz").exists()
 

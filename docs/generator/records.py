@@ -19,6 +19,7 @@ class Measurements:
         scores: (set, truth, measure) -> method -> result, as `kinrank bench accuracy` wrote it.
         speeds: method -> result of `kinrank bench speed`.
         peaks: method -> result of `kinrank bench memory`.
+        modes: (set, truth) -> way to run -> result, and points: items -> result, change: all of `kinrank bench scale`.
         machines: one line per kind of bench that says where and when it ran.
     """
 
@@ -28,6 +29,9 @@ class Measurements:
     machines: dict[str, str] = field(default_factory=dict)
     search: Result = field(default_factory=dict)
     size: Result = field(default_factory=dict)
+    modes: dict[tuple[str, str], dict[str, Result]] = field(default_factory=dict)
+    points: dict[int, Result] = field(default_factory=dict)
+    change: Result = field(default_factory=dict)
     until: str = ""
 
     @property
@@ -59,7 +63,16 @@ def _take(found: Measurements, record: Result) -> None:
         f"kinrank {record['version']}, {machine['threads']} threads, {machine['architecture']}, "
         f"Python {machine['python']}, {record['date']}"
     )
+    for row in record.get("modes", ()):
+        found.modes.setdefault((row["set"], row["truth"]), {})[row["mode"]] = row
+    found.change = record.get("change", found.change)
     for result in record["results"]:
+        if kind == "scale" and "build_seconds" in result:
+            found.points[result["items"]] = {
+                **result,
+                "store": record["store"],
+                "probes": record.get("probes"),
+            }
         if kind == "accuracy" and "measure" in result:
             key = (result["set"], result["truth"], result["measure"])
             found.scores.setdefault(key, {})[result["method"]] = result

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - sentences
 """Measurements -> the page "which method when", and the numbers on each method's page."""
 
 from __future__ import annotations
@@ -52,7 +53,78 @@ def page(found: Measurements) -> str:
         parts += ["## Time, as a multiple of an exact search", speed_table(found)]
     if found.peaks:
         parts += ["## Memory", memory_table(found)]
+    if found.modes:
+        parts += [
+            "## The same LPMT, run in four ways",
+            WAYS,
+            modes_table(found),
+            _console("scale --data DIR"),
+        ]
+    if found.points:
+        parts += ["## Prepared galleries of several sizes", points_table(found), *_change(found)]
     return "\n\n".join(parts) + "\n"
+
+
+WAYS = (
+    "**Joint** puts all queries into one graph with the gallery, as the published tables do: queries of the same thing vouch "
+    "for each other, and that is most of what a joint number has on the others. **Alone** rebuilds the graph for every "
+    "query, **candidates** builds one from the 1000 nearest items of the query only, and **online** answers from a gallery "
+    "that was prepared without any query (`Manifold`). A user who asks one question gets the last three. mAP with 95 % "
+    "intervals over the same queries, at most 70 per set; where every item of a set queries the others, every fourth is "
+    "taken out of the gallery and asks."
+)
+
+
+def modes_table(found: Measurements) -> str:
+    """A row per set and truth, a column per way to run."""
+    ways = ("search", "candidates", "online", "alone", "joint")
+    rows: list[tuple[str, ...]] = [("mAP", "no re-ranking", *ways[1:])]
+    for (name, truth), results in found.modes.items():
+        cells = [
+            f"{100 * results[way]['mean']:.1f} ({100 * results[way]['low']:.1f} to {100 * results[way]['high']:.1f})"
+            for way in ways
+        ]
+        rows.append((title((name, truth, "mAP")), *cells))
+    return table(rows)
+
+
+def points_table(found: Measurements) -> str:
+    """A row per size of `kinrank bench scale`."""
+    head = (
+        "items",
+        "neighbour search, s",
+        "build, s",
+        "x",
+        "memory / vectors",
+        "query, ms",
+        "x exact search",
+    )
+    rows: list[tuple[str, ...]] = [head]
+    for items, point in sorted(found.points.items()):
+        cells = (
+            f"{point['neighbour_search_seconds']:.1f}",
+            f"{point['build_seconds']:.1f}",
+            f"{point['build_multiple']:.2f}",
+            f"{point['build_bytes_per_vector_byte']:.1f}",
+            f"{1000 * point['latency_seconds']:.2f}",
+            f"{point['latency_multiple']:.2f}",
+        )
+        rows.append((f"{items:,}", *cells))
+    return table(rows)
+
+
+def _change(found: Measurements) -> list[str]:
+    change = found.change
+    text = (
+        "128 dimensions, made-up curves, neighbours from an IVF store; a query is one new vector, its ten best certain; the "
+        f"exact search is over the largest size of its run. Measured with {found.machines['scale']}."
+    )
+    if "add_share" in change:
+        text += (
+            f" Adding 1 % to {change['items']:,} items takes {change['add_share']:.1%} of their build, removing it again "
+            f"{change['remove_share']:.1%}."
+        )
+    return [text]
 
 
 def accuracy_table(found: Measurements) -> str:

@@ -1,6 +1,7 @@
 """A folder of mapped arrays and a range of rows -> those rows of the next array. Run by workers; nothing is kept.
 
-Every function gives the same bits whoever runs it and however often: rows do not depend on each other.
+Every function gives the same answer whoever runs it and however often, but for the last bits of float32: rows do not
+depend on each other.
 """
 
 from __future__ import annotations
