@@ -295,4 +295,6 @@ def parts(matrix: csr_array) -> Parts:
 
 def _sparse(pieces: Parts, width: int) -> csr_array:
     starts, columns, values = pieces
+    if starts[-1] < np.iinfo(np.int32).max:
+        starts = starts.astype(np.int32)  # like the columns: scipy would copy both to one type otherwise
     return csr_array((values, columns, starts), shape=(len(starts) - 1, width))
