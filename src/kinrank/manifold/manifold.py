@@ -33,7 +33,7 @@ Show = bool | Callable[[str, int, int], None] | None
 
 
 class Manifold:
-    """A gallery prepared once: neighbours, states and the costs of all local transitions, for LPMT.
+    """A gallery prepared once by a method that can be served; for LPMT: states and the costs of all local transitions.
 
     Many threads may search one Manifold at the same time, while another adds and removes items.
 
