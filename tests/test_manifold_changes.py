@@ -19,6 +19,7 @@ import kinrank as kr
 from kinrank.features import unit
 from kinrank.manifold import changes, repair
 from kinrank.manifold.lists import gallery_lists
+from kinrank.manifold.offline import least_width_of
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.progress import SILENT
 from kinrank.stages import offline as stages_offline
@@ -70,6 +71,18 @@ def walk(seed: int, sizes: list[int], tolerance: float | None, rows: Rows) -> tu
     return snapshot, have
 
 
+def assert_exact(snapshot: Snapshot, rows: Rows) -> None:
+    """Neighbours are those of an exact search as far as the lists go, which is as far as they are needed."""
+    near, gaps = snapshot.arrays["near_items"], snapshot.arrays["near_gaps"]
+    lists = gallery_lists(unit(rows), None, near.shape[1], SILENT)
+    there = near >= 0
+    np.testing.assert_array_equal(near[there], lists.indices[there])
+    np.testing.assert_array_equal(gaps[there], lists.distances[there])
+    assert (np.diff(there.astype(int), axis=1) <= 0).all()
+    assert isinstance(snapshot.method, kr.LPMT)
+    assert there.sum(axis=1).min() >= min(least_width_of(snapshot.method), len(rows))
+
+
 SIZES = st.lists(st.integers(-12, 12).filter(bool), min_size=1, max_size=4)
 
 
@@ -94,9 +107,7 @@ def test_changes_are_a_rebuild_within_the_tolerance(seed: int, sizes: list[int])
     rows = clusters(seed, 160)
     snapshot, have = walk(seed, sizes, None, rows)
     again = rebuilt(snapshot, rows[have])
-    lists = gallery_lists(unit(rows[have]), None, snapshot.arrays["near_items"].shape[1], SILENT)
-    np.testing.assert_array_equal(snapshot.arrays["near_items"], lists.indices)
-    np.testing.assert_array_equal(snapshot.arrays["near_gaps"], lists.distances)
+    assert_exact(snapshot, rows[have])
     queries = clusters(seed + 5000, 30)
     got, want = kr.Manifold(snapshot).search(queries, k=10), again.search(queries, k=10)
     shared = [len(set(a) & set(b)) for a, b in zip(got.indices.tolist(), want.indices.tolist(), strict=True)]
@@ -347,5 +358,4 @@ def test_changes_at_the_same_time_are_all_made() -> None:
             task.result()
     assert sorted(manifold.ids.tolist()) == list(range(10, 100))
     order = np.array(manifold.ids)
-    lists = gallery_lists(unit(rows[order]), None, 61, SILENT)
-    np.testing.assert_array_equal(manifold._snapshot.arrays["near_items"], lists.indices)
+    assert_exact(manifold._snapshot, rows[order])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kinrank.distributed import tasks
 from kinrank.distributed.cluster import Output, Run
 from kinrank.distributed.files import create, read, remove, write
-from kinrank.manifold.offline import width_of
+from kinrank.manifold.offline import kept_width_of, kin_width_of, width_of
 from kinrank.methods.lpmt import LPMT, Fitted, fit_to
 from kinrank.neighbors import Neighbors
 
@@ -66,16 +66,18 @@ def _graphs(method: LPMT, lists: Neighbors, run: Run) -> None:
 def _diffusion(method: LPMT, lists: Neighbors, run: Run) -> NDArray[np.int32]:
     """Files `kin` and `similar`: beta as `stages.offline.graph_weights`, then the rows as `kindred`."""
     from kinrank.stages.diffusion import weights_of_graphs
+    from kinrank.stages.graph import Layers
     from kinrank.stages.offline import SAMPLE
 
-    n, layers = len(lists.indices), read(run.folder, "layers")
-    count, a = layers.shape[1], 1.0 / (1.0 + method.mu)
+    n = len(lists.indices)
+    graphs = Layers(*(read(run.folder, name) for name in ("starts", "ends", "layers")))
+    count, a = graphs.count, 1.0 / (1.0 + method.mu)
     sample = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))
     write(run.folder, "sample", sample)
     beta = np.full(count, 1.0 / count)
 
     def mix() -> None:
-        write(run.folder, "step", (layers @ (a * beta).astype(np.float32)).astype(np.float32, copy=False))
+        write(run.folder, "step", graphs.blended(a * beta))
 
     for _ in range(method.cycles if count > 1 else 0):
         mix()
@@ -84,10 +86,12 @@ def _diffusion(method: LPMT, lists: Neighbors, run: Run) -> NDArray[np.int32]:
         total = found.sum(axis=0, dtype=np.float64) * (n / len(sample))
         beta = weights_of_graphs(total, method.lam * n)
     mix()
-    shape = lists.indices.shape
+    write(run.folder, "fill", lists.first(kept_width_of(method)).indices)
+    width = min(kin_width_of(method), n)
+    shape = n, width
     outputs = [Output("kin", shape, np.int32), Output("similar", shape, np.float32)]
-    kin, _ = run.fill("diffusion", tasks.kindred, n, outputs, method.mu, method.tolerance)
-    remove(run.folder, "layers", "step", "starts", "ends", "distances")
+    kin, _ = run.fill("diffusion", tasks.kindred, n, outputs, method.mu, method.tolerance, width)
+    remove(run.folder, "layers", "step", "starts", "ends", "distances", "fill")
     return kin
 
 
@@ -102,11 +106,12 @@ def _states(method: LPMT, lists: Neighbors, kin: NDArray[np.int32], fitted: Fitt
         alike = np.ascontiguousarray(kin[:, : method.k2])
         both = (1.0 - fitted.share) * weights, fitted.share * offline.confident(alike, method.kappa)
         close, weights = np.concatenate([close, alike], axis=1), np.concatenate(both, axis=1)
+    region = [Output("regions", kin.shape, np.float32), Output("totals", (n,), np.float32)]
+    reciprocal = method.region == "reciprocal"
+    _, totals = run.fill("states", tasks.regions, n, region, min(method.k1, width), reciprocal)
     write(run.folder, "close", close)
-    write(run.folder, "confidence", weights.astype(np.float32, copy=False))
+    write(run.folder, "confidence", weights.astype(np.float32, copy=False) / totals[close])
     write(run.folder, "region_starts", np.arange(n + 1, dtype=np.int64) * width)
-    region = [Output("regions", kin.shape, np.float32)]
-    run.fill("states", tasks.regions, n, region, min(method.k1, width), method.region == "reciprocal")
     outputs = [
         Output("places", (n, support), np.int32),
         Output("masses", (n, support), np.float32),
@@ -124,7 +129,9 @@ def _states(method: LPMT, lists: Neighbors, kin: NDArray[np.int32], fitted: Fitt
         items[entries], values[entries] = places[some][there], masses[some][there]
     for made in (items, values):
         made.flush()  # type: ignore[attr-defined]
-    remove(run.folder, "close", "confidence", "region_starts", "regions", "similar", "places", "masses")
+    remove(
+        run.folder, "close", "confidence", "region_starts", "regions", "totals", "similar", "places", "masses"
+    )
     return {name: read(run.folder, name) for name in ("state_starts", "state_items", "state_masses")}
 
 

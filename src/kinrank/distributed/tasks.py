@@ -81,28 +81,31 @@ def energies(folder: str, span: Span, mu: float, tolerance: float) -> tuple[Rows
     return (found,)
 
 
-def kindred(folder: str, span: Span, mu: float, tolerance: float) -> tuple[Rows, Rows]:
+def kindred(folder: str, span: Span, mu: float, tolerance: float, width: int) -> tuple[Rows, Rows]:
     """Rows of the diffusion: the items of the largest F, itself first, and F along them."""
     from kinrank.stages._kernels.diffusion import resolvent_nearest
 
-    lists = read(folder, "indices")
-    found, similar = sheet(lists.shape, np.int32), sheet(lists.shape, np.float32)
+    lists = read(folder, "fill")
+    shape = len(lists), width
+    found, similar = sheet(shape, np.int32), sheet(shape, np.float32)
+    rows = np.arange(*span)
     resolvent_nearest(
-        *span, read(folder, "starts"), read(folder, "ends"), read(folder, "step"), _restart(mu), np.float32(tolerance),
-        lists, found, similar,
+        0, len(rows), rows, read(folder, "starts"), read(folder, "ends"), read(folder, "step"), _restart(mu),
+        np.float32(tolerance), lists, found, similar,
     )  # fmt: skip
     return found[slice(*span)].copy(), similar[slice(*span)].copy()
 
 
-def regions(folder: str, span: Span, k1: int, reciprocal: bool) -> tuple[Rows]:
-    """F along the lists, 0 outside the region of each item, summing to 1 on it."""
-    from kinrank.stages._kernels.offline import region_weights
+def regions(folder: str, span: Span, k1: int, reciprocal: bool) -> tuple[Rows, Rows]:
+    """F along the lists, negative outside the region of each item; its sum inside."""
+    from kinrank.stages._kernels.offline import mark_regions
 
     kin, some = read(folder, "kin"), slice(*span)
     similar = sheet(kin.shape, np.float32)
     similar[some] = read(folder, "similar")[some]
-    region_weights(*span, kin, k1, reciprocal, similar)
-    return (similar[some].copy(),)
+    totals, rows = sheet((len(kin),), np.float32), np.arange(*span)
+    mark_regions(0, len(rows), rows, kin, k1, reciprocal, similar, totals)
+    return similar[some].copy(), totals[some].copy()
 
 
 def states(folder: str, span: Span, support: int) -> tuple[Rows, Rows, Rows]:
@@ -126,15 +129,14 @@ def costs(folder: str, span: Span, rho: float, gamma: float, epsilon: float, ite
 
     Exact transport for iterations = 0.
     """
-    from threadpoolctl import threadpool_limits
-
-    from kinrank.stages._kernels.online import step_costs
+    from kinrank.stages._kernels.compiled import one_blas_thread
+    from kinrank.stages._kernels.online import first_higher, step_costs
     from kinrank.stages._kernels.transport import exact_transitions
 
     links, ends, vectors = (read(folder, name) for name in ("links", "step_ends", "vectors"))
     parts = [read(folder, name) for name in ("state_starts", "state_items", "state_masses")]
     begin, end = int(links[span[0]]), int(links[span[1]])
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         if iterations == 0:
             rows = np.arange(*span, dtype=np.int32)
             origins = np.repeat(rows, np.diff(links[span[0] : span[1] + 1]))
@@ -147,8 +149,10 @@ def costs(folder: str, span: Span, rho: float, gamma: float, epsilon: float, ite
             return (prices,)
         mirror, found = sheet(ends.shape, np.int64), sheet(ends.shape, np.float32)
         mirror[begin:end] = np.arange(begin, end)  # to itself: the other end belongs to another block
+        firsts = sheet((len(links) - 1,), np.int64)
+        first_higher(*span, links, ends, firsts)
         step_costs(
-            *span, links, ends, mirror, *parts, vectors, rho, np.float32(gamma), epsilon,
+            *span, firsts, links, ends, mirror, *parts, vectors, rho, np.float32(gamma), epsilon,
             iterations, found,
         )  # fmt: skip
     return (found[begin:end].copy(),)

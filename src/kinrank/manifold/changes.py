@@ -22,6 +22,7 @@ from kinrank.methods.expansion import Expansion
 from kinrank.methods.lpmt import LPMT
 from kinrank.progress import SILENT, Progress
 from kinrank.stores import Store
+from kinrank.stores.changed import ChangedStore
 
 NEXT = "next_number"  # the number the next item gets, in a manifold without ids that lost some
 
@@ -37,18 +38,18 @@ def prepared(
     def lists_of(k: int) -> Any:
         return gallery_lists(vectors, store, k, progress)
 
-    if isinstance(server, ServingLPMT) and changes and store is None:
+    if isinstance(server, ServingLPMT) and changes:
         return server.offline(method, vectors, lists_of, progress, keep=True)
     return server.offline(method, vectors, lists_of, progress)
 
 
-def record_memory(method: Method, items: int, store: Store | None, changes: bool) -> int:
+def record_memory(method: Method, items: int, changes: bool) -> int:
     """Bytes that a build needs on top for later changes: the lists that are not freed, and the graph."""
-    from kinrank.manifold.offline import is_small, width_of
+    from kinrank.manifold.offline import is_small, kept_width_of
 
-    if not changes or store is not None or not isinstance(method, LPMT) or not is_small(method):
+    if not changes or not isinstance(method, LPMT) or not is_small(method):
         return 0
-    return items * (12 * width_of(method) + 32 * method.k)
+    return items * (8 * kept_width_of(method) + 24 * method.k)
 
 
 def added(
@@ -60,8 +61,9 @@ def added(
     if not len(rows):
         return snapshot
     _check_possible(snapshot, "add")
+    everyone = np.arange(len(snapshot))
     whole = np.concatenate([snapshot.vectors, rows])
-    return _next(snapshot, whole, names, facts, np.arange(len(snapshot)), tolerance)
+    return _next(_searching(snapshot, everyone, rows), whole, names, facts, everyone, tolerance)
 
 
 def removed(snapshot: Snapshot, ids: Any, tolerance: float | None = None) -> Snapshot:
@@ -75,12 +77,15 @@ def removed(snapshot: Snapshot, ids: Any, tolerance: float | None = None) -> Sna
     names = snapshot.ids
     if names is None:
         names, facts[NEXT] = np.arange(len(snapshot)), float(len(snapshot))
-    return _next(snapshot, snapshot.vectors[stay], names[stay], facts, stay, tolerance)
+    vectors = snapshot.vectors[stay]
+    return _next(_searching(snapshot, stay, vectors[:0]), vectors, names[stay], facts, stay, tolerance)
 
 
 def refreshed(snapshot: Snapshot, progress: Progress) -> Snapshot:
     """The same items built anew: powers and weights measured again, nothing approximated."""
     method, vectors = snapshot.method, snapshot.vectors
+    if isinstance(snapshot.store, ChangedStore):
+        snapshot = replace(snapshot, store=snapshot.store.renewed(vectors))
     keeps = "near_items" in snapshot.arrays or len(vectors) < 2
     arrays, facts = prepared(method, vectors, snapshot.store, keeps, progress)
     return _with(snapshot, vectors, snapshot.ids, arrays, facts | _numbering(snapshot.facts))
@@ -117,7 +122,7 @@ def _next(
 ) -> Snapshot:
     """The items `stay`, then new ones: repaired, or built where there is nothing to repair yet."""
     if not isinstance(snapshot.method, LPMT) or min(len(snapshot), len(vectors), len(stay)) < 2:
-        arrays, measured = prepared(snapshot.method, vectors, None, True, SILENT)
+        arrays, measured = prepared(snapshot.method, vectors, snapshot.store, True, SILENT)
         return _with(snapshot, vectors, names, arrays, measured | _numbering(facts))
     arrays, measured = _repair(snapshot, snapshot.method, vectors, stay, tolerance)
     return _with(snapshot, vectors, names, arrays, facts | measured)
@@ -129,6 +134,7 @@ def _repair(
     from scipy import sparse
 
     from kinrank.manifold.lpmt import attachment, kept_arrays
+    from kinrank.manifold.offline import least_width_of
     from kinrank.manifold.record import contrast_of, recorded
     from kinrank.manifold.repair import TOLERANCE, Before, Turnover, repaired
 
@@ -142,14 +148,25 @@ def _repair(
     turn = Turnover(n, stay, len(vectors) - len(stay))
     how = attachment(method, facts["rho"], facts["gamma"])
     after = repaired(
-        method, vectors, before, turn, facts["share"], how, TOLERANCE if tolerance is None else tolerance
-    )
+        method, vectors, snapshot.store, before, turn, facts["share"], how,
+        TOLERANCE if tolerance is None else tolerance,
+    )  # fmt: skip
     kept = kept_arrays(after.states, after.steps, after.costs, after.lengths) | after.record.arrays()
     came_and_went = n - len(stay) + turn.fresh
     return kept, {
         "changed": facts.get("changed", 0.0) + came_and_went,
-        "contrast_now": contrast_of(after.record.near),
+        "contrast_now": contrast_of(after.record.near, least_width_of(method)),
     }
+
+
+def _searching(snapshot: Snapshot, stay: NDArray[np.int64], rows: Vectors) -> Snapshot:
+    """The snapshot with its store, if it has one, over the items that stay and the new rows."""
+    if snapshot.store is None:
+        return snapshot
+    before = snapshot.store
+    if not isinstance(before, ChangedStore):
+        before = ChangedStore(before, len(snapshot))
+    return replace(snapshot, store=before.after(stay, rows))
 
 
 def _with(
@@ -165,11 +182,6 @@ def _with(
 
 def _check_possible(snapshot: Snapshot, verb: str) -> None:
     """A ValueError if this manifold cannot change."""
-    if snapshot.store is not None:
-        raise ValueError(
-            f"this manifold searches a {type(snapshot.store).__name__}, which cannot {verb} items; change the vectors "
-            "and build anew, or build from an array"
-        )
     if isinstance(snapshot.method, Expansion):
         return
     if not isinstance(snapshot.method, LPMT):
@@ -178,7 +190,7 @@ def _check_possible(snapshot: Snapshot, verb: str) -> None:
         )
     if len(snapshot) > 1 and "near_items" not in snapshot.arrays:
         raise ValueError(
-            f"this manifold was built without what it takes to {verb} items; build it from an array, with "
+            f"this manifold was built without what it takes to {verb} items; build it with "
             "changes=True and LPMT's own similarity, solver, neighbors and scale"
         )
 

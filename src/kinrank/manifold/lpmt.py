@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kinrank.features import Vectors
 from kinrank.manifold.explanation import ENTROPY_PER_MASS, OnlineExplanation, shannon
 from kinrank.manifold.offline import is_small as _small
-from kinrank.manifold.offline import plain_parts, small_parts, width_of
+from kinrank.manifold.offline import kin_width_of, least_width_of, plain_parts, small_parts, width_of
 from kinrank.manifold.serving import Answer
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
@@ -45,7 +45,7 @@ class ServingLPMT:
         assert isinstance(method, LPMT)
         if not _small(method):
             return 4 * dimensions * items + method.memory(items, 0, dimensions)
-        lists = 16 * width_of(method)  # by distance and by F, numbers and values: both are there at the peak
+        lists = 8 * (width_of(method) + kin_width_of(method))  # by distance and by F, numbers and values
         return items * (4 * dimensions + lists + 32 * method.k + 64) + 64 * 2**20
 
     def offline(
@@ -73,7 +73,8 @@ class ServingLPMT:
         if record:
             from kinrank.manifold.record import contrast_of
 
-            contrast = contrast_of(Neighbors(record["near_items"], record["near_gaps"]))
+            near = Neighbors(record["near_items"], record["near_gaps"])
+            contrast = contrast_of(near, least_width_of(method))
             facts |= {"share": fitted.share, "built": float(len(vectors)), "contrast": contrast}
         return kept_arrays(states, steps, costs, lengths) | record, facts
 

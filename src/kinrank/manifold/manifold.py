@@ -67,8 +67,7 @@ class Manifold:
             ids: one name per item, text or whole numbers, no two alike; item numbers unless given.
             max_memory: bytes, or words such as "2GB"; four fifths of what is free unless given.
             progress: True for a bar, or a callable `f(label, done, total)`.
-            changes: whether `add` and `remove` are to be possible; LPMT keeps about 1 kB per item for them. Never with
-                a Store.
+            changes: whether `add` and `remove` are to be possible; LPMT keeps about 0.9 kB per item for them.
         """
         method = resolve(method)
         server = serving_of(method)
@@ -76,7 +75,7 @@ class Manifold:
         vectors = gallery_of(gallery_or_store)
         names = check_ids(ids, len(vectors))
         budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
-        needed = server.memory(method, *vectors.shape) + record_memory(method, len(vectors), store, changes)
+        needed = server.memory(method, *vectors.shape) + record_memory(method, len(vectors), changes)
         if needed > budget:
             raise NotEnoughMemory(
                 f"a manifold of {len(vectors)} items needs about {in_words(needed)} to build but max_memory allows "
@@ -180,7 +179,8 @@ class Manifold:
         """Add items; only neighbourhoods they enter are computed anew. Searches under way finish on the old state.
 
         Neighbours are exact, as after a rebuild; rows, states and costs follow where they change by more than
-        `manifold.repair.TOLERANCE`. Powers and weights of the graphs stay as built, until `refresh()`.
+        `manifold.repair.TOLERANCE`. Powers and weights of the graphs stay as built, until `refresh()`. A Store is not
+        written to: new items are searched exactly beside it (see `stores.changed`).
 
         Args:
             vectors: (m, d) rows.
@@ -198,7 +198,10 @@ class Manifold:
             self._snapshot = removed(self._snapshot, ids)
 
     def refresh(self, progress: Show = None) -> None:
-        """Build the present items anew, so that nothing is approximated: `stale` is 0 then."""
+        """Build the present items anew, so that nothing is approximated: `stale` is 0 then.
+
+        A FaissStore built from vectors is built anew, too; any other Store stays, with the changes beside it.
+        """
         with self._changing:
             self._snapshot = refreshed(self._snapshot, Progress(progress))
 

@@ -13,6 +13,8 @@ from kinrank.methods.lpmt import FAR, LPMT, Fitted, fit_to
 from kinrank.neighbors import Items, Neighbors
 from kinrank.progress import Progress
 
+SPARE = 10  # neighbours kept beyond those that are needed
+
 if TYPE_CHECKING:
     from kinrank.stages.paths import Steps
 
@@ -33,10 +35,25 @@ def is_small(method: LPMT) -> bool:
 
 def width_of(method: LPMT) -> int:
     """How many neighbours of every item are needed, itself included."""
+    return max(method.k1, kept_width_of(method), FAR + 1)
+
+
+def kin_width_of(method: LPMT) -> int:
+    """How many items of the largest F are needed, itself included."""
+    return max(method.k1, method.k2, method.path_k + 1)
+
+
+def least_width_of(method: LPMT) -> int:
+    """How many neighbours are needed once powers are measured: those of the graphs, states and steps."""
     from kinrank.stages.graph import SCALES
 
     widest = max(round(method.k * scale) for scale in SCALES)
-    return max(method.k1, method.k2, widest + 1, method.path_k + 1, FAR + 1)
+    return max(method.k2, widest + 1, method.path_k + 1)
+
+
+def kept_width_of(method: LPMT) -> int:
+    """How many neighbours are kept: some may leave before the others have to be searched again."""
+    return least_width_of(method) + SPARE
 
 
 def small_parts(
@@ -59,16 +76,17 @@ def small_parts(
     lengths = graph.kernel_scale(lists, method.scale, method.k)
     scales = (1.0,) if method.similarity == "bsd" else graph.SCALES
     layers = offline.layered(lists, lengths, method.k, method.sigma, scales)
-    nearest, near = lists.indices, np.ascontiguousarray(lists.indices[:, : method.k2])
-    held = None if keep is None else lists
+    held = lists.first(kept_width_of(method))
+    near = np.ascontiguousarray(lists.indices[:, : method.k2])
     del lists
     beta = offline.graph_weights(layers, method.mu, method.lam, method.cycles, method.tolerance)
-    kin, similar = offline.kindred(layers, beta, method.mu, method.tolerance, nearest)
-    if keep is not None and held is not None:
+    width = min(kin_width_of(method), len(vectors))
+    kin, similar = offline.kindred(layers, beta, method.mu, method.tolerance, held.indices, width)
+    if keep is not None:
         from kinrank.manifold.record import Record
 
         keep |= Record.of(method, held, kin, similar, layers, beta).arrays()
-    del nearest, layers
+    del held, layers
     progress.stage("states", 2, 4)
     weights = offline.confident(near, method.kappa)
     if fitted.share > 0:  # a share of the confident neighbours by F
@@ -77,7 +95,7 @@ def small_parts(
         near, weights = np.concatenate([near, alike], axis=1), np.concatenate(both, axis=1).astype(np.float32)
     parts, sizes = offline.states_of(near, weights, kin, similar, method.k1, method.region, method.support)
     del similar, weights
-    states = offline.packed(parts, sizes)
+    states = offline.packed(parts, sizes, len(kin))
     progress.stage("chains", 3, 4)
     near = np.ascontiguousarray(kin[:, : method.path_k + 1])
     del kin

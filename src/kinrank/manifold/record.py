@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.manifold.scored import check_items, kept
-from kinrank.methods.lpmt import FAR, LPMT, NEAR
+from kinrank.methods.lpmt import LPMT, NEAR
 from kinrank.neighbors import Neighbors
 from kinrank.stages.graph import Layers
 
@@ -18,11 +18,12 @@ ROWS, STATES, COSTS = 0, 1, 2  # columns of `drift`
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """About 1.1 kB per item by default: as much as the vectors again for 256 dimensions.
+    """About 0.9 kB per item by default.
 
     Attributes:
-        near: (n, w) exact neighbours, the item first.
-        kin, similar: (n, w) the items of the largest F, and F.
+        near: (n, w) neighbours, the item first: exact, or as the store found them. Where some left, lists end sooner,
+            with -1 and inf behind; `manifold.offline.least_width_of` are always there.
+        kin, similar: (n, k1) the items of the largest F, and F; the item itself where F reaches fewer.
         starts, ends, weights: a S_beta, the graph that F spreads over, as csr.
         beta: weights of the graphs, as built.
         drift: (n, 3) how far F, state and costs of an item may be from those of a rebuild, as total L1 change of mass
@@ -62,16 +63,15 @@ class Record:
         layers: Layers,
         beta: NDArray[np.float64],
     ) -> Record:
-        """The record of a gallery just built; `similar` is copied, because states are made of it in place."""
+        """The record of a gallery just built."""
         drift = np.zeros((len(kin), 3), np.float32)
         weights = spreading(method, layers, beta)
-        return cls(near, kin, similar.copy(), layers.indptr, layers.indices, weights, beta, drift)
+        return cls(near, kin, similar, layers.indptr, layers.indices, weights, beta, drift)
 
 
 def spreading(method: LPMT, layers: Layers, beta: NDArray[np.float64]) -> NDArray[np.float32]:
     """a S_beta on the entries of the graphs, as `stages.offline.kindred` spreads over it."""
-    step = layers.values @ (beta / (1.0 + method.mu)).astype(np.float32)
-    return np.asarray(step, np.float32)
+    return layers.blended(1.0 / (1.0 + method.mu) * beta)
 
 
 def recorded(arrays: dict[str, NDArray[Any]], n: int) -> Record | None:
@@ -79,23 +79,24 @@ def recorded(arrays: dict[str, NDArray[Any]], n: int) -> Record | None:
     if "near_items" not in arrays:
         return None
     near = kept(arrays, "near_items", np.int32, (n, None))
-    wide = near.shape
-    gaps = kept(arrays, "near_gaps", np.float32, wide)
-    kin = kept(arrays, "kin_items", np.int32, wide)
+    gaps = kept(arrays, "near_gaps", np.float32, near.shape)
+    kin = kept(arrays, "kin_items", np.int32, (n, None))
     starts = kept(arrays, "graph_starts", np.int64, (n + 1,))
     ends = kept(arrays, "graph_items", np.int32, (None,))
-    for name in ("near_items", "kin_items", "graph_items"):
+    for name in ("kin_items", "graph_items"):
         check_items(name, arrays[name], n)
+    check_items("near_items", near, n, missing=True)
     if int(starts[0]) != 0 or int(starts[-1]) != len(ends) or bool((np.diff(starts) < 0).any()):
         raise ValueError("graph_starts do not fit graph_items")
     return Record(
-        Neighbors(near, gaps), kin, kept(arrays, "kin_values", np.float32, wide),
+        Neighbors(near, gaps), kin, kept(arrays, "kin_values", np.float32, kin.shape),
         starts, ends, kept(arrays, "graph_weights", np.float32, ends.shape),
         kept(arrays, "beta", np.float64, (None,)), kept(arrays, "drift", np.float32, (n, 3)),
     )  # fmt: skip
 
 
-def contrast_of(near: Neighbors) -> float:
-    """log(d_60 / d_1) of the median distances: what `fit_to` measures the powers from."""
-    far, close = (float(np.median(near.distances[:, min(column, near.k - 1)])) for column in (FAR, NEAR))
+def contrast_of(near: Neighbors, least: int) -> float:
+    """log(d_far / d_1) of the median distances, as `fit_to` measures, but no farther than all lists go."""
+    columns = min(least, near.k) - 1, min(NEAR, near.k - 1)
+    far, close = (float(np.median(near.distances[:, column])) for column in columns)
     return float(np.log(far / close)) if 0.0 < close <= far else 1.0

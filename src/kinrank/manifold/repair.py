@@ -13,27 +13,29 @@ of 0 every row is solved, and the result is that of a rebuild with the same powe
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
-from kinrank.manifold.offline import width_of
+from kinrank.manifold.lists import BLOCK, block_lists
+from kinrank.manifold.offline import kept_width_of, kin_width_of, least_width_of
 from kinrank.manifold.record import COSTS, ROWS, STATES, Record, spreading
 from kinrank.methods.lpmt import LPMT
-from kinrank.neighbors import Neighbors, nearest
-from kinrank.stages.online import Attachment
+from kinrank.neighbors import Neighbors
+from kinrank.stages.online import Attachment, chunk_of
 from kinrank.stages.paths import Steps
+from kinrank.stores import Store
 
 # L1 change of a state, or of the states of a step, that is left alone. Measured against rebuilds with the same powers,
 # after changes of up to half of 100 items: 9.8 of the 10 best are the same, d* differs by 0.03 on average (in the worst
 # of 40 sequences: 9.4, and by 0.09). The differences are about proportional to the tolerance.
-TOLERANCE = 0.2
-LOOSE = 3.0  # what is known of a row before it is solved is a bound, which holds with much room
-PAIRS = 2**24  # inner products at once
+TOLERANCE = 0.3
+LOOSE = 5.0  # what is known of a row before it is solved is a bound, which holds with much room
+NEW, OLD = 1024, 4096  # inner products at once
 
 Numbers = NDArray[np.int64]
 
@@ -56,56 +58,83 @@ class Turnover:
 
     def renumbered(self, items: NDArray[np.int32]) -> NDArray[np.int32]:
         """New numbers in place of old ones; -1 for those who left."""
-        if len(self.stay) == self.before:
-            return items
-        numbers = np.full(self.before, -1, np.int32)
+        return items if len(self.stay) == self.before else self.numbers[items]
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int32]:
+        """(before + 1,) new numbers of the old ones, -1 for those who left; the last for -1, which stays."""
+        numbers = np.full(self.before + 1, -1, np.int32)
         numbers[self.stay] = np.arange(len(self.stay))
-        return numbers[items]
+        return numbers
 
 
-def lists_after(near: Neighbors, vectors: Vectors, turn: Turnover, width: int) -> Neighbors:
-    """(n', min(width, n')) exact neighbours: lists that lost an entry are searched again, the new enter the others."""
+def lists_after(
+    near: Neighbors, vectors: Vectors, store: Store | None, turn: Turnover, width: int, least: int
+) -> Neighbors:
+    """(n', min(width, n')) neighbours, as far as they are known without a search: at least `least` of them.
+
+    Lists that lost entries are shorter then (-1 and inf behind), those too short are searched again, and new items
+    enter wherever they are nearer than the end of a list. Without a store the result is exact.
+    """
     from kinrank.stages._kernels import changes as kernels
     from kinrank.stages._kernels.compiled import in_chunks
 
     old, n = len(turn.stay), turn.after
     size = min(width, n)
-    indices = np.full((n, size), np.iinfo(np.int32).max, np.int32)
-    gaps = np.full((n, size), np.inf, np.float32)
+    indices, gaps = np.full((n, size), -1, np.int32), np.full((n, size), np.inf, np.float32)
     both = min(size, near.k)
-    moved = turn.renumbered(near.indices[turn.stay])
-    indices[:old, :both], gaps[:old, :both] = moved[:, :both], near.distances[turn.stay, :both]
-    lost = (moved < 0).any(axis=1) & (turn.fresh >= 0)
-    again = np.concatenate([np.flatnonzero(lost), turn.new])
-    if len(again):
-        found = nearest(vectors[again], vectors, size, own=again)
-        indices[again], gaps[again] = found.indices, found.distances
+    moved, distances = turn.renumbered(near.indices[turn.stay]), near.distances[turn.stay]
+    counts = np.zeros(old, np.int64)
+    in_chunks(kernels.close_up, old, moved, distances, counts, chunk=4096)
+    indices[:old, :both], gaps[:old, :both] = moved[:, :both], distances[:, :both]
+    whole = counts == old  # these list everyone
+    short = (counts < min(least, n)) & ~whole
+    again = np.concatenate([np.flatnonzero(short), turn.new])
+    for start in range(0, len(again), BLOCK):
+        some = again[start : start + BLOCK]
+        found = block_lists(vectors, store, size, some)
+        indices[some], gaps[some] = found.indices, found.distances
     if turn.fresh and old:
-        open_to = np.where(lost, -np.inf, gaps[:old, -1])  # those searched again have met the new ones
-        rows, items = _within(vectors, turn, open_to)
+        reach = np.where(whole, np.inf, distances[np.arange(old), np.maximum(counts - 1, 0)])
+        rows, items = _within(
+            vectors, turn, np.where(short, -np.inf, reach)
+        )  # the short ones have met the new ones
         order = np.argsort(rows, kind="stable")
         rows, items = rows[order], items[order]
-        distances = np.empty(len(rows), np.float32)
-        in_chunks(kernels.pair_gaps, len(rows), rows, items, vectors, distances, chunk=4096)
+        closeness = np.empty(len(rows), np.float32)
+        in_chunks(kernels.pair_gaps, len(rows), rows, items, vectors, closeness, chunk=4096)
+        inside = closeness < reach[rows]
         np.negative(gaps, out=gaps)
-        kernels.insert(rows, items, -distances, indices, gaps)
+        indices[indices < 0] = np.iinfo(np.int32).max
+        kernels.insert(rows[inside], items[inside], -closeness[inside], indices, gaps)
+        indices[indices == np.iinfo(np.int32).max] = -1
         np.negative(gaps, out=gaps)
     return Neighbors(indices, gaps)
 
 
 def _within(vectors: Vectors, turn: Turnover, reach: NDArray[Any]) -> tuple[Numbers, Numbers]:
     """(old, new) pairs that are about as near as `reach` of the old one, or nearer."""
+    from kinrank.stages._kernels import changes as kernels
+    from kinrank.stages._kernels.compiled import in_chunks
     from kinrank.stages._kernels.search import ROUNDING
 
     least = 1.0 - 0.5 * (np.where(reach < 0, -2.0, reach.astype(np.float64) ** 2) + 2 * ROUNDING)
     least[reach < 0] = np.inf
-    block = max(1, PAIRS // len(turn.stay))
+    least = least.astype(np.float32)
     rows, items = [], []
-    for start in range(0, turn.fresh, block):
-        new = turn.new[start : start + block]
-        item, row = np.nonzero(vectors[new] @ vectors[: len(turn.stay)].T >= least.astype(np.float32))
-        rows.append(row)
-        items.append(new[item])
+    for start in range(0, turn.fresh, NEW):
+        new = turn.new[start : start + NEW]
+        ours = vectors[new]
+        for first in range(0, len(turn.stay), OLD):
+            columns = slice(first, min(first + OLD, len(turn.stay)))
+            products, bound = ours @ vectors[columns].T, least[columns]
+            counts = np.zeros(len(new), np.int64)
+            in_chunks(kernels.count_within, len(new), products, bound, counts, chunk=chunk_of(len(new), 8))
+            starts = np.concatenate([[0], np.cumsum(counts)])
+            row = np.empty(int(starts[-1]), np.int64)
+            in_chunks(kernels.list_within, len(new), products, bound, starts, row, chunk=chunk_of(len(new), 8))
+            rows.append(row + first)
+            items.append(np.repeat(new, counts))
     return np.concatenate(rows), np.concatenate(items)
 
 
@@ -135,32 +164,36 @@ class Before:
 def repaired(
     method: LPMT,
     vectors: Vectors,
+    store: Store | None,
     before: Before,
     turn: Turnover,
     share: float,
     how: Attachment,
     tolerance: float,
 ) -> Repaired:
-    """Everything after a change; vectors (n', d) are those that stay, then the new ones."""
+    """Everything after a change; vectors (n', d) are those that stay, then the new ones, and so is the store."""
     from kinrank.stages import graph, offline
 
     old = before.record
-    near = lists_after(old.near, vectors, turn, width_of(method))
+    wide = kept_width_of(method)
+    least = least_width_of(method) if tolerance else wide
+    near = lists_after(old.near, vectors, store, turn, wide, least)
     lengths = graph.kernel_scale(near, method.scale, method.k)
     scales = (1.0,) if method.similarity == "bsd" else graph.SCALES
     layers = offline.layered(near, lengths, method.k, method.sigma, scales)
     weights = spreading(method, layers, old.beta)
     drift = np.zeros((turn.after, 3), np.float32)
     drift[: len(turn.stay)] = old.drift[turn.stay]
+    shape = turn.after, min(kin_width_of(method), turn.after)
     record = Record(
-        near, np.empty_like(near.indices), np.empty_like(near.distances),
+        near, np.empty(shape, np.int32), np.empty(shape, np.float32),
         layers.indptr, layers.indices, weights, old.beta, drift,
     )  # fmt: skip
     del layers
-    rows = _diffuse(method, old, record, turn, tolerance)
+    rows, touched = _diffuse(method, old, record, turn, tolerance)
     confident, shares = _confident(method, record, share)
     former = _former(before.states, turn)
-    some = _restless(old, record, turn, method, share, confident, shares, former[1], tolerance)
+    some = _restless(old, record, turn, method, share, touched, confident, shares, former[1], tolerance)
     states = _states(method, record, confident, shares, former[0], some)
     steps = offline.steps_between(np.ascontiguousarray(record.kin[:, : method.path_k + 1]), method.steps)
     costs, solved = _costs(before, steps, states, former[0], some, turn, record, vectors, how, tolerance)
@@ -168,21 +201,27 @@ def repaired(
     return Repaired(record, lengths, states, steps, costs, counts)
 
 
-def _diffuse(method: LPMT, old: Record, record: Record, turn: Turnover, tolerance: float) -> Numbers:
-    """Fill kin and similar of the record; the rows that were solved."""
+def _diffuse(
+    method: LPMT, old: Record, record: Record, turn: Turnover, tolerance: float
+) -> tuple[Numbers, Numbers]:
+    """Fill kin and similar of the record; the rows that were solved, and all that changed."""
     from kinrank.stages._kernels import changes as kernels
     from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.diffusion import resolvent_nearest
 
     stay, count = turn.stay, len(turn.stay)
     kin, similar = record.kin, record.similar
-    if kin.shape[1] != old.kin.shape[1] or tolerance == 0 or not count:
+    touched = np.zeros(turn.after, np.bool_)
+    if _other_width(old, record) or tolerance == 0 or not count:
         rows = np.arange(turn.after)
     else:
         kin[:count], similar[:count] = turn.renumbered(old.kin[stay]), old.similar[stay]
         gaps = np.flatnonzero((kin[:count] < 0).any(axis=1)) if count < turn.before else np.arange(0)
+        touched[gaps] = True
         record.drift[gaps, ROWS] += np.where(kin[gaps] < 0, similar[gaps], 0.0).sum(axis=1)
         in_chunks(kernels.fill_up, len(gaps), gaps, record.near.indices, kin, similar, chunk=256)
-        moved = _moved_links(old, record, turn).astype(np.float32)
+        links = (old.starts, old.ends, old.weights), (record.starts, record.ends, record.weights)
+        moved = _moved(*links, turn, np.arange(count))
         reach = np.einsum("ij,ij->i", similar[:count], moved[kin[:count]])
         record.drift[:count, ROWS] += reach * np.float32((1.0 + method.mu) / method.mu)
         changed = (turn.renumbered(old.near.indices[stay]) != record.near.indices[:count]).any(axis=1)
@@ -192,39 +231,43 @@ def _diffuse(method: LPMT, old: Record, record: Record, turn: Turnover, toleranc
         )
     restart = np.float32(method.mu / (1.0 + method.mu))
     in_chunks(
-        kernels.diffused_rows, len(rows), rows, record.starts, record.ends, record.weights, restart,
-        np.float32(method.tolerance), record.near.indices, kin, similar, chunk=32,
+        resolvent_nearest, len(rows), rows, record.starts, record.ends, record.weights, restart,
+        np.float32(method.tolerance), record.near.indices, kin, similar, chunk=chunk_of(len(rows)),
     )  # fmt: skip
     record.drift[rows, ROWS] = 0.0
     solved = np.zeros(turn.after, np.bool_)
     solved[rows] = True
     others, values = kin[turn.new], similar[turn.new]
     at, column = np.nonzero((values > 0) & ~solved[others])
-    kernels.insert(others[at, column].astype(np.int64), turn.new[at], values[at, column], kin, similar)
-    return rows
+    receivers = others[at, column].astype(np.int64)
+    kernels.insert(receivers, turn.new[at], values[at, column], kin, similar)
+    touched[rows] = touched[receivers] = True
+    return rows, np.flatnonzero(touched)
 
 
-def _moved_links(old: Record, record: Record, turn: Turnover) -> NDArray[np.float64]:
-    """(n',) L1 change of every row of a S_beta; 0 for new items."""
-    from scipy import sparse
+def _other_width(old: Record, record: Record) -> bool:
+    """Whether lists became longer or shorter, in small galleries: then everything is computed anew."""
+    return (old.kin.shape[1], old.near.k) != (record.kin.shape[1], record.near.k)
 
-    count, n = len(turn.stay), turn.after
-    whole = (turn.before, turn.before)
-    former = sparse.csr_array((old.weights, old.ends, old.starts), shape=whole)[turn.stay]
-    columns = turn.renumbered(former.indices)
-    gone = sparse.csr_array(
-        (np.where(columns < 0, former.data, 0), former.indices, former.indptr), shape=former.shape
+
+Sparse = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # starts, items, values
+
+
+def _moved(was: Sparse, now: Sparse, turn: Turnover, rows: Numbers) -> NDArray[np.float32]:
+    """(n',) L1 change of these rows, of items that stayed; 0 for all others."""
+    from kinrank.stages._kernels.changes import row_changes
+    from kinrank.stages._kernels.compiled import in_chunks
+
+    change = np.zeros(turn.after, np.float32)
+    in_chunks(
+        row_changes, len(rows), rows, turn.stay, turn.numbers, *was, *now, change, chunk=chunk_of(len(rows))
     )
-    lost = np.asarray(gone.sum(axis=1)).ravel()
-    data = np.where(columns < 0, 0, former.data)
-    former = sparse.csr_array((data, np.maximum(columns, 0), former.indptr), shape=(count, n))
-    entries = int(record.starts[count])
-    now = sparse.csr_array(
-        (record.weights[:entries], record.ends[:entries], record.starts[: count + 1]), shape=(count, n)
-    )
-    moved = np.zeros(n)
-    moved[:count] = np.asarray(abs(now - former).sum(axis=1)).ravel() + lost
-    return moved
+    return change
+
+
+def _lists(items: NDArray[np.int32], values: NDArray[np.float32]) -> Sparse:
+    n, width = items.shape
+    return np.arange(n + 1, dtype=np.int64) * width, items.reshape(-1), values.reshape(-1)
 
 
 def _confident(method: LPMT, record: Record, share: float) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -259,6 +302,7 @@ def _restless(
     turn: Turnover,
     method: LPMT,
     share: float,
+    touched: Numbers,
     confident: NDArray[np.int32],
     shares: NDArray[np.float32],
     torn: NDArray[np.bool_],
@@ -266,10 +310,13 @@ def _restless(
 ) -> Numbers:
     """The items whose states are averaged anew: theirs changed, or they average others."""
     count = len(turn.stay)
-    if tolerance == 0 or record.kin.shape[1] != old.kin.shape[1]:
+    if tolerance == 0 or _other_width(old, record):
         return np.arange(turn.after)
-    moved = np.full(turn.after, 2.0)
-    moved[:count] = _moved_rows(old, record, turn)
+    moved = _moved(
+        _lists(old.kin, old.similar), _lists(record.kin, record.similar), turn, touched[touched < count]
+    )
+    moved[:count] /= np.maximum(record.similar[:count].sum(axis=1), 1e-30)
+    moved[count:] = 2.0
     forced = torn.copy()
     forced[count:] = True
     lists = [(old.near.indices, record.near.indices)] + ([(old.kin, record.kin)] if share > 0 else [])
@@ -278,25 +325,6 @@ def _restless(
         forced[:count] |= (np.sort(first, axis=1) != np.sort(now[:count, : method.k2], axis=1)).any(axis=1)
     record.drift[:, STATES] += (shares * moved[confident]).sum(axis=1)
     return np.flatnonzero(forced | (record.drift[:, STATES] > tolerance))
-
-
-def _moved_rows(old: Record, record: Record, turn: Turnover) -> NDArray[np.float64]:
-    """(s,) L1 change of F on the lists of those that stay, in units of its sum there."""
-    from scipy import sparse
-
-    count, n = len(turn.stay), turn.after
-    width = record.kin.shape[1]
-    starts = np.arange(count + 1, dtype=np.int64) * width
-    columns, values = turn.renumbered(old.kin[turn.stay]).ravel(), old.similar[turn.stay].ravel()
-    lost = np.where(columns < 0, values, 0).reshape(count, width).sum(axis=1)
-    was = sparse.csr_array(
-        (np.where(columns < 0, 0, values), np.maximum(columns, 0), starts), shape=(count, n)
-    )
-    now = sparse.csr_array(
-        (record.similar[:count].ravel(), record.kin[:count].ravel(), starts), shape=(count, n)
-    )
-    change = np.asarray(abs(now - was).sum(axis=1)).ravel() + lost
-    return np.asarray(change / np.maximum(record.similar[:count].sum(axis=1), 1e-30), np.float64)
 
 
 def _states(
@@ -310,36 +338,16 @@ def _states(
     """(n', n') csr: the states of `some` averaged anew, the others as they were."""
     from scipy import sparse
 
-    from kinrank.stages._kernels.changes import region_rows
-    from kinrank.stages._kernels.compiled import in_chunks, threads
-    from kinrank.stages._kernels.online import mean_states
+    from kinrank.stages import offline
 
-    n, width = record.kin.shape
-    near, weights = confident[some], shares[some]
+    n = len(record.kin)
+    near, totals = confident[some], np.zeros(n, np.float32)
     needed = np.unique(near).astype(np.int64)
-    regions = np.zeros_like(record.similar)
-    regions[needed] = record.similar[needed]
-    k1 = min(method.k1, width)
-    in_chunks(
-        region_rows, len(needed), needed, record.kin, k1, method.region == "reciprocal", regions, chunk=128
-    )
-    support = method.support
-    places, masses = np.empty((len(some), support), np.int32), np.empty((len(some), support), np.float32)
-    sizes = np.zeros(len(some), np.int64)
-    rows = np.arange(n + 1, dtype=np.int64) * width, record.kin.reshape(-1), regions.reshape(-1)
-    chunk = max(64, len(some) // (4 * threads()))
-
-    def part(start: int) -> None:
-        room = np.zeros(n, np.float32)
-        stop = min(start + chunk, len(some))
-        mean_states(start, stop, near, weights, *rows, support, room, places, masses, sizes)
-
-    with ThreadPoolExecutor(threads()) as pool:
-        list(pool.map(part, range(0, len(some), chunk)))
+    marked = offline.mark(needed, record.kin, record.similar, method.k1, method.region, totals)
+    parts, sizes = offline.averaged(near, shares[some] / totals[near], record.kin, marked, method.support)
+    record.similar[needed] = np.abs(record.similar[needed])
     record.drift[some, STATES] = 0.0
-    there = np.arange(support) < sizes[:, None]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    fresh = sparse.csr_array((masses[there], places[there], starts), shape=(len(some), n))
+    fresh = offline.packed(parts, sizes, n)
     order = np.arange(n)
     order[some] = n + np.arange(len(some))
     return sparse.csr_array(sparse.vstack([former, fresh], format="csr")[order])
@@ -358,7 +366,9 @@ def _costs(
     tolerance: float,
 ) -> tuple[NDArray[np.float32], int]:
     """Costs of all steps, and how many were solved; the others are those of before."""
-    from kinrank.stages.online import all_costs
+    from kinrank.stages._kernels.changes import known_costs
+    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages.online import all_costs, pair_costs
 
     n = turn.after
     record.drift[some, COSTS] += np.asarray(abs(states[some] - former[some]).sum(axis=1)).ravel()
@@ -368,18 +378,19 @@ def _costs(
     wanted = anew[origins] | anew[steps.ends]
     costs = np.zeros(len(steps.ends), np.float32)
     if not wanted.all():
-        former_origins = np.repeat(np.arange(turn.before, dtype=np.int32), np.diff(before.links))
-        left, right = turn.renumbered(former_origins), turn.renumbered(before.ends)
-        there = (left >= 0) & (right >= 0)
-        keys = left[there].astype(np.int64) * n + right[there]
-        mine = origins.astype(np.int64) * n + steps.ends
-        at = np.minimum(np.searchsorted(keys, mine), max(len(keys) - 1, 0))
-        known = keys[at] == mine if len(keys) else np.zeros(len(mine), np.bool_)
-        costs[known] = before.costs[there][at[known]]
-        wanted |= ~known
-    positions = np.cumsum(wanted) - 1
-    links = np.concatenate([[0], np.cumsum(wanted)])[steps.links]
-    few = Steps(links.astype(np.int64), steps.ends[wanted], positions[steps.mirror[wanted]])
-    costs[wanted] = all_costs(few, states, vectors, how)
+        sources = np.full(n, -1, np.int64)
+        sources[: len(turn.stay)] = turn.stay
+        in_chunks(
+            known_costs, n, sources, turn.numbers, before.links, before.ends, before.costs, steps.links, steps.ends,
+            costs, chunk=chunk_of(n),
+        )  # fmt: skip
+        wanted |= costs < 0
     record.drift[anew, COSTS] = 0.0
-    return costs, int(wanted.sum()) // 2
+    if wanted.all():
+        return all_costs(steps, states, vectors, how), len(wanted) // 2
+    few = np.flatnonzero(wanted & (origins < steps.ends))
+    low, high = origins[few], steps.ends[few]
+    sources = np.where(anew[high], high, low)  # whose steps are solved together
+    found = pair_costs(sources, low + high - sources, states, vectors, how)
+    costs[few] = costs[steps.mirror[few]] = found
+    return costs, len(few)

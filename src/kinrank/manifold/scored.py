@@ -104,7 +104,10 @@ def kept(
     return array
 
 
-def check_items(name: str, items: NDArray[Any], count: int) -> None:
-    """A ValueError if item numbers lie outside the gallery: compiled loops follow them without looking."""
-    if items.size and (int(items.min()) < 0 or int(items.max()) >= count):
+def check_items(name: str, items: NDArray[Any], count: int, missing: bool = False) -> None:
+    """A ValueError if item numbers lie outside the gallery: compiled loops follow them without looking.
+
+    `missing` allows -1.
+    """
+    if items.size and (int(items.min()) < (-1 if missing else 0) or int(items.max()) >= count):
         raise ValueError(f"{name} names items that are not there")

@@ -178,7 +178,8 @@ class LPMT(Method):
         if self.neighbors == "diffused":
             kin, similar = diffusion.diffused_neighbors(layers, beta, self.mu, self.tolerance, lists)
             region = states.region_pattern(kin, self.k1, self.region)
-            return states.similarity_on(region, kin, similar), kin, beta
+            reached = states.similarity_on(region, kin, similar)
+            return (states.mutual(reached) if self.region == "reciprocal" else reached), kin, beta
         region = states.region_pattern(lists, self.k1, self.region)
         return diffusion.resolvent(layers, beta, self.mu, region, self.tolerance).similarity, lists, beta
 

@@ -71,9 +71,7 @@ class SuperGlobal(Method):
     def distances(self, prepared: TopItems, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         from concurrent.futures import ThreadPoolExecutor
 
-        from threadpoolctl import threadpool_limits
-
-        from kinrank.stages._kernels.compiled import threads
+        from kinrank.stages._kernels.compiled import one_blas_thread, threads
 
         items, first = prepared.items, prepared.first
         values = items.query_distances(queries).astype(np.float64)[:, first]
@@ -89,7 +87,7 @@ class SuperGlobal(Method):
 
         if len(queries) and prepared.top.shape[1]:
             # The products are small: threads over queries gain where threads inside each product only wait.
-            with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads()) as pool:
+            with one_blas_thread(), ThreadPoolExecutor(threads()) as pool:
                 refine(0)  # compiles before the threads start
                 list(pool.map(refine, range(1, len(queries))))
         return values

@@ -59,7 +59,7 @@ def resolvent(layers: Layers, beta: Dense, mu: float, region: Any, tolerance: fl
 
     a = 1.0 / (1.0 + mu)
     n = len(layers.indptr) - 1
-    step = (layers.values @ (a * beta)).astype(np.float32)
+    step = layers.blended(a * beta)
     values = np.zeros(region.nnz, np.float32)
     bounds = np.zeros(n, np.float32)
     energies = np.zeros((n, layers.count), np.float32)
@@ -85,7 +85,7 @@ def resolvent_block(
     from kinrank.stages._kernels.diffusion import resolvent_rows
 
     a = 1.0 / (1.0 + mu)
-    step = (layers.values @ (a * beta)).astype(np.float32)
+    step = layers.blended(a * beta)
     values = np.zeros((len(rows), len(columns)), np.float32)
     starts = np.arange(len(rows) + 1, dtype=np.int64) * len(columns)
     everywhere = np.tile(columns.astype(np.int32), len(rows))
@@ -126,12 +126,12 @@ def diffused_neighbors(
     from kinrank.stages._kernels.diffusion import resolvent_nearest
 
     a = 1.0 / (1.0 + mu)
-    step = (layers.values @ (a * beta)).astype(np.float32)
+    step = layers.blended(a * beta)
     found = np.empty_like(lists.indices)
     similar = np.empty(found.shape, np.float32)
     in_chunks(
-        resolvent_nearest, len(found), layers.indptr, layers.indices, step, np.float32(1.0 - a), np.float32(tolerance),
-        lists.indices, found, similar,
+        resolvent_nearest, len(found), np.arange(len(found)), layers.indptr, layers.indices, step, np.float32(1.0 - a),
+        np.float32(tolerance), lists.indices, found, similar,
     )  # fmt: skip
     return Neighbors(found, np.float32(1.0) - similar), similar
 

@@ -30,13 +30,21 @@ class Layers:
     def count(self) -> int:
         return int(self.values.shape[1])
 
+    def blended(self, weights: NDArray[np.float64]) -> NDArray[np.float32]:
+        """(entries,) sum_v weights_v S_v; the same bits wherever it is computed, which BLAS does not promise."""
+        from kinrank.stages._kernels.compiled import in_chunks
+        from kinrank.stages._kernels.diffusion import blend
+
+        entries = np.empty(len(self.values), np.float32)
+        in_chunks(blend, len(entries), self.values, np.asarray(weights, np.float64), entries, chunk=2**18)
+        return entries
+
     def mixed(self, beta: NDArray[np.float64]) -> Any:
         """S_beta = sum_v beta_v S_v as a scipy csr_array."""
         from scipy import sparse
 
         n = len(self.indptr) - 1
-        data = (self.values @ beta.astype(np.float32)).astype(np.float32)
-        return sparse.csr_array((data, self.indices, self.indptr), shape=(n, n))
+        return sparse.csr_array((self.blended(beta), self.indices, self.indptr), shape=(n, n))
 
     def layer(self, v: int) -> Any:
         """S_v alone."""

@@ -18,7 +18,6 @@ from kinrank.stages.graph import Layers
 from kinrank.stages.online import chunk_of
 from kinrank.stages.paths import Steps, local_steps
 
-BLOCK = 8192
 SAMPLE = 8192  # rows of F that the weights of the graphs are estimated from, in larger galleries
 
 
@@ -58,11 +57,15 @@ def layered(
 def _either(near: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Row starts and items of the graph in which either item lists the other; near (n, k), without the item itself."""
     from kinrank.stages._kernels import offline as kernels
+    from kinrank.stages._kernels.compiled import in_chunks
 
-    starts = np.zeros(len(near) + 1, np.int64)
-    kernels.union_starts(near, starts)
+    n = len(near)
+    mutual, starts = np.empty(near.shape, np.bool_), np.zeros(n + 1, np.int64)
+    in_chunks(kernels.mark_mutual, n, near, mutual, chunk=chunk_of(n))
+    kernels.union_starts(near, mutual, starts)
     ends = np.empty(int(starts[-1]), np.int32)
-    kernels.union_entries(near, starts, ends)
+    kernels.union_entries(near, mutual, starts, ends)
+    in_chunks(kernels.sort_rows, n, starts, ends, chunk=chunk_of(n))
     return starts, ends
 
 
@@ -94,7 +97,7 @@ def graph_weights(
     beta = np.full(layers.count, 1.0 / layers.count)
     nowhere = np.zeros(len(rows) + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
     for _ in range(cycles if layers.count > 1 else 0):
-        step = (layers.values @ (a * beta).astype(np.float32)).astype(np.float32, copy=False)
+        step = layers.blended(a * beta)
         energies = np.zeros((len(rows), layers.count), np.float32)
         in_chunks(
             resolvent_rows, len(rows), rows, layers.indptr, layers.indices, step, np.float32(1.0 - a),
@@ -106,30 +109,38 @@ def graph_weights(
 
 
 def kindred(
-    layers: Layers, beta: NDArray[np.float64], mu: float, tolerance: float, lists: NDArray[np.int32]
+    layers: Layers,
+    beta: NDArray[np.float64],
+    mu: float,
+    tolerance: float,
+    lists: NDArray[np.int32],
+    width: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """As `diffusion.diffused_neighbors`: lists by F, itself first, and F along them."""
+    """As `diffusion.diffused_neighbors`: (n, width) lists by F, itself first, and F along them.
+
+    Where F reaches too few items `lists` fills up; where those end, the item itself, at F = 0.
+    """
     from kinrank.stages._kernels.compiled import in_chunks
     from kinrank.stages._kernels.diffusion import resolvent_nearest
 
     a = 1.0 / (1.0 + mu)
-    step = (layers.values @ (a * beta).astype(np.float32)).astype(np.float32, copy=False)
-    found, similar = np.empty_like(lists), np.empty(lists.shape, np.float32)
+    step = layers.blended(a * beta)
+    shape = len(lists), width
+    found, similar = np.empty(shape, np.int32), np.empty(shape, np.float32)
     in_chunks(
-        resolvent_nearest, len(found), layers.indptr, layers.indices, step, np.float32(1.0 - a), np.float32(tolerance),
-        lists, found, similar, chunk=chunk_of(len(found)),
+        resolvent_nearest, len(found), np.arange(len(found)), layers.indptr, layers.indices, step, np.float32(1.0 - a),
+        np.float32(tolerance), lists, found, similar, chunk=chunk_of(len(found)),
     )  # fmt: skip
     return found, similar
 
 
 def confident(near: NDArray[np.int32], kappa: float) -> NDArray[np.float32]:
     """(n, k2) weights of Eq. 15 along the lists, as `states.confidence` has them in a matrix."""
+    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.offline import confidence_rows
+
     weights = np.empty(near.shape, np.float32)
-    for start in range(0, len(near), BLOCK):
-        some = near[start : start + BLOCK]
-        own = np.arange(start, start + len(some))[:, None, None]
-        block = 1.0 + kappa * (near[some] == own).any(axis=2)
-        weights[start : start + BLOCK] = block / block.sum(axis=1, keepdims=True)
+    in_chunks(confidence_rows, len(near), near, float(kappa), weights, chunk=chunk_of(len(near)))
     return weights
 
 
@@ -142,23 +153,51 @@ def states_of(
     region: str,
     support: int,
 ) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
-    """p_i as `states.locality_states`: [items, masses], both (n, support), of which the first `sizes` count.
+    """p_i as `states.locality_states`: [items, masses], both (n, support), of which the first `sizes` count."""
+    everyone = np.arange(len(kin))
+    totals = np.zeros(len(kin), np.float32)
+    marked = mark(everyone, kin, similar, k1, region, totals)
+    parts, sizes = averaged(near, weights / totals[near], kin, marked, support)
+    np.abs(similar, out=similar)
+    return parts, sizes
 
-    `similar`, F along `kin`, becomes p^ in place.
-    """
-    from kinrank.stages._kernels.compiled import in_chunks, threads
-    from kinrank.stages._kernels.offline import region_weights
+
+def mark(
+    rows: NDArray[np.int64],
+    kin: NDArray[np.int32],
+    similar: NDArray[np.float32],
+    k1: int,
+    region: str,
+    totals: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """`similar` itself, with the rows' F outside their regions made negative; `totals` gets their sums inside."""
+    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.offline import mark_regions
+
+    k1, reciprocal = min(k1, kin.shape[1]), region == "reciprocal"
+    in_chunks(mark_regions, len(rows), rows, kin, k1, reciprocal, similar, totals, chunk=chunk_of(len(rows)))
+    return similar
+
+
+def averaged(
+    near: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    kin: NDArray[np.int32],
+    marked: NDArray[np.float32],
+    support: int,
+) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
+    """[items, masses] (rows, support) and sizes: means of the regions `near`, with `weights` over their totals."""
+    from kinrank.stages._kernels.compiled import threads
     from kinrank.stages._kernels.online import mean_states
 
-    n, width = kin.shape
+    n, (items, width) = len(near), kin.shape
     chunk = chunk_of(n)
-    in_chunks(region_weights, n, kin, min(k1, width), region == "reciprocal", similar, chunk=chunk)
     places, masses = np.empty((n, support), np.int32), np.empty((n, support), np.float32)
     sizes = np.zeros(n, np.int64)
-    regions = np.arange(n + 1, dtype=np.int64) * width, kin.reshape(-1), similar.reshape(-1)
+    regions = np.arange(items + 1, dtype=np.int64) * width, kin.reshape(-1), marked.reshape(-1)
 
     def some(start: int) -> None:
-        room = np.zeros(n, np.float32)
+        room = np.zeros(items, np.float32)
         mean_states(
             start, min(start + chunk, n), near, weights, *regions, support, room, places, masses, sizes
         )
@@ -168,12 +207,12 @@ def states_of(
     return [places, masses], sizes
 
 
-def packed(parts: list[NDArray[Any]], sizes: NDArray[np.int64]) -> Any:
-    """[places, masses] of `states_of` -> csr. The list is emptied, so that each is freed before the next is packed."""
+def packed(parts: list[NDArray[Any]], sizes: NDArray[np.int64], n: int) -> Any:
+    """[places, masses] -> csr over n items. The list is emptied: each is freed before the next is packed."""
     from scipy import sparse
 
-    n, support = parts[0].shape
+    rows, support = parts[0].shape
     there = np.arange(support) < sizes[:, None]
     items = parts.pop(0)[there]
     masses = parts.pop(0)[there]
-    return sparse.csr_array((masses, items, np.concatenate([[0], np.cumsum(sizes)])), shape=(n, n))
+    return sparse.csr_array((masses, items, np.concatenate([[0], np.cumsum(sizes)])), shape=(rows, n))

@@ -92,36 +92,73 @@ class Attached:
 
 def all_costs(steps: Steps, states: Any, vectors: Vectors, how: Attachment) -> Floats:
     """(len(steps.ends),) W(p_i, p_j; d^rho)^gamma of every step, each solved once; exact for iterations = 0."""
-    from threadpoolctl import threadpool_limits
-
     from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.online import step_costs
-    from kinrank.stages.transport import transition_costs
+    from kinrank.stages._kernels.online import first_higher
 
     costs = np.zeros(len(steps.ends), np.float32)
     if how.iterations == 0:
         forward = np.flatnonzero(steps.origins < steps.ends)
-        pairs = np.stack([steps.origins[forward], steps.ends[forward]], axis=1)
-        exact = transition_costs(pairs, states, vectors, how.rho, 0.0, 0) ** np.float32(how.gamma)
-        costs[forward] = costs[steps.mirror[forward]] = exact
+        costs[forward] = costs[steps.mirror[forward]] = pair_costs(
+            steps.origins[forward], steps.ends[forward], states, vectors, how
+        )
         return costs
-    kinds = np.int64, np.int32, np.float32
-    parts = states.indptr, states.indices, states.data
-    arrays = (part.astype(kind, copy=False) for part, kind in zip(parts, kinds, strict=True))
     n = len(steps.links) - 1
-    with threadpool_limits(1, "blas"):
-        in_chunks(
-            step_costs, n, steps.links, steps.ends, steps.mirror, *arrays, vectors, float(how.rho),
-            np.float32(how.gamma), float(how.epsilon), int(how.iterations), costs, chunk=chunk_of(n),
-        )  # fmt: skip
+    firsts = np.empty(n, np.int64)
+    in_chunks(first_higher, n, steps.links, steps.ends, firsts, chunk=chunk_of(n))
+    _solve(firsts, steps.links, steps.ends, steps.mirror, states, vectors, how, costs)
     return costs
 
 
-def chunk_of(rows: int) -> int:
+def pair_costs(
+    sources: NDArray[Any], targets: NDArray[Any], states: Any, vectors: Vectors, how: Attachment
+) -> Floats:
+    """(pairs,) the same for some pairs; those of one source are solved together."""
+    from kinrank.stages.transport import transition_costs
+
+    if how.iterations == 0:
+        pairs = np.stack([sources, targets], axis=1).astype(np.int32, copy=False)
+        prices = transition_costs(pairs, states, vectors, how.rho, 0.0, 0)
+        return np.asarray(prices ** np.float32(how.gamma), np.float32)
+    order = np.argsort(sources, kind="stable")
+    links = np.zeros(states.shape[0] + 1, np.int64)
+    np.cumsum(np.bincount(sources, minlength=states.shape[0]), out=links[1:])
+    costs, found = np.zeros(len(order), np.float32), np.empty(len(order), np.float32)
+    ends = targets[order].astype(np.int32, copy=False)
+    _solve(links[:-1].copy(), links, ends, np.arange(len(order)), states, vectors, how, costs)
+    found[order] = costs
+    return found
+
+
+def _solve(
+    firsts: NDArray[np.int64],
+    links: NDArray[np.int64],
+    ends: NDArray[np.int32],
+    mirror: NDArray[np.int64],
+    states: Any,
+    vectors: Vectors,
+    how: Attachment,
+    costs: Floats,
+) -> None:
+    """Fill in the costs of the steps firsts[i]..links[i + 1] of every item i, and of their mirrors."""
+    from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread
+    from kinrank.stages._kernels.online import step_costs
+
+    kinds = np.int64, np.int32, np.float32
+    parts = states.indptr, states.indices, states.data
+    arrays = (part.astype(kind, copy=False) for part, kind in zip(parts, kinds, strict=True))
+    n = len(firsts)
+    with one_blas_thread():
+        in_chunks(
+            step_costs, n, firsts, links, ends, mirror, *arrays, vectors, float(how.rho), np.float32(how.gamma),
+            float(how.epsilon), int(how.iterations), costs, chunk=chunk_of(n, 16),
+        )  # fmt: skip
+
+
+def chunk_of(rows: int, least: int = 64) -> int:
     """Rows per call of a loop that clears n entries first: few calls, but enough for every thread."""
     from kinrank.stages._kernels.compiled import threads
 
-    return max(64, rows // (16 * threads()))
+    return max(least, rows // (16 * threads()))
 
 
 def weights_of(found: Neighbors, lengths: Floats, how: Attachment, own: Floats | None) -> Floats:

@@ -103,16 +103,14 @@ class Chains:
         self, sources: NDArray[np.int64], parents: bool = False
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """(reach, parents): (sources, n) cost of the cheapest chain, inf where none leads; the item before each."""
-        from threadpoolctl import threadpool_limits
-
-        from kinrank.stages._kernels.compiled import in_chunks, threads
+        from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread, threads
         from kinrank.stages._kernels.paths import chains
 
         n = len(self.steps.links) - 1
         reach = np.empty((len(sources), n), np.float32)
         before = np.full((len(sources) if parents else 0, n), -1, np.int32)
         chunk = max(1, min(16, len(sources) // (2 * threads()) or 1))
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             in_chunks(
                 chains, len(sources), sources, self.steps.links, self.steps.ends, self.steps.mirror, self.costs,
                 self._bounds, *self._arrays, self._vectors, self._centres, *self._numbers, reach, before, chunk=chunk,

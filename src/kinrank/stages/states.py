@@ -52,6 +52,14 @@ def similarity_on(region: Any, neighbors: Neighbors, weights: NDArray[Any]) -> A
     return picked
 
 
+def mutual(similarity: Any) -> Any:
+    """Without the entries whose mirror is 0 or not there: items that listed the other only to fill up their lists."""
+    from scipy import sparse
+
+    similarity.eliminate_zeros()
+    return sparse.csr_array(similarity.multiply((similarity.T > 0).astype(np.float32)))
+
+
 def confidence(neighbors: Neighbors, k2: int, kappa: float) -> Any:
     """Rows of Eq. 15's weights, csr: (kappa [j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2) for j in N(i, k2)."""
     from scipy import sparse

@@ -51,15 +51,13 @@ def transition_costs(
     pairs: NDArray[np.int32], states: Any, vectors: Vectors, rho: float, epsilon: float, iterations: int
 ) -> NDArray[np.float32]:
     """(len(pairs),) W(p_i, p_j; d^rho) on the residual supports, over the threads; exact for iterations = 0."""
-    from threadpoolctl import threadpool_limits
-
     from kinrank.stages._kernels import transport as kernels
-    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread
 
     costs = np.zeros(len(pairs), np.float32)
     problem = (pairs, states.indptr.astype(np.int64), states.indices.astype(np.int32), states.data.astype(np.float32),
                vectors, float(rho))  # fmt: skip
-    with threadpool_limits(1, "blas"):  # the threads are ours; BLAS inside them must not start more
+    with one_blas_thread():
         if iterations:
             solver = (float(epsilon), int(iterations))
             in_chunks(kernels.entropic_transitions, len(pairs), *problem, *solver, costs, chunk=256)

@@ -28,6 +28,10 @@ class ArrayStore:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def renewed(self, vectors: ArrayLike) -> ArrayStore:
+        """A store over other vectors."""
+        return ArrayStore(vectors)
+
     def search(self, queries: ArrayLike, k: int) -> Ranking:
         rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
         lists = nearest(rows, self._rows, whole_number(k, "k"))

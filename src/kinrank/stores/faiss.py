@@ -55,6 +55,9 @@ class FaissStore:
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r} is not allowed; give one of: {', '.join(KINDS)}")
         self._rows = unit(check(vectors, "vectors"), "vectors")
+        self._how: dict[str, Any] | None = {
+            "kind": kind, "lists": lists, "probes": probes, "links": links, "effort": effort, "threads": threads
+        }  # fmt: skip
         count, dimensions = self._rows.shape
         faiss = _faiss()
         if kind == "ivf" and count:
@@ -92,8 +95,12 @@ class FaissStore:
         if not index.is_trained:
             raise ValueError("index is not trained; call index.train and index.add first")
         store = cls.__new__(cls)
-        store._rows, store._index = rows, index
+        store._rows, store._index, store._how = rows, index, None
         return store
+
+    def renewed(self, vectors: ArrayLike) -> FaissStore | None:
+        """A store of the same kind over other vectors; None where the index was made elsewhere."""
+        return None if self._how is None else FaissStore(vectors, **self._how)
 
     def __len__(self) -> int:
         return len(self._rows)

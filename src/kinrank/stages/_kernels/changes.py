@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from kinrank.stages._kernels.compiled import compiled
-from kinrank.stages._kernels.diffusion import resolvent_nearest
-from kinrank.stages._kernels.offline import region_weights
 from kinrank.stages._kernels.search import _distance, comes_after
 
 
@@ -34,8 +34,27 @@ def insert(rows: Any, items: Any, values: Any, lists: Any, best: Any) -> None:
 
 
 @compiled
+def close_up(start: Any, stop: Any, lists: Any, gaps: Any, counts: Any) -> None:
+    """Move what is there (>= 0) to the front of rows start..stop, in order; -1 and inf behind; how many there are."""
+    for row in range(start, stop):
+        size = 0
+        for column in range(lists.shape[1]):
+            if lists[row, column] >= 0:
+                lists[row, size] = lists[row, column]
+                gaps[row, size] = gaps[row, column]
+                size += 1
+        counts[row] = size
+        for column in range(size, lists.shape[1]):
+            lists[row, column] = -1
+            gaps[row, column] = np.inf
+
+
+@compiled
 def fill_up(start: Any, stop: Any, rows: Any, near: Any, lists: Any, best: Any) -> None:
-    """Close the gaps (-1) in lists[rows[p]]; what is free behind takes the nearest not yet listed, at 0."""
+    """Close the gaps (-1) in lists[rows[p]]; what is free behind takes the nearest not yet listed, at 0.
+
+    Where `near` ends (-1), it takes the item itself, as `resolvent_nearest` does.
+    """
     k = lists.shape[1]
     for pair in range(start, stop):
         row = rows[pair]
@@ -46,9 +65,9 @@ def fill_up(start: Any, stop: Any, rows: Any, near: Any, lists: Any, best: Any) 
                 best[row, size] = best[row, column]
                 size += 1
         for column in range(near.shape[1]):
-            if size == k:
-                break
             item = near[row, column]
+            if size == k or item < 0:
+                break
             there = False
             for other in range(size):
                 there = there or lists[row, other] == item
@@ -56,30 +75,99 @@ def fill_up(start: Any, stop: Any, rows: Any, near: Any, lists: Any, best: Any) 
                 lists[row, size] = item
                 best[row, size] = 0.0
                 size += 1
+        for column in range(size, k):
+            lists[row, column] = row
+            best[row, column] = 0.0
 
 
 @compiled
-def diffused_rows(
+def count_within(start: Any, stop: Any, products: Any, least: Any, counts: Any) -> None:
+    """counts[row] = how many columns of products[row] reach least[column]; rows start..stop."""
+    for row in range(start, stop):
+        count = 0
+        for column in range(products.shape[1]):
+            count += products[row, column] >= least[column]
+        counts[row] = count
+
+
+@compiled
+def list_within(start: Any, stop: Any, products: Any, least: Any, starts: Any, columns: Any) -> None:
+    """Those columns, from columns[starts[row]] on."""
+    for row in range(start, stop):
+        at = starts[row]
+        for column in range(products.shape[1]):
+            if products[row, column] >= least[column]:
+                columns[at] = column
+                at += 1
+
+
+@compiled
+def known_costs(
+    start: Any,
+    stop: Any,
+    sources: Any,
+    numbers: Any,
+    links: Any,
+    ends: Any,
+    costs: Any,
+    now: Any,
+    to: Any,
+    found: Any,
+) -> None:
+    """Costs of steps that were there before: found[e] of now[i]..now[i + 1] to `to`, or -1; rows start..stop.
+
+    Row i was sources[i] before (-1: nobody), and an item that was o then is numbers[o].
+    """
+    for row in range(start, stop):
+        source = sources[row]
+        for entry in range(now[row], now[row + 1]):
+            found[entry] = -1.0
+            if source < 0:
+                continue
+            for former in range(links[source], links[source + 1]):
+                if numbers[ends[former]] == to[entry]:
+                    found[entry] = costs[former]
+                    break
+
+
+@compiled
+def row_changes(
     start: Any,
     stop: Any,
     rows: Any,
-    indptr: Any,
-    indices: Any,
-    step: Any,
-    restart: Any,
-    tolerance: Any,
-    near: Any,
-    kin: Any,
-    similar: Any,
+    sources: Any,
+    numbers: Any,
+    old_starts: Any,
+    old_items: Any,
+    old_values: Any,
+    starts: Any,
+    items: Any,
+    values: Any,
+    change: Any,
 ) -> None:
-    """`resolvent_nearest` for the rows named only."""
+    """change[row] = L1 distance of sparse row `row` from what it was, row sources[row]; for rows[start..stop].
+
+    An item that was o before is numbers[o] now; what was at one who left (-1) counts whole.
+    """
+    room = np.zeros(len(starts) - 1, np.float32)
     for position in range(start, stop):
         row = rows[position]
-        resolvent_nearest(row, row + 1, indptr, indices, step, restart, tolerance, near, kin, similar)
-
-
-@compiled
-def region_rows(start: Any, stop: Any, rows: Any, kin: Any, k1: Any, reciprocal: Any, similar: Any) -> None:
-    """`region_weights` for the rows named only."""
-    for position in range(start, stop):
-        region_weights(rows[position], rows[position] + 1, kin, k1, reciprocal, similar)
+        source = sources[row]
+        total = 0.0
+        for entry in range(starts[row], starts[row + 1]):
+            room[items[entry]] += values[entry]
+        for entry in range(old_starts[source], old_starts[source + 1]):
+            item = numbers[old_items[entry]]
+            if item < 0:
+                total += old_values[entry]
+            else:
+                room[item] -= old_values[entry]
+        for entry in range(starts[row], starts[row + 1]):
+            total += abs(room[items[entry]])
+            room[items[entry]] = 0.0
+        for entry in range(old_starts[source], old_starts[source + 1]):
+            item = numbers[old_items[entry]]
+            if item >= 0:
+                total += abs(room[item])
+                room[item] = 0.0
+        change[row] = total

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,11 @@ import numba
 
 log = logging.getLogger("kinrank")
 _told = False
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_pools_lock = threading.Lock()
+_blas = threading.Lock()
+_blas_users: list[object] = []
+_blas_before: list[Any] = []
 
 
 def _digest() -> str:
@@ -58,9 +65,50 @@ def in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64) -> None:
     if threads() == 1 or len(spans) == 1:
         kernel(0, rows, *arguments)
         return
-    with ThreadPoolExecutor(threads()) as pool:
-        for done in [pool.submit(kernel, start, stop, *arguments) for start, stop in spans]:
-            done.result()
+    upcoming = iter(spans)  # shared: whoever is free takes the next
+
+    def work() -> None:
+        for start, stop in upcoming:
+            kernel(start, stop, *arguments)
+
+    helpers = [_pool(threads() - 1).submit(work) for _ in range(min(threads(), len(spans)) - 1)]
+    try:
+        work()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():  # a busy pool may not have begun it: then there is nothing left to do
+                helper.result()
+
+
+def _pool(count: int) -> ThreadPoolExecutor:
+    """Threads that wait for work, so that a loop of a millisecond need not start its own; one pool per process."""
+    key = os.getpid(), count  # threads do not survive a fork
+    with _pools_lock:
+        if key not in _pools:
+            _pools[key] = ThreadPoolExecutor(count, thread_name_prefix="kinrank")
+        return _pools[key]
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """While the threads are ours, BLAS inside them must not start more.
+
+    The setting belongs to the process: the first who comes makes it, the last who leaves takes it back.
+    """
+    from threadpoolctl import threadpool_limits
+
+    me = object()
+    with _blas:
+        if not _blas_users:
+            _blas_before.append(threadpool_limits(1, "blas"))
+        _blas_users.append(me)
+    try:
+        yield
+    finally:
+        with _blas:
+            _blas_users.remove(me)
+            if not _blas_users:
+                _blas_before.pop().restore_original_limits()
 
 
 def say_compiling(kernel: Any) -> None:

@@ -11,6 +11,16 @@ from kinrank.stages._kernels.search import comes_after, sift_down
 
 
 @compiled
+def blend(start: Any, stop: Any, values: Any, weights: Any, entries: Any) -> None:
+    """entries[e] = sum_v weights[v] values[e, v] for e in start..stop."""
+    for entry in range(start, stop):
+        total = 0.0
+        for layer in range(len(weights)):
+            total += weights[layer] * values[entry, layer]
+        entries[entry] = np.float32(total)
+
+
+@compiled
 def _spread(
     source: Any,
     indptr: Any,
@@ -64,6 +74,23 @@ def _spread(
 
 
 @compiled
+def _room(n: Any) -> Any:
+    """What `_spread` works in, one entry per item: clean before a row, cleaned by `_tidy` behind it."""
+    f, r, mass = np.zeros(n, np.float32), np.zeros(n, np.float32), np.empty(n, np.float32)
+    touched, front, upcoming = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    return f, r, mass, touched, front, upcoming, np.zeros(n, np.bool_)
+
+
+@compiled
+def _tidy(count: Any, touched: Any, f: Any, r: Any, seen: Any) -> None:
+    for position in range(count):
+        node = touched[position]
+        f[node] = 0.0
+        r[node] = 0.0
+        seen[node] = False
+
+
+@compiled
 def resolvent_rows(
     start: Any,
     stop: Any,
@@ -82,13 +109,7 @@ def resolvent_rows(
 ) -> None:
     """For rows start..stop: F on its region, the bound of its error, and <f, f> - <f, S_v f> for every layer v."""
     n = len(indptr) - 1
-    f = np.zeros(n, np.float32)
-    r = np.zeros(n, np.float32)
-    mass = np.empty(n, np.float32)
-    touched = np.empty(n, np.int32)
-    front = np.empty(n, np.int32)
-    upcoming = np.empty(n, np.int32)
-    seen = np.zeros(n, np.bool_)
+    f, r, mass, touched, front, upcoming, seen = _room(n)
     for row in range(start, stop):
         count = _spread(
             rows[row],
@@ -126,17 +147,14 @@ def resolvent_rows(
                         energies[row, layer] -= product * layers[entry, layer]
             for layer in range(energies.shape[1]):
                 energies[row, layer] += square
-        for position in range(count):
-            node = touched[position]
-            f[node] = 0.0
-            r[node] = 0.0
-            seen[node] = False
+        _tidy(count, touched, f, r, seen)
 
 
 @compiled
 def resolvent_nearest(
     start: Any,
     stop: Any,
+    rows: Any,
     indptr: Any,
     indices: Any,
     step: Any,
@@ -146,20 +164,15 @@ def resolvent_nearest(
     nearest: Any,
     similar: Any,
 ) -> None:
-    """For rows start..stop: the items of the largest F and F itself; the item first, ties to the lower number.
+    """For rows[start..stop]: the items of the largest F and F itself; the item first, ties to the lower number.
 
-    Where F reaches too few items, `lists` fills up, at similarity 0.
+    Where F reaches too few items, `lists` fills up, at similarity 0; where that ends (-1), the item itself.
     """
     n = len(indptr) - 1
     k = nearest.shape[1]
-    f = np.zeros(n, np.float32)
-    r = np.zeros(n, np.float32)
-    mass = np.empty(n, np.float32)
-    touched = np.empty(n, np.int32)
-    front = np.empty(n, np.int32)
-    upcoming = np.empty(n, np.int32)
-    seen = np.zeros(n, np.bool_)
-    for row in range(start, stop):
+    f, r, mass, touched, front, upcoming, seen = _room(n)
+    for position in range(start, stop):
+        row = rows[position]
         count = _spread(
             row,
             indptr,
@@ -179,12 +192,12 @@ def resolvent_nearest(
         similar[row, 0] = f[row]
         numbers, values = nearest[row, 1:], similar[row, 1:]
         size = k - 1
-        for position in range(size):
-            numbers[position] = n
-            values[position] = 0.0
+        for place in range(size):
+            numbers[place] = n
+            values[place] = 0.0
         if size > 0:
-            for position in range(count):
-                node = touched[position]
+            for place in range(count):
+                node = touched[place]
                 if node != row and f[node] > 0.0 and comes_after(values[0], numbers[0], f[node], node):
                     values[0] = f[node]
                     numbers[0] = node
@@ -196,15 +209,13 @@ def resolvent_nearest(
         filled = 0
         while filled < size and values[filled] > 0.0:
             filled += 1
-        for position in range(lists.shape[1]):
-            if filled >= size:
+        for place in range(lists.shape[1]):
+            node = lists[row, place]
+            if filled >= size or node < 0:
                 break
-            node = lists[row, position]
             if node != row and f[node] == 0.0:
                 numbers[filled] = node
                 filled += 1
-        for position in range(count):
-            node = touched[position]
-            f[node] = 0.0
-            r[node] = 0.0
-            seen[node] = False
+        for place in range(filled, size):
+            numbers[place] = row
+        _tidy(count, touched, f, r, seen)

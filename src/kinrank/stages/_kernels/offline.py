@@ -19,33 +19,46 @@ def _position(row: Any, item: Any) -> Any:
 
 
 @compiled
-def union_starts(near: Any, starts: Any) -> None:
+def mark_mutual(start: Any, stop: Any, near: Any, mutual: Any) -> None:
+    """mutual[i, c]: whether the item in column c of row i lists i, too; rows start..stop."""
+    k = near.shape[1]
+    for i in range(start, stop):
+        for column in range(k):
+            mutual[i, column] = _position(near[near[i, column]], i) < k
+
+
+@compiled
+def union_starts(near: Any, mutual: Any, starts: Any) -> None:
     """`starts` (n + 1), zeros, becomes the row starts of the graph in which either item lists the other."""
     n, k = near.shape
     for i in range(n):
         starts[i + 1] += k
         for column in range(k):
-            other = near[i, column]
-            if _position(near[other], i) == k:
-                starts[other + 1] += 1
+            if not mutual[i, column]:
+                starts[near[i, column] + 1] += 1
     for i in range(n):
         starts[i + 1] += starts[i]
 
 
 @compiled
-def union_entries(near: Any, starts: Any, ends: Any) -> None:
-    """The items of that graph, ascending in every row."""
+def union_entries(near: Any, mutual: Any, starts: Any, ends: Any) -> None:
+    """The items of that graph, in no order."""
     n, k = near.shape
     filled = starts[:-1].copy()
-    for i in range(n):  # rows are met in ascending order, so that the items they add to others are, too
+    for i in range(n):
         for column in range(k):
-            ends[filled[i]] = near[i, column]
-            filled[i] += 1
             other = near[i, column]
-            if _position(near[other], i) == k:
+            ends[filled[i]] = other
+            filled[i] += 1
+            if not mutual[i, column]:
                 ends[filled[other]] = i
                 filled[other] += 1
-    for i in range(n):
+
+
+@compiled
+def sort_rows(start: Any, stop: Any, starts: Any, ends: Any) -> None:
+    """Items ascending in rows start..stop."""
+    for i in range(start, stop):
         for entry in range(starts[i] + 1, starts[i + 1]):  # insertion: rows are short
             item = ends[entry]
             at = entry
@@ -96,17 +109,28 @@ def normalise_layers(start: Any, stop: Any, starts: Any, ends: Any, degrees: Any
 
 
 @compiled
-def region_weights(start: Any, stop: Any, kin: Any, k1: Any, reciprocal: Any, similar: Any) -> None:
-    """p^_i in place of F_i, rows start..stop: 0 outside the region of i, summing to 1 on it."""
-    for i in range(start, stop):
+def mark_regions(
+    start: Any, stop: Any, rows: Any, kin: Any, k1: Any, reciprocal: Any, similar: Any, totals: Any
+) -> None:
+    """For i in rows[start..stop]: F_i negative outside the region of i, and its sum inside.
+
+    p^_i is what is positive, over `totals[i]`. The absolute value is F again: nothing has to be copied. Items that list
+    each other are in each other's regions if F reaches both ways; lists may have been filled up by others.
+    """
+    for position in range(start, stop):
+        i = rows[position]
         total = 0.0
         for column in range(similar.shape[1]):
-            if column >= k1 or (reciprocal and _position(kin[kin[i, column], :k1], i) == k1):
-                similar[i, column] = 0.0
-            total += similar[i, column]
-        if total > 0.0:
-            for column in range(similar.shape[1]):
-                similar[i, column] = np.float32(similar[i, column] / total)
+            inside = column < k1
+            if inside and reciprocal:
+                other = kin[i, column]
+                at = _position(kin[other, :k1], i)
+                inside = at < k1 and similar[other, at] != 0.0
+            if inside:
+                total += similar[i, column]
+            else:
+                similar[i, column] = -similar[i, column]
+        totals[i] = np.float32(total)
 
 
 @compiled
@@ -120,3 +144,19 @@ def mirror_entries(starts: Any, ends: Any, mirror: Any) -> None:
         for entry in range(starts[i], starts[i + 1]):
             mirror[entry] = passed[ends[entry]]
             passed[ends[entry]] += 1
+
+
+@compiled
+def confidence_rows(start: Any, stop: Any, near: Any, kappa: Any, weights: Any) -> None:
+    """Weights of Eq. 15 along the lists: 1 + kappa where the other lists i, too, summing to one; rows start..stop."""
+    k = near.shape[1]
+    for i in range(start, stop):
+        total = 0.0
+        for column in range(k):
+            if _position(near[near[i, column]], i) < k:
+                total += 1.0 + kappa
+            else:
+                total += 1.0
+        for column in range(k):
+            mutual = _position(near[near[i, column]], i) < k
+            weights[i, column] = np.float32((1.0 + kappa if mutual else 1.0) / total)

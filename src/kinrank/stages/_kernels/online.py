@@ -16,9 +16,20 @@ SETTLED = -2  # in `place`: the item's cheapest chain is known; -1: not met yet
 
 
 @compiled
+def first_higher(start: Any, stop: Any, links: Any, ends: Any, firsts: Any) -> None:
+    """firsts[i] = the first entry of row i, which ascends, that leads to a higher item; rows start..stop."""
+    for low in range(start, stop):
+        begin = links[low + 1]
+        while begin > links[low] and ends[begin - 1] > low:
+            begin -= 1
+        firsts[low] = begin
+
+
+@compiled
 def step_costs(
     start: Any,
     stop: Any,
+    firsts: Any,
     links: Any,
     ends: Any,
     mirror: Any,
@@ -32,12 +43,10 @@ def step_costs(
     iterations: Any,
     costs: Any,
 ) -> None:
-    """W(p_i, p_j; d^rho)^gamma of every step from items start..stop to higher ones, and of its mirror image."""
+    """W(p_i, p_j; d^rho)^gamma of the steps firsts[i]..links[i + 1] of items start..stop, and of their mirrors."""
     room = workspace(indptr, vectors.shape[1], TOGETHER)
     for low in range(start, stop):
-        begin = links[low + 1]
-        while begin > links[low] and ends[begin - 1] > low:
-            begin -= 1
+        begin = firsts[low]
         while begin < links[low + 1]:
             group = ends[begin : min(begin + TOGETHER, links[low + 1])]
             block = ground_block(low, group, indptr, indices, vectors, rho, room)
