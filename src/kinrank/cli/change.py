@@ -39,8 +39,8 @@ def add(
     kinrank add gallery.manifold --vectors new.npy
     kinrank add gallery.manifold --vectors new.npy --ids new-names.txt
 
-    Without names, new items get the next numbers. Galleries built by lpmt or by query expansion can change; those built
-    with --store cannot. The folder is replaced when the new one is whole.
+    Without names, new items get the next numbers. Galleries built by lpmt or by query expansion can change. The
+    folder is replaced when the new one is whole.
     """
     from kinrank.cli.names import read_names
     from kinrank.features import load

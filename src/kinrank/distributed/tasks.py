@@ -100,9 +100,11 @@ def regions(folder: str, span: Span, k1: int, reciprocal: bool) -> tuple[Rows, R
     """F along the lists, negative outside the region of each item; its sum inside."""
     from kinrank.stages._kernels.offline import mark_regions
 
-    kin, some = read(folder, "kin"), slice(*span)
-    similar = sheet(kin.shape, np.float32)
-    similar[some] = read(folder, "similar")[some]
+    kin, similar, some = (
+        read(folder, "kin"),
+        read(folder, "similar"),
+        slice(*span),
+    )  # copied where it is written
     totals, rows = sheet((len(kin),), np.float32), np.arange(*span)
     mark_regions(0, len(rows), rows, kin, k1, reciprocal, similar, totals)
     return similar[some].copy(), totals[some].copy()

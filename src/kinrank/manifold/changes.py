@@ -136,7 +136,7 @@ def _repair(
     from kinrank.manifold.lpmt import attachment, kept_arrays
     from kinrank.manifold.offline import least_width_of
     from kinrank.manifold.record import contrast_of, recorded
-    from kinrank.manifold.repair import TOLERANCE, Before, Turnover, repaired
+    from kinrank.manifold.repair import LARGE, TOLERANCE, Before, Turnover, repaired
 
     n, arrays, facts = len(snapshot), snapshot.arrays, snapshot.facts
     record = recorded(arrays, n)
@@ -146,13 +146,12 @@ def _repair(
     )
     before = Before(record, states, arrays["step_starts"], arrays["step_ends"], arrays["step_costs"])
     turn = Turnover(n, stay, len(vectors) - len(stay))
-    how = attachment(method, facts["rho"], facts["gamma"])
-    after = repaired(
-        method, vectors, snapshot.store, before, turn, facts["share"], how,
-        TOLERANCE if tolerance is None else tolerance,
-    )  # fmt: skip
-    kept = kept_arrays(after.states, after.steps, after.costs, after.lengths) | after.record.arrays()
     came_and_went = n - len(stay) + turn.fresh
+    if tolerance is None:
+        tolerance = TOLERANCE if came_and_went <= LARGE * len(vectors) else 0.0
+    how = attachment(method, facts["rho"], facts["gamma"])
+    after = repaired(method, vectors, snapshot.store, before, turn, facts["share"], how, tolerance)
+    kept = kept_arrays(after.states, after.steps, after.costs, after.lengths) | after.record.arrays()
     return kept, {
         "changed": facts.get("changed", 0.0) + came_and_went,
         "contrast_now": contrast_of(after.record.near, least_width_of(method)),

@@ -58,10 +58,11 @@ def _either(near: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int3
     """Row starts and items of the graph in which either item lists the other; near (n, k), without the item itself."""
     from kinrank.stages._kernels import offline as kernels
     from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages._kernels.products import mark_mutual
 
     n = len(near)
     mutual, starts = np.empty(near.shape, np.bool_), np.zeros(n + 1, np.int64)
-    in_chunks(kernels.mark_mutual, n, near, mutual, chunk=chunk_of(n))
+    in_chunks(mark_mutual, n, near, mutual, chunk=chunk_of(n))
     kernels.union_starts(near, mutual, starts)
     ends = np.empty(int(starts[-1]), np.int32)
     kernels.union_entries(near, mutual, starts, ends)

@@ -171,3 +171,13 @@ def row_changes(
                 total += abs(room[item])
                 room[item] = 0.0
         change[row] = total
+
+
+@compiled
+def reached_changes(start: Any, stop: Any, lists: Any, values: Any, moved: Any, total: Any) -> None:
+    """total[i] = sum over its list of values * moved[item]; rows start..stop."""
+    for row in range(start, stop):
+        found = np.float32(0.0)
+        for column in range(lists.shape[1]):
+            found += values[row, column] * moved[lists[row, column]]
+        total[row] = found

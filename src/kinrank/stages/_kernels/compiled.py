@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import os
@@ -95,12 +96,10 @@ def one_blas_thread() -> Iterator[None]:
 
     The setting belongs to the process: the first who comes makes it, the last who leaves takes it back.
     """
-    from threadpoolctl import threadpool_limits
-
     me = object()
     with _blas:
         if not _blas_users:
-            _blas_before.append(threadpool_limits(1, "blas"))
+            _blas_before.append(_libraries().limit(limits=1, user_api="blas"))
         _blas_users.append(me)
     try:
         yield
@@ -109,6 +108,15 @@ def one_blas_thread() -> Iterator[None]:
             _blas_users.remove(me)
             if not _blas_users:
                 _blas_before.pop().restore_original_limits()
+
+
+@functools.cache
+def _libraries() -> Any:
+    """The libraries whose threads can be set; found once, because looking for them takes a millisecond."""
+    import scipy.linalg.cython_blas  # noqa: F401 - what compiled loops call: it must be there to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def say_compiling(kernel: Any) -> None:

@@ -11,20 +11,11 @@ from kinrank.stages._kernels.compiled import compiled
 
 @compiled
 def _position(row: Any, item: Any) -> Any:
-    """Where an item stands in a row, or the row's length."""
+    """Where an item first stands in a row, or the row's length; to the end always, many columns at once."""
+    at = np.int32(len(row))
     for column in range(len(row)):
-        if row[column] == item:
-            return column
-    return len(row)
-
-
-@compiled
-def mark_mutual(start: Any, stop: Any, near: Any, mutual: Any) -> None:
-    """mutual[i, c]: whether the item in column c of row i lists i, too; rows start..stop."""
-    k = near.shape[1]
-    for i in range(start, stop):
-        for column in range(k):
-            mutual[i, column] = _position(near[near[i, column]], i) < k
+        at = min(at, np.int32(column) if row[column] == item else np.int32(len(row)))
+    return at
 
 
 @compiled
@@ -90,11 +81,11 @@ def layer_weights(
             mine = _position(near[i], j)
             theirs = _position(near[j], i)
             gap = np.float64(gaps[i, mine]) if mine < k else np.float64(gaps[j, theirs])
-            weight = max(np.exp(-gap * gap / (sigma * sigma * lengths[i] * lengths[j])), 1e-30)
+            half = 0.5 * max(np.exp(-gap * gap / (sigma * sigma * lengths[i] * lengths[j])), 1e-30)
             for layer in range(len(sizes)):
-                times = (mine < sizes[layer]) + (theirs < sizes[layer])
-                values[entry, layer] = np.float32(0.5 * times * weight)
-                degrees[i, layer] += 0.5 * times * weight
+                weight = half * ((mine < sizes[layer]) + (theirs < sizes[layer]))
+                values[entry, layer] = np.float32(weight)
+                degrees[i, layer] += weight
 
 
 @compiled

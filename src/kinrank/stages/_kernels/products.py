@@ -31,7 +31,7 @@ def mark_mutual(start: Any, stop: Any, lists: Any, mutual: Any) -> None:
     for row in range(start, stop):
         for entry in range(k):
             other = lists[row, entry]
-            for back in range(k):
-                if lists[other, back] == row:
-                    mutual[row, entry] = True
-                    break
+            found = 0
+            for back in range(k):  # to the end: many columns at once
+                found += lists[other, back] == row
+            mutual[row, entry] = found > 0
