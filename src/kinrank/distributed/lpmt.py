@@ -100,17 +100,12 @@ def _states(method: LPMT, lists: Neighbors, kin: NDArray[np.int32], fitted: Fitt
     from kinrank.stages import offline
 
     (n, width), support = kin.shape, method.support
-    close = np.ascontiguousarray(lists.indices[:, : method.k2])
-    weights = offline.confident(close, method.kappa)
-    if fitted.share > 0:
-        alike = np.ascontiguousarray(kin[:, : method.k2])
-        both = (1.0 - fitted.share) * weights, fitted.share * offline.confident(alike, method.kappa)
-        close, weights = np.concatenate([close, alike], axis=1), np.concatenate(both, axis=1)
+    close, weights = offline.confident_lists(lists.indices, kin, method.k2, method.kappa, fitted.share)
     region = [Output("regions", kin.shape, np.float32), Output("totals", (n,), np.float32)]
     reciprocal = method.region == "reciprocal"
     _, totals = run.fill("states", tasks.regions, n, region, min(method.k1, width), reciprocal)
     write(run.folder, "close", close)
-    write(run.folder, "confidence", weights.astype(np.float32, copy=False) / totals[close])
+    write(run.folder, "confidence", weights / totals[close])
     write(run.folder, "region_starts", np.arange(n + 1, dtype=np.int64) * width)
     outputs = [
         Output("places", (n, support), np.int32),

@@ -131,19 +131,16 @@ def _next(
 def _repair(
     snapshot: Snapshot, method: LPMT, vectors: Vectors, stay: NDArray[np.int64], tolerance: float | None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, float]]:
-    from scipy import sparse
-
     from kinrank.manifold.lpmt import attachment, kept_arrays
     from kinrank.manifold.offline import least_width_of
     from kinrank.manifold.record import contrast_of, recorded
     from kinrank.manifold.repair import LARGE, TOLERANCE, Before, Turnover, repaired
+    from kinrank.stages.offline import sparse_rows
 
     n, arrays, facts = len(snapshot), snapshot.arrays, snapshot.facts
     record = recorded(arrays, n)
     assert record is not None
-    states = sparse.csr_array(
-        (arrays["state_masses"], arrays["state_items"], arrays["state_starts"]), shape=(n, n)
-    )
+    states = sparse_rows(arrays["state_starts"], arrays["state_items"], arrays["state_masses"], n)
     before = Before(record, states, arrays["step_starts"], arrays["step_ends"], arrays["step_costs"])
     turn = Turnover(n, stay, len(vectors) - len(stay))
     came_and_went = n - len(stay) + turn.fresh

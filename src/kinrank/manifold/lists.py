@@ -13,7 +13,7 @@ from kinrank.neighbors import Neighbors, nearest, pairwise
 from kinrank.progress import Progress
 from kinrank.stores import Store
 
-BLOCK = 4096  # rows searched at once
+BLOCK = 1024  # rows searched at once
 
 
 def gallery_of(gallery_or_store: ArrayLike | Store) -> Vectors:

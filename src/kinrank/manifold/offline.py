@@ -88,14 +88,9 @@ def small_parts(
         keep |= Record.of(method, held, kin, similar, layers, beta).arrays()
     del held, layers
     progress.stage("states", 2, 4)
-    weights = offline.confident(near, method.kappa)
-    if fitted.share > 0:  # a share of the confident neighbours by F
-        alike = np.ascontiguousarray(kin[:, : method.k2])
-        both = (1.0 - fitted.share) * weights, fitted.share * offline.confident(alike, method.kappa)
-        near, weights = np.concatenate([near, alike], axis=1), np.concatenate(both, axis=1).astype(np.float32)
-    parts, sizes = offline.states_of(near, weights, kin, similar, method.k1, method.region, method.support)
-    del similar, weights
-    states = offline.packed(parts, sizes, len(kin))
+    near, weights = offline.confident_lists(near, kin, method.k2, method.kappa, fitted.share)
+    states = offline.states_of(near, weights, kin, similar, method.k1, method.region, method.support)
+    del similar, near, weights
     progress.stage("chains", 3, 4)
     near = np.ascontiguousarray(kin[:, : method.path_k + 1])
     del kin

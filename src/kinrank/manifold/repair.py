@@ -198,7 +198,8 @@ def repaired(
     )  # fmt: skip
     del layers
     rows, touched = _diffuse(method, old, record, turn, tolerance)
-    confident, shares = _confident(method, record, share)
+    lists = record.near.indices, record.kin
+    confident, shares = offline.confident_lists(*lists, method.k2, method.kappa, share)
     former = _former(before.states, turn)
     some = _restless(old, record, turn, method, share, touched, confident, shares, former[1], tolerance)
     states = _states(method, record, confident, shares, former[0], some)
@@ -278,22 +279,9 @@ def _lists(items: NDArray[np.int32], values: NDArray[np.float32]) -> Sparse:
     return np.arange(n + 1, dtype=np.int64) * width, items.reshape(-1), values.reshape(-1)
 
 
-def _confident(method: LPMT, record: Record, share: float) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The items whose regions each state averages, and their weights, as `offline.small_parts` has them."""
-    from kinrank.stages import offline
-
-    near = np.ascontiguousarray(record.near.indices[:, : method.k2])
-    weights = offline.confident(near, method.kappa)
-    if share <= 0:
-        return near, weights
-    alike = np.ascontiguousarray(record.kin[:, : method.k2])
-    both = (1.0 - share) * weights, share * offline.confident(alike, method.kappa)
-    return np.concatenate([near, alike], axis=1), np.concatenate(both, axis=1).astype(np.float32)
-
-
 def _former(states: Any, turn: Turnover) -> tuple[Any, NDArray[np.bool_]]:
     """Old states under new numbers (n', n'), empty for new items; and whose state held an item that left."""
-    from scipy import sparse
+    from kinrank.stages.offline import sparse_rows
 
     rows = states[turn.stay]
     columns = turn.renumbered(rows.indices)
@@ -301,7 +289,7 @@ def _former(states: Any, turn: Turnover) -> tuple[Any, NDArray[np.bool_]]:
     torn[np.repeat(np.arange(len(turn.stay)), np.diff(rows.indptr))[columns < 0]] = True
     starts = np.concatenate([rows.indptr, np.full(turn.fresh, rows.indptr[-1])])
     data = np.where(columns < 0, 0, rows.data)
-    return sparse.csr_array((data, np.maximum(columns, 0), starts), shape=(turn.after, turn.after)), torn
+    return sparse_rows(starts, np.maximum(columns, 0), data, turn.after), torn
 
 
 def _restless(
@@ -353,10 +341,9 @@ def _states(
     near, totals = confident[some], np.zeros(n, np.float32)
     needed = np.unique(near).astype(np.int64)
     marked = offline.mark(needed, record.kin, record.similar, method.k1, method.region, totals)
-    parts, sizes = offline.averaged(near, shares[some] / totals[near], record.kin, marked, method.support)
+    fresh = offline.averaged(near, shares[some], totals, record.kin, marked, method.support)
     record.similar[needed] = np.abs(record.similar[needed])
     record.drift[some, STATES] = 0.0
-    fresh = offline.packed(parts, sizes, n)
     order = np.arange(n)
     order[some] = n + np.arange(len(some))
     return sparse.csr_array(sparse.vstack([former, fresh], format="csr")[order])

@@ -18,6 +18,7 @@ from kinrank.stages.graph import Layers
 from kinrank.stages.online import chunk_of
 from kinrank.stages.paths import Steps, local_steps
 
+BLOCK = 16384  # rows whose states are made at once
 SAMPLE = 8192  # rows of F that the weights of the graphs are estimated from, in larger galleries
 
 
@@ -145,6 +146,19 @@ def confident(near: NDArray[np.int32], kappa: float) -> NDArray[np.float32]:
     return weights
 
 
+def confident_lists(
+    near: NDArray[np.int32], kin: NDArray[np.int32], k2: int, kappa: float, share: float
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The items whose regions each state averages, and their weights: the k2 nearest, and a share of those by F."""
+    near = np.ascontiguousarray(near[:, :k2])
+    weights = confident(near, kappa)
+    if share <= 0:
+        return near, weights
+    alike = np.ascontiguousarray(kin[:, :k2])
+    both = (1.0 - share) * weights, share * confident(alike, kappa)
+    return np.concatenate([near, alike], axis=1), np.concatenate(both, axis=1).astype(np.float32, copy=False)
+
+
 def states_of(
     near: NDArray[np.int32],
     weights: NDArray[np.float32],
@@ -153,14 +167,13 @@ def states_of(
     k1: int,
     region: str,
     support: int,
-) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
-    """p_i as `states.locality_states`: [items, masses], both (n, support), of which the first `sizes` count."""
-    everyone = np.arange(len(kin))
+) -> Any:
+    """p_i as `states.locality_states`, csr."""
     totals = np.zeros(len(kin), np.float32)
-    marked = mark(everyone, kin, similar, k1, region, totals)
-    parts, sizes = averaged(near, weights / totals[near], kin, marked, support)
+    marked = mark(np.arange(len(kin)), kin, similar, k1, region, totals)
+    states = averaged(near, weights, totals, kin, marked, support)
     np.abs(similar, out=similar)
-    return parts, sizes
+    return states
 
 
 def mark(
@@ -183,37 +196,68 @@ def mark(
 def averaged(
     near: NDArray[np.int32],
     weights: NDArray[np.float32],
+    totals: NDArray[np.float32],
     kin: NDArray[np.int32],
     marked: NDArray[np.float32],
     support: int,
-) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
-    """[items, masses] (rows, support) and sizes: means of the regions `near`, with `weights` over their totals."""
+) -> Any:
+    """(rows, n) csr: means of the regions `near`, as `mark` left them, with these weights; `support` entries each."""
+    n, (items, width) = len(near), kin.shape
+    regions = np.arange(items + 1, dtype=np.int64) * width, kin.reshape(-1), marked.reshape(-1)
+    rooms: list[NDArray[np.float32]] = []
+    places, masses = (
+        np.empty(n * support, np.int32),
+        np.empty(n * support, np.float32),
+    )  # in use: what is filled
+    starts = np.zeros(n + 1, np.int64)
+    for first in range(0, n, BLOCK):
+        block = slice(first, min(first + BLOCK, n))
+        shares = weights[block] / totals[near[block]]
+        some_places, some_masses, sizes = _mean_states(near[block], shares, regions, support, rooms)
+        np.cumsum(sizes, out=starts[block.start + 1 : block.stop + 1])
+        starts[block.start + 1 : block.stop + 1] += starts[block.start]
+        there = np.arange(support) < sizes[:, None]
+        entries = slice(int(starts[block.start]), int(starts[block.stop]))
+        places[entries], masses[entries] = some_places[there], some_masses[there]
+    filled = int(starts[-1])
+    return sparse_rows(starts, places[:filled], masses[:filled], items)
+
+
+def sparse_rows(
+    starts: NDArray[np.int64], items: NDArray[np.int32], values: NDArray[np.float32], n: int
+) -> Any:
+    """(rows, n) csr around these arrays: scipy turns items into int64 unless the starts are int32, too."""
+    from scipy import sparse
+
+    few = int(starts[-1]) < 2**31
+    starts = starts.astype(np.int32 if few else np.int64, copy=False)
+    return sparse.csr_array((values, items, starts), shape=(len(starts) - 1, n))
+
+
+def _mean_states(
+    near: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    regions: tuple[NDArray[Any], ...],
+    support: int,
+    rooms: list[NDArray[np.float32]],
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    """(rows, support) items and masses, of which the first `sizes` count. `rooms` are clean, and used again."""
     from kinrank.stages._kernels.compiled import threads
     from kinrank.stages._kernels.online import mean_states
 
-    n, (items, width) = len(near), kin.shape
-    chunk = chunk_of(n)
+    n, chunk = len(near), chunk_of(len(near))
     places, masses = np.empty((n, support), np.int32), np.empty((n, support), np.float32)
     sizes = np.zeros(n, np.int64)
-    regions = np.arange(items + 1, dtype=np.int64) * width, kin.reshape(-1), marked.reshape(-1)
 
     def some(start: int) -> None:
-        room = np.zeros(items, np.float32)
-        mean_states(
-            start, min(start + chunk, n), near, weights, *regions, support, room, places, masses, sizes
-        )
+        try:
+            room = rooms.pop()
+        except IndexError:
+            room = np.zeros(len(regions[0]) - 1, np.float32)
+        stop = min(start + chunk, n)
+        mean_states(start, stop, near, weights, *regions, support, room, places, masses, sizes)
+        rooms.append(room)
 
     with ThreadPoolExecutor(threads()) as pool:
         list(pool.map(some, range(0, n, chunk)))
-    return [places, masses], sizes
-
-
-def packed(parts: list[NDArray[Any]], sizes: NDArray[np.int64], n: int) -> Any:
-    """[places, masses] -> csr over n items. The list is emptied: each is freed before the next is packed."""
-    from scipy import sparse
-
-    rows, support = parts[0].shape
-    there = np.arange(support) < sizes[:, None]
-    items = parts.pop(0)[there]
-    masses = parts.pop(0)[there]
-    return sparse.csr_array((masses, items, np.concatenate([[0], np.cumsum(sizes)])), shape=(rows, n))
+    return places, masses, sizes

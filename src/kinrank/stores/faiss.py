@@ -14,7 +14,7 @@ from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 
 KINDS = ("flat", "ivf", "hnsw")
-ROWS = 256  # queries whose distances are summed again at once
+ROWS = 64  # queries whose distances are summed again at once
 
 
 class FaissStore:
