@@ -36,6 +36,7 @@ from kinrank.stores import Store
 TOLERANCE = 0.3
 LARGE = 0.05  # share of the items in one change beyond which nothing is left alone
 LOOSE = 5.0  # what is known of a row before it is solved is a bound, which holds with much room
+WIDE = 100  # nearest of a new item, found by a store, whose lists it may enter
 NEW, OLD = 1024, 4096  # inner products at once
 
 Numbers = NDArray[np.int64]
@@ -79,7 +80,8 @@ def lists_after(
     """(n', min(width, n')) neighbours, as far as they are known without a search: at least `least` of them.
 
     Lists that lost entries are shorter then (-1 and inf behind), those too short are searched again, and new items
-    enter wherever they are nearer than the end of a list. Without a store the result is exact.
+    enter wherever they are nearer than the end of a list. Without a store the result is exact; with one, new items
+    enter the lists of items among their own WIDE nearest.
     """
     from kinrank.stages._kernels import changes as kernels
     from kinrank.stages._kernels.compiled import in_chunks
@@ -94,27 +96,59 @@ def lists_after(
     indices[:old, :both], gaps[:old, :both] = moved[:, :both], distances[:, :both]
     whole = counts == old  # these list everyone
     short = (counts < min(least, n)) & ~whole
-    again = np.concatenate([np.flatnonzero(short), turn.new])
-    for start in range(0, len(again), BLOCK):
-        some = again[start : start + BLOCK]
-        found = block_lists(vectors, store, size, some)
-        indices[some], gaps[some] = found.indices, found.distances
+    lists = Neighbors(indices, gaps)
+    met = _search_again(lists, vectors, store, np.concatenate([np.flatnonzero(short), turn.new]))
     if turn.fresh and old:
         reach = np.where(whole, np.inf, distances[np.arange(old), np.maximum(counts - 1, 0)])
-        rows, items = _within(
-            vectors, turn, np.where(short, -np.inf, reach)
-        )  # the short ones have met the new ones
-        order = np.argsort(rows, kind="stable")
-        rows, items = rows[order], items[order]
-        closeness = np.empty(len(rows), np.float32)
-        in_chunks(kernels.pair_gaps, len(rows), rows, items, vectors, closeness, chunk=4096)
-        inside = closeness < reach[rows]
-        np.negative(gaps, out=gaps)
-        indices[indices < 0] = np.iinfo(np.int32).max
-        kernels.insert(rows[inside], items[inside], -closeness[inside], indices, gaps)
-        indices[indices == np.iinfo(np.int32).max] = -1
-        np.negative(gaps, out=gaps)
-    return Neighbors(indices, gaps)
+        open_to = np.where(short, -np.inf, reach)  # the short ones have met the new ones
+        pairs = _within(vectors, turn, open_to) if store is None else _among(met, turn, open_to)
+        _enter(lists, vectors, *pairs, open_to)
+    return lists
+
+
+def _search_again(
+    lists: Neighbors, vectors: Vectors, store: Store | None, rows: Numbers
+) -> tuple[Numbers, Numbers]:
+    """Fill in these rows; with a store also (row, item) pairs of all that it found, more than the lists hold."""
+    wide = lists.k if store is None else min(max(lists.k, WIDE), len(vectors))
+    items = np.empty((len(rows) if store is not None else 0, wide), np.int64)
+    for start in range(0, len(rows), BLOCK):
+        some = rows[start : start + BLOCK]
+        found = block_lists(vectors, store, wide, some)
+        lists.indices[some], lists.distances[some] = (
+            found.indices[:, : lists.k],
+            found.distances[:, : lists.k],
+        )
+        if store is not None:
+            items[start : start + BLOCK] = found.indices
+    return np.repeat(rows[: len(items)], wide), items.ravel()
+
+
+def _enter(lists: Neighbors, vectors: Vectors, rows: Numbers, items: Numbers, reach: NDArray[Any]) -> None:
+    """Put new items into the lists of rows that reach at least so far, where they belong."""
+    from kinrank.stages._kernels import changes as kernels
+    from kinrank.stages._kernels.compiled import in_chunks
+
+    order = np.argsort(rows, kind="stable")
+    rows, items = rows[order], items[order]
+    gaps = np.empty(len(rows), np.float32)
+    in_chunks(kernels.pair_gaps, len(rows), rows, items, vectors, gaps, chunk=4096)
+    inside = gaps < reach[rows]
+    nobody = np.iinfo(np.int32).max
+    lists.indices[lists.indices < 0] = nobody
+    np.negative(lists.distances, out=lists.distances)
+    kernels.insert(rows[inside], items[inside], -gaps[inside], lists.indices, lists.distances)
+    np.negative(lists.distances, out=lists.distances)
+    lists.indices[lists.indices == nobody] = -1
+
+
+def _among(met: tuple[Numbers, Numbers], turn: Turnover, reach: NDArray[Any]) -> tuple[Numbers, Numbers]:
+    """(old, new) pairs of which the new one found the old, and which the old one is open to."""
+    new, old = met
+    count = len(turn.stay)
+    good = (new >= count) & (old >= 0) & (old < count)
+    good[good] = reach[old[good]] >= 0
+    return old[good], new[good]
 
 
 def _within(vectors: Vectors, turn: Turnover, reach: NDArray[Any]) -> tuple[Numbers, Numbers]:
@@ -283,11 +317,13 @@ def _former(states: Any, turn: Turnover) -> tuple[Any, NDArray[np.bool_]]:
     """Old states under new numbers (n', n'), empty for new items; and whose state held an item that left."""
     from kinrank.stages.offline import sparse_rows
 
-    rows = states[turn.stay]
-    columns = turn.renumbered(rows.indices)
     torn = np.zeros(turn.after, np.bool_)
-    torn[np.repeat(np.arange(len(turn.stay)), np.diff(rows.indptr))[columns < 0]] = True
+    rows = states if len(turn.stay) == turn.before else states[turn.stay]
     starts = np.concatenate([rows.indptr, np.full(turn.fresh, rows.indptr[-1])])
+    if rows is states:
+        return sparse_rows(starts, rows.indices, rows.data, turn.after), torn
+    columns = turn.renumbered(rows.indices)
+    torn[np.repeat(np.arange(len(turn.stay)), np.diff(rows.indptr))[columns < 0]] = True
     data = np.where(columns < 0, 0, rows.data)
     return sparse_rows(starts, np.maximum(columns, 0), data, turn.after), torn
 
@@ -333,9 +369,9 @@ def _states(
     some: Numbers,
 ) -> Any:
     """(n', n') csr: the states of `some` averaged anew, the others as they were."""
-    from scipy import sparse
-
     from kinrank.stages import offline
+    from kinrank.stages._kernels.changes import splice_rows
+    from kinrank.stages._kernels.compiled import in_chunks
 
     n = len(record.kin)
     near, totals = confident[some], np.zeros(n, np.float32)
@@ -344,9 +380,15 @@ def _states(
     fresh = offline.averaged(near, shares[some], totals, record.kin, marked, method.support)
     record.similar[needed] = np.abs(record.similar[needed])
     record.drift[some, STATES] = 0.0
-    order = np.arange(n)
-    order[some] = n + np.arange(len(some))
-    return sparse.csr_array(sparse.vstack([former, fresh], format="csr")[order])
+    which = np.full(n, -1, np.int64)
+    which[some] = np.arange(len(some))
+    sizes = np.diff(former.indptr).astype(np.int64)
+    sizes[some] = np.diff(fresh.indptr)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    items, masses = np.empty(int(starts[-1]), np.int32), np.empty(int(starts[-1]), np.float32)
+    rows = (former.indptr, former.indices, former.data), (fresh.indptr, fresh.indices, fresh.data)
+    in_chunks(splice_rows, n, which, *rows[0], *rows[1], starts, items, masses, chunk=chunk_of(n))
+    return offline.sparse_rows(starts, items, masses, n)
 
 
 def _costs(

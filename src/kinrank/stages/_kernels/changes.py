@@ -181,3 +181,33 @@ def reached_changes(start: Any, stop: Any, lists: Any, values: Any, moved: Any, 
         for column in range(lists.shape[1]):
             found += values[row, column] * moved[lists[row, column]]
         total[row] = found
+
+
+@compiled
+def splice_rows(
+    start: Any,
+    stop: Any,
+    which: Any,
+    old_starts: Any,
+    old_items: Any,
+    old_values: Any,
+    new_starts: Any,
+    new_items: Any,
+    new_values: Any,
+    starts: Any,
+    items: Any,
+    values: Any,
+) -> None:
+    """Sparse rows start..stop: row which[i] of the new ones, or where that is -1, row i of the old ones."""
+    for row in range(start, stop):
+        at = starts[row]
+        if which[row] >= 0:
+            for entry in range(new_starts[which[row]], new_starts[which[row] + 1]):
+                items[at] = new_items[entry]
+                values[at] = new_values[entry]
+                at += 1
+        else:
+            for entry in range(old_starts[row], old_starts[row + 1]):
+                items[at] = old_items[entry]
+                values[at] = old_values[entry]
+                at += 1
