@@ -22,7 +22,7 @@ import kinrank as kr
 from kinrank.manifold import files
 from kinrank.manifold.manifest import MANIFEST, sealed
 
-KILLS = int(os.environ.get("KINRANK_KILLS", "20"))
+KILLS = 100
 
 
 def rows_of(seed: int, items: int = 90) -> NDArray[np.float32]:
@@ -222,23 +222,27 @@ def test_another_store_is_refused(saved: Path, manifold: kr.Manifold) -> None:
     np.testing.assert_array_equal(loaded.indices, manifold.search(queries).indices)
 
 
-WRITER = """
-import sys
+WRITERS = """
+import os, sys
 from kinrank.manifold import Manifold
 one, two, target = map(str, sys.argv[1:])
 both = [Manifold.load(one, mmap=False), Manifold.load(two, mmap=False)]
-print("ready", flush=True)
-while True:
-    for manifold in both:
-        manifold.save(target)
-        print("saved", flush=True)
+for _ in sys.stdin:
+    writer = os.fork()
+    if writer:
+        print(writer, flush=True)
+        print(os.WTERMSIG(os.waitpid(writer, 0)[1]), flush=True)
+        continue
+    while True:
+        for manifold in both:
+            manifold.save(target)
 """
 
 
 def test_killed_at_random_moments(manifold: kr.Manifold, saved: Path, tmp_path: Path) -> None:
-    """A child saves two manifolds in turn and is killed without warning: one of the two is there, whole.
+    """A process saves two manifolds in turn and is killed without warning: one of the two is there, whole.
 
-    KINRANK_KILLS=100 kills that often.
+    A parent forks one writer after the other, so that not every one of them has to import kinrank first.
     """
     other = kr.Manifold.build(rows_of(7))
     other.save(tmp_path / "two")
@@ -246,24 +250,27 @@ def test_killed_at_random_moments(manifold: kr.Manifold, saved: Path, tmp_path: 
     moments = random.Random(11)
     queries = rows_of(2, 4)
     seen = {"old": 0, "new": 0}
+    started = time.perf_counter()
     manifold.save(target)
-    for _ in range(KILLS):
-        child = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(saved), str(tmp_path / "two"), str(target)],
-            stdout=subprocess.PIPE,
-        )
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
-        time.sleep(moments.random() * 0.03)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
-        loaded = kr.Manifold.load(target)
-        if same(loaded, manifold, queries):
-            seen["old"] += 1
-        else:
-            assert same(loaded, other, queries)
-            seen["new"] += 1
+    pace = time.perf_counter() - started
+    command = [sys.executable, "-c", WRITERS, str(saved), str(tmp_path / "two"), str(target)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        for _ in range(KILLS):
+            print("next", file=parent.stdin, flush=True)
+            writer = int(parent.stdout.readline())
+            time.sleep(moments.random() * 4 * pace)  # in the first to the fourth save
+            os.kill(writer, signal.SIGKILL)
+            assert int(parent.stdout.readline()) == signal.SIGKILL
+            loaded = kr.Manifold.load(target)
+            if same(loaded, manifold, queries):
+                seen["old"] += 1
+            else:
+                assert same(loaded, other, queries)
+                seen["new"] += 1
+        parent.stdin.close()
+    assert min(seen.values()) > 0
     manifold.save(target)
     assert len(list(target.iterdir())) == 2  # what the killed left behind is gone
     shutil.rmtree(target)
