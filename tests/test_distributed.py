@@ -146,7 +146,7 @@ def test_build_with_other_settings(client: Any, gallery: Any, method: kinrank.Me
     asked = curves(5, DIMENSIONS, seed=2)
     same_ranking(made.search(asked, k=20), local.search(asked, k=20))
     for name, array in made._snapshot.arrays.items():
-        close(array, local._snapshot.arrays[name])
+        np.testing.assert_array_equal(array, local._snapshot.arrays[name], err_msg=name)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
