@@ -221,9 +221,11 @@ def header(**more: Any) -> dict[str, Any]:
 def test_scale_measures_every_way_to_run_and_every_size(shared_dir: Path) -> None:
     from kinrank.bench.scale import scale
 
-    measured = scale(shared_dir / "data", ["orl"], [600], most=6, changed=500)
-    assert measured["change"]["changed"] == 5
-    assert measured["change"]["add_share"] > 0
+    measured = scale(shared_dir / "data", ["orl"], [600], most=6, changed=[500])
+    assert [row["store"] for row in measured["changes"]] == ["array", "ivf"]
+    assert all(row["changed"] == 5 and row["add_share"] > 0 for row in measured["changes"])
+    online = [row["method"] for row in measured["modes"] if row["mode"] == "online"]
+    assert online == ["lpmt", "aqe", "dfs", "eir"]
     assert {row["mode"] for row in measured["modes"]} == {"search", "candidates", "online", "alone", "joint"}
     assert all(0 <= row["low"] <= row["mean"] <= row["high"] <= 1 for row in measured["modes"])
     (point,) = measured["results"]

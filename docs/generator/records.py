@@ -19,7 +19,8 @@ class Measurements:
         scores: (set, truth, measure) -> method -> result, as `kinrank bench accuracy` wrote it.
         speeds: method -> result of `kinrank bench speed`.
         peaks: method -> result of `kinrank bench memory`.
-        modes: (set, truth) -> way to run -> result, and points: items -> result, change: all of `kinrank bench scale`.
+        modes: (set, truth) -> way to run -> result, points: items -> result, changes: (items, store) -> result, all of
+            `kinrank bench scale`.
         machines: one line per kind of bench that says where and when it ran.
     """
 
@@ -31,7 +32,7 @@ class Measurements:
     size: Result = field(default_factory=dict)
     modes: dict[tuple[str, str], dict[str, Result]] = field(default_factory=dict)
     points: dict[int, Result] = field(default_factory=dict)
-    change: Result = field(default_factory=dict)
+    changes: dict[tuple[int, str], Result] = field(default_factory=dict)
     until: str = ""
 
     @property
@@ -64,8 +65,12 @@ def _take(found: Measurements, record: Result) -> None:
         f"Python {machine['python']}, {record['date']}"
     )
     for row in record.get("modes", ()):
-        found.modes.setdefault((row["set"], row["truth"]), {})[row["mode"]] = row
-    found.change = record.get("change", found.change)
+        other = row.get("method", "none") not in (record.get("method"), "none")
+        way = f"{row['mode']} {row['method']}" if other else row["mode"]
+        found.modes.setdefault((row["set"], row["truth"]), {})[way] = row
+    for change in record.get("changes", ()):
+        if "add_share" in change:
+            found.changes[change["items"], change["store"]] = change
     for result in record["results"]:
         if kind == "scale" and "build_seconds" in result:
             found.points[result["items"]] = {

@@ -58,6 +58,8 @@ def page(found: Measurements) -> str:
             "## The same LPMT, run in four ways",
             WAYS,
             modes_table(found),
+            "Other methods that can be served the same way, online, at their defaults, on the same queries:",
+            online_table(found),
             _console("scale --data DIR"),
         ]
     if found.points:
@@ -77,13 +79,29 @@ WAYS = (
 
 def modes_table(found: Measurements) -> str:
     """A row per set and truth, a column per way to run."""
-    ways = ("search", "candidates", "online", "alone", "joint")
-    rows: list[tuple[str, ...]] = [("mAP", "no re-ranking", *ways[1:])]
+    return _by_set(
+        found, {"search": "no re-ranking"} | {way: way for way in ("candidates", "online", "alone", "joint")}
+    )
+
+
+def online_table(found: Measurements) -> str:
+    """A row per set and truth, a column per method that is served online."""
+    ways = list(
+        dict.fromkeys(way for results in found.modes.values() for way in results if way.startswith("online "))
+    )
+    return _by_set(
+        found, {"search": "no re-ranking"} | {way: way.split()[1] for way in ways} | {"online": "lpmt"}
+    )
+
+
+def _by_set(found: Measurements, ways: dict[str, str]) -> str:
+    rows: list[tuple[str, ...]] = [("mAP", *ways.values())]
     for (name, truth), results in found.modes.items():
-        cells = [
-            f"{100 * results[way]['mean']:.1f} ({100 * results[way]['low']:.1f} to {100 * results[way]['high']:.1f})"
-            for way in ways
-        ]
+        cells = []
+        for way in ways:
+            result = results.get(way)
+            interval = "" if result is None else f" ({100 * result['low']:.1f} to {100 * result['high']:.1f})"
+            cells.append("-" if result is None else f"{100 * result['mean']:.1f}{interval}")
         rows.append((title((name, truth, "mAP")), *cells))
     return table(rows)
 
@@ -114,17 +132,26 @@ def points_table(found: Measurements) -> str:
 
 
 def _change(found: Measurements) -> list[str]:
-    change = found.change
     text = (
         "128 dimensions, made-up curves, neighbours from an IVF store; a query is one new vector, its ten best certain; the "
         f"exact search is over the largest size of its run. Measured with {found.machines['scale']}."
     )
-    if "add_share" in change:
-        text += (
-            f" Adding 1 % to {change['items']:,} items takes {change['add_share']:.1%} of their build, removing it again "
-            f"{change['remove_share']:.1%}."
+    if not found.changes:
+        return [text]
+    rows: list[tuple[str, ...]] = [
+        ("items", "neighbours from", "build, s", "add 1 %, s", "of a build", "remove 1 %, s", "of a build")
+    ]
+    for (items, store), change in sorted(found.changes.items()):
+        cells = (
+            "an exact search" if store == "array" else f"a store, {store}",
+            f"{change['build_seconds']:.1f}",
+            f"{change['add_seconds']:.2f}",
+            f"{change['add_share']:.1%}",
+            f"{change['remove_seconds']:.2f}",
+            f"{change['remove_share']:.1%}",
         )
-    return [text]
+        rows.append((f"{items:,}", *cells))
+    return [text, "What a change costs (`add`, `remove`):", table(rows)]
 
 
 def accuracy_table(found: Measurements) -> str:

@@ -1,4 +1,4 @@
-"""Published sets -> the same LPMT joint, one query at a time, over candidates and online, on the same queries."""
+"""Published sets -> the same LPMT joint, one query at a time, over candidates and online; others online beside it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kinrank.progress import Progress
 from kinrank.ranking import Ranking
 from kinrank.rerank import Show, rerank, resolve
 
+OTHERS = ("aqe", "dfs", "eir")  # served online at their defaults, to compare with
 FOURTH = 4  # where every item queries the others, every fourth is taken out of the gallery and asks
 
 
@@ -30,7 +31,7 @@ def modes(
 
     joint: all queries of the set in one graph. alone: each query in a graph of its own with the gallery. candidates:
     in a graph of its nearest only. online: never in a graph, the gallery was prepared without it. search: nothing
-    re-ranked.
+    re-ranked. Other methods are run online.
     """
     report, rows = Progress(progress), []
     for name in report.each("sets", sets, len(sets)):
@@ -41,29 +42,26 @@ def modes(
         joint = rerank(queries, gallery, method)
         alone = [rerank(row[None, :], gallery, method) for row in asked]
         rankings = {
-            "search": rerank(asked, gallery, "none"),
-            "candidates": rerank(asked, gallery, method, candidates=candidates, depth=depth),
-            "online": Manifold.build(gallery, resolve(method)).search(asked, k=depth),
-            "alone": Ranking(
+            ("search", "none"): rerank(asked, gallery, "none"),
+            ("candidates", method): rerank(asked, gallery, method, candidates=candidates, depth=depth),
+            ("online", method): _online(method, asked, gallery),
+            ("alone", method): Ranking(
                 np.concatenate([r.indices for r in alone]), np.concatenate([r.distances for r in alone])
             ),
-            "joint": Ranking(joint.indices[some], joint.distances[some]),
+            ("joint", method): Ranking(joint.indices[some], joint.distances[some]),
         }
+        rankings |= {("online", other): _online(other, asked, gallery) for other in OTHERS}
         for label, truth in truths.items():
-            for mode, ranking in rankings.items():
+            about = {"set": name, "truth": label, "queries": len(some), "measure": "mAP"}
+            for (mode, ranked_by), ranking in rankings.items():
                 score = evaluate(ranking, truth.subset(some), ["mAP"])["mAP"]
                 found = {"mean": score.mean, "low": score.low, "high": score.high}
-                rows.append(
-                    {
-                        "set": name,
-                        "truth": label,
-                        "mode": mode,
-                        "queries": len(some),
-                        "measure": "mAP",
-                        **found,
-                    }
-                )
+                rows.append({**about, "mode": mode, "method": ranked_by, **found})
     return rows
+
+
+def _online(method: str, queries: Any, gallery: Any) -> Ranking:
+    return Manifold.build(gallery, resolve(method)).search(queries, k=len(gallery))
 
 
 def _apart(bench: Benchmark) -> tuple[Any, Any, dict[str, Truth]]:

@@ -114,7 +114,7 @@ def _scale(job: Job) -> dict[str, Any]:
 def _change(job: Job) -> dict[str, Any]:
     from kinrank.bench.scale import change
 
-    return change(job["items"])
+    return change(job["items"], job["store"], job["probes"])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from kinrank.progress import Progress
 from kinrank.rerank import Show
 
 SIZES = (5_000, 50_000, 200_000)
-CHANGED = 50_000
+CHANGED = (5_000, 50_000)
 DIMENSIONS, QUERIES = 128, 100
 
 
@@ -27,12 +27,12 @@ def scale(
     store: str = "ivf",
     probes: int | None = None,
     most: int = 70,
-    changed: int = CHANGED,
+    changed: Sequence[int] = CHANGED,
     progress: Show = None,
 ) -> dict[str, Any]:
-    """A record: accuracy of every way to run LPMT on the sets, one point per size, and the price of a change.
+    """A record: accuracy of every way to run LPMT on the sets, one point per size, and prices of changes.
 
-    Sizes and change are measured in fresh processes. `probes`: cells of an ivf store that are looked into.
+    Sizes and changes are measured in fresh processes. `probes`: cells of an ivf store that are looked into.
     """
     report = Progress(progress)
     results: dict[str, Any] = {}
@@ -44,8 +44,11 @@ def scale(
         fresh({"what": "scale", "items": size, "store": store, "probes": probes, "largest": max(sizes)})
         for size in report.each("sizes", sizes, len(sizes))
     ]
-    if changed:
-        results["change"] = fresh({"what": "change", "items": changed})
+    jobs = [(size, kind) for size in changed for kind in ("array", store)]
+    results["changes"] = [
+        fresh({"what": "change", "items": size, "store": kind, "probes": probes})
+        for size, kind in report.each("changes", jobs, len(jobs))
+    ]
     about = {
         "probes": probes,
         "dimensions": DIMENSIONS,
@@ -57,23 +60,30 @@ def scale(
     return record("scale", {**about, **results, "results": points})
 
 
-def change(items: int) -> dict[str, Any]:
-    """Add 1 % to a gallery, take it out again, in this process; as shares of the build."""
+def change(items: int, store: str = "array", probes: int | None = None) -> dict[str, Any]:
+    """Add 1 % to a gallery, take as much out again, in this process; as shares of the build. Each twice, the better."""
     from kinrank.manifold import Manifold
+    from kinrank.stores.faiss import FaissStore
+
+    def source(rows: Any) -> Any:
+        return rows if store == "array" else FaissStore(rows, store, probes=probes)
 
     some = items // 100
     rows = curves(items + 2 * some, DIMENSIONS)
     gallery, first, second = rows[:items], rows[items : items + some], rows[items + some :]
-    small = Manifold.build(gallery[:400])  # compiles, or loads from disk
+    small = Manifold.build(source(gallery[:400]))  # compiles, or loads from disk
     small.add(first[:2])
     small.remove([0, 1])
+    ready = source(gallery)
     started = time.perf_counter()
-    manifold = Manifold.build(gallery)
+    manifold = Manifold.build(ready)
     build = time.perf_counter() - started
     adds = [_seconds(lambda more=more: manifold.add(more)) for more in (first, second)]  # type: ignore[misc]
-    removed = _seconds(lambda: manifold.remove(np.arange(some)))
+    parts = np.arange(some), np.arange(some, 2 * some)
+    removed = min(_seconds(lambda part=part: manifold.remove(part)) for part in parts)  # type: ignore[misc]
     return {
         "items": items,
+        "store": store,
         "changed": some,
         "build_seconds": build,
         "add_seconds": min(adds),

@@ -109,8 +109,8 @@ def scale(
     ] = None,
     queries: Annotated[int, typer.Option("--queries", min=1, help="Most queries per set.")] = 70,
     changed: Annotated[
-        int, typer.Option("--change", min=0, help="Items of the gallery to which 1 % is added; 0: none.")
-    ] = 50_000,
+        str, typer.Option("--change", help="Items of galleries to which 1 % is added; '' for none.")
+    ] = "5000,50000",
     output: Append = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -125,7 +125,8 @@ def scale(
 
     _check(output)
     counts = [_count(word) for word in _words(sizes)]
-    _show(measure(data, _words(sets), counts, store, probes, queries, changed, bars(quiet)), output, json)
+    changes = [_count(word) for word in _words(changed)]
+    _show(measure(data, _words(sets), counts, store, probes, queries, changes, bars(quiet)), output, json)
 
 
 def _words(text: str) -> list[str]:
@@ -135,7 +136,7 @@ def _words(text: str) -> list[str]:
 def _count(word: str) -> int:
     if not word.isdigit() or int(word) < 200:
         raise ValueError(
-            f"--sizes {word!r} is not allowed; give whole numbers >= 200 with commas between them"
+            f"{word!r} items are not allowed; give whole numbers >= 200 with commas between them"
         )
     return int(word)
 

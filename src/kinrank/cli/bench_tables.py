@@ -111,7 +111,9 @@ def scale_tables(record: Record) -> str:
         rows = [("mode", "mAP", "95 % interval")]
         for row in found:
             interval = f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"
-            rows.append((shown.get(row["mode"], row["mode"]), f"{100 * row['mean']:.2f}", interval))
+            mode = shown.get(row["mode"], row["mode"])
+            other = row["method"] not in (record["method"], "none")
+            rows.append((f"{mode}, {row['method']}" if other else mode, f"{100 * row['mean']:.2f}", interval))
         parts.append(f"{name}, {truth}: {found[0]['queries']} queries\n" + table(rows, right=(1, 2)))
     head = (
         "items",
@@ -135,12 +137,17 @@ def scale_tables(record: Record) -> str:
         ))  # fmt: skip
     about = f"online, made-up curves, {record['dimensions']} dimensions, store {record['store']}, k = 10"
     parts.append(about + "\n" + table(rows, right=range(len(head))))
-    change = record.get("change", {})
-    if "add_share" in change:
-        parts.append(
-            f"{change['items']} items, 1 % added: {change['add_seconds']:.2f} s, {change['add_share']:.1%} of a build "
-            f"({change['build_seconds']:.1f} s); 1 % removed: {change['remove_share']:.1%}"
-        )
+    rows = [("items", "from", "build, s", "1 % added, s", "of a build", "1 % removed, s", "of a build")]
+    for row in record.get("changes", ()):
+        if "error" in row:
+            rows.append((row["error"], *[""] * 6))
+            continue
+        rows.append((
+            str(row["items"]), row["store"], f"{row['build_seconds']:.1f}", f"{row['add_seconds']:.2f}",
+            f"{row['add_share']:.1%}", f"{row['remove_seconds']:.2f}", f"{row['remove_share']:.1%}",
+        ))  # fmt: skip
+    if len(rows) > 1:
+        parts.append(table(rows, right=(0, 2, 3, 4, 5, 6)))
     return "\n\n".join([*parts, machine(record)])
 
 
