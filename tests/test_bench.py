@@ -226,7 +226,9 @@ def test_scale_measures_every_way_to_run_and_every_size(shared_dir: Path) -> Non
     assert all(row["changed"] == 5 and row["add_share"] > 0 for row in measured["changes"])
     online = [row["method"] for row in measured["modes"] if row["mode"] == "online"]
     assert online == ["lpmt", "aqe", "dfs", "eir"]
-    assert {row["mode"] for row in measured["modes"]} == {"search", "candidates", "online", "alone", "joint"}
+    assert {row["mode"] for row in measured["modes"]} == {
+        "search", "candidates", "online", "grown", "alone", "joint"
+    }  # fmt: skip
     assert all(0 <= row["low"] <= row["mean"] <= row["high"] <= 1 for row in measured["modes"])
     (point,) = measured["results"]
     assert point["items"] == 600

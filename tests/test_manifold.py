@@ -84,6 +84,19 @@ def test_certain_answers_are_those_of_the_whole_search(
     assert all(len(set(row)) == k + 9 for row in deeper.indices.tolist())
 
 
+@pytest.mark.parametrize("budget", [1, 3, 9])
+def test_a_tiny_budget_still_gives_an_order(
+    built: tuple[kr.Manifold, NDArray[np.float32]], budget: int
+) -> None:
+    """Fewer items than the scale of d' is read from."""
+    manifold, queries = built
+    ranking = manifold.search(queries, k=5, depth=12, budget=budget)
+    assert ranking.meta["certain"] == 0.0
+    assert np.isfinite(ranking.distances).all()
+    assert (np.diff(ranking.distances, axis=1) >= 0).all()
+    assert all(len(set(row)) == 12 for row in ranking.indices.tolist())
+
+
 def test_a_small_budget_is_reported(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
     manifold, queries = built
     ranking = manifold.search(queries, k=10, budget=10)

@@ -30,8 +30,8 @@ def modes(
     """Rows with mAP per set, truth and mode, over at most `most` queries, evenly taken.
 
     joint: all queries of the set in one graph. alone: each query in a graph of its own with the gallery. candidates:
-    in a graph of its nearest only. online: never in a graph, the gallery was prepared without it. search: nothing
-    re-ranked. Other methods are run online.
+    in a graph of its nearest only. online: never in a graph, the gallery was prepared without it. grown: the same,
+    after the last tenth of the gallery was added in ten steps. search: nothing re-ranked. Other methods run online.
     """
     report, rows = Progress(progress), []
     for name in report.each("sets", sets, len(sets)):
@@ -45,6 +45,7 @@ def modes(
             ("search", "none"): rerank(asked, gallery, "none"),
             ("candidates", method): rerank(asked, gallery, method, candidates=candidates, depth=depth),
             ("online", method): _online(method, asked, gallery),
+            ("grown", method): _grown(method, asked, gallery),
             ("alone", method): Ranking(
                 np.concatenate([r.indices for r in alone]), np.concatenate([r.distances for r in alone])
             ),
@@ -62,6 +63,14 @@ def modes(
 
 def _online(method: str, queries: Any, gallery: Any) -> Ranking:
     return Manifold.build(gallery, resolve(method)).search(queries, k=len(gallery))
+
+
+def _grown(method: str, queries: Any, gallery: Any) -> Ranking:
+    most = len(gallery) - len(gallery) // 10
+    manifold = Manifold.build(gallery[:most], resolve(method))
+    for part in np.array_split(gallery[most:], 10):
+        manifold.add(part)
+    return manifold.search(queries, k=len(gallery))
 
 
 def _apart(bench: Benchmark) -> tuple[Any, Any, dict[str, Truth]]:

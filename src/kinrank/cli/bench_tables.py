@@ -105,7 +105,11 @@ def memory_tables(record: Record) -> str:
 def scale_tables(record: Record) -> str:
     parts: list[str] = []
     rows: list[tuple[str, ...]]
-    shown = {"search": "no re-ranking", "alone": "one at a time, graph rebuilt"}
+    shown = {
+        "search": "no re-ranking",
+        "alone": "one at a time, graph rebuilt",
+        "grown": "online, the last tenth added",
+    }
     for name, truth in dict.fromkeys((row["set"], row["truth"]) for row in record.get("modes", ())):
         found = [row for row in record["modes"] if (row["set"], row["truth"]) == (name, truth)]
         rows = [("mode", "mAP", "95 % interval")]

@@ -203,6 +203,89 @@ def first_costs(
 
 
 @compiled
+def _begin(found: Any, first: Any, label: Any, place: Any, heap: Any, before: Any) -> Any:
+    """Put the first steps of a query into the queue; how many, and the most expensive of them."""
+    size = 0
+    largest = np.float32(0.0)
+    for entry in range(len(first)):
+        node = found[entry]
+        if node < 0:
+            break
+        label[node] = first[entry]
+        before[node] = -1
+        largest = max(largest, label[node])
+        _rise(heap, place, label, node, size)
+        size += 1
+    return size, largest
+
+
+@compiled
+def _pass_on(
+    node: Any, links: Any, ends: Any, costs: Any, label: Any, place: Any, heap: Any, before: Any, size: Any
+) -> Any:
+    """Offer the steps from a settled item to the queue; its new size."""
+    for entry in range(links[node], links[node + 1]):
+        other = ends[entry]
+        through = label[node] + costs[entry]
+        if place[other] != SETTLED and through < label[other]:
+            label[other] = through
+            before[other] = node
+            at = place[other]
+            if at < 0:
+                at = size
+                size += 1
+            _rise(heap, place, label, other, at)
+    return size
+
+
+@compiled
+def _mix(direct: Any, root: Any, theta: Any, plain: Any, near_unit: Any, root_unit: Any) -> Any:
+    """d* = theta near(d) + (1 - theta) d' / unit."""
+    near = direct if plain else np.float32(1.0) - np.exp(-((direct / near_unit) ** 2))
+    return theta * near + (np.float32(1.0) - theta) * root / root_unit
+
+
+@compiled
+def _trace(goal: Any, label: Any, place: Any, before: Any, chain: Any, reach: Any) -> Any:
+    """Write the chain to an item, backwards, and the labels along it; its length, 0 where none leads there."""
+    steps = 0
+    node = goal if place[goal] == SETTLED else -1
+    while node >= 0:
+        chain[steps] = node
+        reach[steps] = label[node]
+        steps += 1
+        node = before[node]
+    return steps
+
+
+@compiled
+def _write(
+    count: Any, mixed: Any, numbers: Any, found: Any, gaps: Any, place: Any, order: Any, distances: Any
+) -> None:
+    """The settled items by d*, of which `mixed` has the negative; then the others, in the order of the search."""
+    for entry in range(count // 2 - 1, -1, -1):
+        sift_down(mixed, numbers, entry, count)
+    for end in range(count - 1, 0, -1):
+        mixed[0], mixed[end] = mixed[end], mixed[0]
+        numbers[0], numbers[end] = numbers[end], numbers[0]
+        sift_down(mixed, numbers, 0, end)
+    last = max(np.float32(0.0), -mixed[count - 1]) if count > 0 else np.float32(0.0)
+    depth = len(order)
+    written = min(count, depth)
+    for position in range(written):
+        order[position] = numbers[position]
+        distances[position] = -mixed[position]
+    for position in range(len(found)):
+        node = found[position]
+        if written == depth or node < 0:
+            break
+        if place[node] != SETTLED:
+            order[written] = node
+            distances[written] = last + np.float32(1.0) + gaps[position]
+            written += 1
+
+
+@compiled
 def best_first(
     start: Any,
     stop: Any,
@@ -240,7 +323,6 @@ def best_first(
     goal >= 0: settle that item instead, and write its chain, backwards, and the labels along it.
     """
     n = len(links) - 1
-    depth = order.shape[1]
     most = min(budget, n)
     numbers = np.empty(most, np.int32)
     roots = np.empty(most, np.float32)
@@ -249,23 +331,12 @@ def best_first(
     best = np.empty(k, np.float32)
     best_numbers = np.empty(k, np.int32)
     for row in range(start, stop):
-        size = 0
-        largest = np.float32(0.0)
-        for entry in range(first.shape[1]):
-            node = found[row, entry]
-            if node < 0:
-                break
-            label[node] = first[row, entry]
-            before[node] = -1
-            largest = max(largest, label[node])
-            _rise(heap, place, label, node, size)
-            size += 1
+        size, largest = _begin(found[row], first[row], label, place, heap, before)
         listed = 0
         while listed < found.shape[1] and found[row, listed] >= 0:
             listed += 1
-        for position in range(k):
-            best[position] = -np.inf
-            best_numbers[position] = n
+        best[:] = -np.inf
+        best_numbers[:] = n
         near_unit = np.float32(1.0)
         if not plain and listed > 0:  # among duplicates the k-th is rounding only, as in stages/fusion.py
             near_unit = max(gaps[row, min(unit_at, listed) - 1], np.float32(1e-3) * gaps[row, listed - 1])
@@ -282,38 +353,24 @@ def best_first(
             node = _take(heap, place, label, size)
             size -= 1
             place[node] = SETTLED
-            here = label[node]
             gap_squared = np.float32(0.0)
             for column in range(vectors.shape[1]):
                 gap = queries[row, column] - vectors[node, column]
                 gap_squared += gap * gap
             numbers[count] = node
-            roots[count] = here if plain else here**power
+            roots[count] = label[node] if plain else label[node] ** power
             directs[count] = np.sqrt(gap_squared)
             count += 1
             if node == goal:
                 break
-            for entry in range(links[node], links[node + 1]):
-                other = ends[entry]
-                through = here + costs[entry]
-                if place[other] != SETTLED and through < label[other]:
-                    label[other] = through
-                    before[other] = node
-                    at = place[other]
-                    if at < 0:
-                        at = size
-                        size += 1
-                    _rise(heap, place, label, other, at)
-            if count < unit_at and size > 0:
+            size = _pass_on(node, links, ends, costs, label, place, heap, before, size)
+            if count < min(unit_at, most) and size > 0:
                 continue
             if mixed_count == 0 and not plain:
                 root_unit = max(roots[count - 1], np.float32(1e-3) * largest**power)
                 root_unit = root_unit if root_unit > 0.0 else np.float32(1.0)
             while mixed_count < count:
-                near = directs[mixed_count]
-                if not plain:
-                    near = np.float32(1.0) - np.exp(-((near / near_unit) ** 2))
-                value = -(theta * near + (np.float32(1.0) - theta) * roots[mixed_count] / root_unit)
+                value = -_mix(directs[mixed_count], roots[mixed_count], theta, plain, near_unit, root_unit)
                 mixed[mixed_count] = value
                 if value > best[0] or (value == best[0] and numbers[mixed_count] < best_numbers[0]):
                     best[0] = value
@@ -323,47 +380,15 @@ def best_first(
             if goal < 0 and count >= k and size > 0:
                 while waiting < listed and place[found[row, waiting]] == SETTLED:
                     waiting += 1
-                near = gaps[row, min(waiting, listed - 1)]
-                root = label[heap[0]]
-                if not plain:
-                    near = np.float32(1.0) - np.exp(-((near / near_unit) ** 2))
-                    root = root**power
-                if theta * near + (np.float32(1.0) - theta) * root / root_unit > -best[0]:
+                root = label[heap[0]] if plain else label[heap[0]] ** power
+                nearest = gaps[row, min(waiting, listed - 1)]
+                if _mix(nearest, root, theta, plain, near_unit, root_unit) > -best[0]:
                     break
         settled[row] = count
         if goal >= 0:
-            steps = 0
-            node = goal if place[goal] == SETTLED else -1
-            while node >= 0:
-                chain[steps] = node
-                reach[steps] = label[node]
-                steps += 1
-                node = before[node]
-            settled[row] = steps
+            settled[row] = _trace(goal, label, place, before, chain, reach)
         else:
-            last = np.float32(0.0)
-            for position in range(mixed_count):
-                last = max(last, -mixed[position])
-            for entry in range(count // 2 - 1, -1, -1):
-                sift_down(mixed, numbers, entry, count)
-            for end in range(count - 1, 0, -1):
-                mixed[0], mixed[end] = mixed[end], mixed[0]
-                numbers[0], numbers[end] = numbers[end], numbers[0]
-                sift_down(mixed, numbers, 0, end)
-            written = min(count, depth)
-            for position in range(written):
-                order[row, position] = numbers[position]
-                distances[row, position] = -mixed[position]
-            for position in range(listed):
-                if written == depth:
-                    break
-                node = found[row, position]
-                if (
-                    place[node] != SETTLED
-                ):  # no chain led there: behind the others, in the order of the search
-                    order[row, written] = node
-                    distances[row, written] = last + np.float32(1.0) + gaps[row, position]
-                    written += 1
+            _write(count, mixed, numbers, found[row], gaps[row], place, order[row], distances[row])
         for position in range(count):
             label[numbers[position]] = np.inf
             place[numbers[position]] = -1
