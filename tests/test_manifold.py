@@ -91,7 +91,6 @@ def test_a_tiny_budget_still_gives_an_order(
     """Fewer items than the scale of d' is read from."""
     manifold, queries = built
     ranking = manifold.search(queries, k=5, depth=12, budget=budget)
-    assert ranking.meta["certain"] == 0.0
     assert np.isfinite(ranking.distances).all()
     assert (np.diff(ranking.distances, axis=1) >= 0).all()
     assert all(len(set(row)) == 12 for row in ranking.indices.tolist())

@@ -17,7 +17,7 @@ import numba
 
 log = logging.getLogger("kinrank")
 _told = False
-_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_pools: dict[tuple[int, int, str], ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
 _blas = threading.Lock()
 _blas_users: list[object] = []
@@ -38,10 +38,17 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     numba files machine code under the function's name and looks only at its own source file for changes, while loops
     of one file are compiled into those of another: the digest in the name makes every change count.
+
+    A loop that is called by another is always compiled into it. Where it was not, there were two versions, rounded
+    differently, and the process that compiled got other last bits than those that read its code from disk.
     """
     function.__qualname__ = f"{function.__name__}_{SOURCES}"
     return numba.njit(
-        cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz", "arcp"}, error_model="numpy"
+        cache=True,
+        nogil=True,
+        forceinline=True,
+        fastmath={"contract", "reassoc", "nsz", "arcp"},
+        error_model="numpy",
     )(function)
 
 
@@ -81,12 +88,12 @@ def in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64) -> None:
                 helper.result()
 
 
-def _pool(count: int) -> ThreadPoolExecutor:
+def _pool(count: int, what: str = "loops") -> ThreadPoolExecutor:
     """Threads that wait for work, so that a loop of a millisecond need not start its own; one pool per process."""
-    key = os.getpid(), count  # threads do not survive a fork
+    key = os.getpid(), count, what  # threads do not survive a fork
     with _pools_lock:
         if key not in _pools:
-            _pools[key] = ThreadPoolExecutor(count, thread_name_prefix="kinrank")
+            _pools[key] = ThreadPoolExecutor(count, thread_name_prefix=f"kinrank-{what}")
         return _pools[key]
 
 
@@ -94,12 +101,13 @@ def _pool(count: int) -> ThreadPoolExecutor:
 def one_blas_thread() -> Iterator[None]:
     """While the threads are ours, BLAS inside them must not start more.
 
-    The setting belongs to the process: the first who comes makes it, the last who leaves takes it back.
+    The setting belongs to the process: the first who comes makes it, the last who leaves takes it back. Both through
+    one thread of ours, because threadpoolctl lets only the thread that made a setting take it back.
     """
     me = object()
     with _blas:
         if not _blas_users:
-            _blas_before.append(_libraries().limit(limits=1, user_api="blas"))
+            _blas_before.append(_pool(1, "blas").submit(_limit).result())
         _blas_users.append(me)
     try:
         yield
@@ -107,7 +115,11 @@ def one_blas_thread() -> Iterator[None]:
         with _blas:
             _blas_users.remove(me)
             if not _blas_users:
-                _blas_before.pop().restore_original_limits()
+                _pool(1, "blas").submit(_blas_before.pop().__exit__, None, None, None).result()
+
+
+def _limit() -> Any:
+    return _libraries().limit(limits=1, user_api="blas").__enter__()
 
 
 @functools.cache

@@ -1,0 +1,101 @@
+"""How loops are compiled and run: the same bits cold and warm, every row once, BLAS left as it was found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinrank.stages._kernels import compiled
+from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread
+
+BITS = """
+import hashlib, kinrank
+from kinrank.bench.synthetic import curves
+rows = curves(500, 24)
+ranking = kinrank.rerank(rows[:20], rows[20:])
+print(hashlib.sha256(ranking.distances.tobytes() + ranking.indices.tobytes()).hexdigest())
+"""
+
+
+def test_the_first_process_gets_the_bits_of_all_later_ones(tmp_path: Path) -> None:
+    """The first one compiles, the second reads machine code from disk."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", BITS]
+    runs = [subprocess.run(command, env=environment, capture_output=True, text=True) for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
+    assert runs[0].stdout == runs[1].stdout
+    assert "compiling" in runs[0].stderr
+    assert "compiling" not in runs[1].stderr
+
+
+class Counting:
+    """Stands for a compiled loop: counts how often each row was done, and by whom."""
+
+    signatures = ("compiled",)
+
+    def __init__(self, fail: int | None = None) -> None:
+        self.done = np.zeros(1000, np.int64)
+        self.threads: set[int] = set()
+        self.fail = fail
+
+    def __call__(self, start: int, stop: int) -> None:
+        if start <= (self.fail if self.fail is not None else -1) < stop:
+            raise ZeroDivisionError
+        self.threads.add(threading.get_ident())
+        self.done[start:stop] += 1
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("count", ["1", "2", "5"])
+def test_every_row_once_on_every_thread(count: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KINRANK_THREADS", count)
+    loop = Counting()
+    in_chunks(loop, 1000, chunk=10)
+    assert (loop.done == 1).all()
+    assert len(loop.threads) == int(count)
+
+
+def test_many_callers_share_the_threads() -> None:
+    loops = [Counting() for _ in range(12)]
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda loop: in_chunks(loop, 1000, chunk=50), loops))
+    assert all((loop.done == 1).all() for loop in loops)
+
+
+def test_an_error_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KINRANK_THREADS", "2")
+    for row in (0, 500, 999):
+        with pytest.raises(ZeroDivisionError):
+            in_chunks(Counting(row), 1000, chunk=10)
+
+
+def test_blas_is_left_as_it_was_found_however_callers_overlap() -> None:
+    """The setting belongs to the process: callers that come and go at other times must not keep one thread for good."""
+
+    def limits() -> list[int]:
+        return [
+            library["num_threads"]
+            for library in compiled._libraries().info()
+            if library["user_api"] == "blas"
+        ]
+
+    def use(wait: float) -> list[int]:
+        time.sleep(wait / 3)
+        with one_blas_thread():
+            time.sleep(wait)
+            return limits()
+
+    before = limits()
+    with ThreadPoolExecutor(8) as pool:
+        inside: list[Any] = list(pool.map(use, np.linspace(0.001, 0.03, 40)))
+    assert all(set(found) == {1} for found in inside)
+    assert limits() == before
