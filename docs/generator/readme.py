@@ -35,7 +35,28 @@ def _parts(found: Measurements) -> list[str]:
             f"neighbours of the same items ({search['seconds']:.2f} s, FAISS, same threads, same run), and "
             f"{ours['peak_bytes'] / 1e6:.0f} MB. Printed by `kinrank bench speed --data DIR`."
         )
-    return parts
+    return parts + _online(found)
+
+
+def _online(found: Measurements) -> list[str]:
+    """What a service gets: one query at a time against a gallery prepared once."""
+    ways = found.modes.get(("roxford5k", "medium"), {})
+    if not found.points or not {"search", "online", "alone"} <= ways.keys():
+        return []
+    points = [found.points[items] for items in sorted(found.points)]
+    parts = [
+        f"{point['items']:,} items: {1000 * point['latency_seconds']:.1f} ms, built in {point['build_seconds']:.0f} s and "
+        f"{point['build_bytes_per_vector_byte']:.1f} times the bytes of the vectors"
+        for point in points
+        if point["items"] >= 100_000
+    ]
+    mean = {way: f"{100 * result['mean']:.1f}" for way, result in ways.items()}
+    return [
+        "One query at a time, never in the graph, against a gallery prepared once (`Manifold`, online): ROxford5k medium "
+        f"{mean['search']} without re-ranking, **{mean['online']}** online, {mean['alone']} if the graph were rebuilt for "
+        f"every query. Median latency of one query with an IVF index, 128 dimensions: {'; '.join(parts)}. Printed by "
+        "`kinrank bench scale --data DIR`."
+    ]
 
 
 def _accuracy(found: Measurements) -> str:

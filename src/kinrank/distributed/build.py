@@ -38,11 +38,10 @@ def build(
 ) -> Manifold:
     """Prepare a gallery on the workers of a Dask cluster.
 
-    The result has the numbers, but for their last bits, of `Manifold.build(gallery, method, ids)` where the gallery is
-    searched exactly, without the record that `add` and `remove` need.
-    For LPMT neighbours, graph weights, rows of the diffusion, states and
-    transition costs are computed in blocks; for other methods, and for those hyper-parameters of LPMT that take
-    matrices of the whole gallery, the neighbours are, and the rest by this process.
+    The result has the bits of `Manifold.build(gallery, method, ids)` where the gallery is searched exactly and all
+    processors are of one kind, without the record that `add` and `remove` need. For LPMT neighbours, graph weights, rows
+    of the diffusion, states and transition costs are computed in blocks; for other methods, and for those
+    hyper-parameters of LPMT that take matrices of the whole gallery, the neighbours are, and the rest by this process.
 
     Args:
         gallery: a feature file, read block by block, or (n, d) rows.

@@ -60,8 +60,8 @@ def rerank(
 ) -> Ranking:
     """Re-rank the candidates of every query, blocks of queries spread over a Dask cluster.
 
-    The same answer as `kinrank.rerank(queries, gallery, method, candidates, depth)`, but for the last bits of float32
-    in another process: queries do not know each other.
+    The same answer as `kinrank.rerank(queries, gallery, method, candidates, depth)`, to the bit on processors of one
+    kind: queries do not know each other.
 
     Args:
         queries: (q, d) rows.

@@ -1,6 +1,6 @@
 """A folder of mapped arrays and a range of rows -> those rows of the next array. Run by workers; nothing is kept.
 
-Every function gives the same answer whoever runs it and however often, but for the last bits of float32: rows do not
+Every function gives the same bits whichever process runs it and however often, on processors of one kind: rows do not
 depend on each other.
 """
 
