@@ -45,16 +45,16 @@ def _online(found: Measurements) -> list[str]:
         return []
     points = [found.points[items] for items in sorted(found.points)]
     parts = [
-        f"{point['items']:,} items: {1000 * point['latency_seconds']:.1f} ms, built in {point['build_seconds']:.0f} s and "
-        f"{point['build_bytes_per_vector_byte']:.1f} times the bytes of the vectors"
+        f"{point['items']:,} items: {1000 * point['latency_seconds']:.1f} ms, built in {point['build_seconds']:.0f} s "
+        f"and {point['build_bytes_per_vector_byte']:.1f} times the bytes of the vectors"
         for point in points
         if point["items"] >= 100_000
     ]
     mean = {way: f"{100 * result['mean']:.1f}" for way, result in ways.items()}
     return [
-        "One query at a time, never in the graph, against a gallery prepared once (`Manifold`, online): ROxford5k medium "
-        f"{mean['search']} without re-ranking, **{mean['online']}** online, {mean['alone']} if the graph were rebuilt for "
-        f"every query. Median latency of one query with an IVF index, 128 dimensions: {'; '.join(parts)}. Printed by "
+        "One query at a time, never in the graph, against a gallery prepared once (`Manifold`, online): ROxford5k "
+        f"medium {mean['search']} without re-ranking, **{mean['online']}** online, {mean['alone']} if the graph were "
+        f"rebuilt for every query. Median latency of one query with an IVF index, 128 dimensions: {'; '.join(parts)}. Printed by "
         "`kinrank bench scale --data DIR`."
     ]
 

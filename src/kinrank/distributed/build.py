@@ -39,8 +39,8 @@ def build(
     """Prepare a gallery on the workers of a Dask cluster.
 
     The result has the bits of `Manifold.build(gallery, method, ids)` where the gallery is searched exactly and all
-    processors are of one kind, without the record that `add` and `remove` need. For LPMT neighbours, graph weights, rows
-    of the diffusion, states and transition costs are computed in blocks; for other methods, and for those
+    processors are of one kind, without the record that `add` and `remove` need. For LPMT neighbours, graph weights,
+    rows of the diffusion, states and transition costs are computed in blocks; for other methods, and for those
     hyper-parameters of LPMT that take matrices of the whole gallery, the neighbours are, and the rest by this process.
 
     Args:
