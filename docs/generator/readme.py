@@ -54,8 +54,8 @@ def _online(found: Measurements) -> list[str]:
     return [
         "One query at a time, never in the graph, against a gallery prepared once (`Manifold`, online): ROxford5k "
         f"medium {mean['search']} without re-ranking, **{mean['online']}** online, {mean['alone']} if the graph were "
-        f"rebuilt for every query. Median latency of one query with an IVF index, 128 dimensions: {'; '.join(parts)}. Printed by "
-        "`kinrank bench scale --data DIR`."
+        f"rebuilt for every query. Median latency of one query with an IVF index, 128 dimensions: {'; '.join(parts)}. "
+        "Printed by `kinrank bench scale --data DIR`."
     ]
 
 
