@@ -123,12 +123,21 @@ def point(items: int, store: str, probes: int | None, largest: int) -> dict[str,
         "build_multiple": build / search,
         "build_bytes_per_vector_byte": peak / gallery.nbytes,
         "kept_bytes_per_vector_byte": manifold.info()["bytes"] / gallery.nbytes,
+        "searched_bytes_per_vector_byte": _searched_bytes(manifold) / gallery.nbytes,
         "latency_seconds": float(np.median(latency)),
         "latency_95_seconds": float(np.quantile(latency, 0.95)),
         "exact_search_seconds": float(np.median(plain)),
         "latency_multiple": float(np.median(latency) / np.median(plain)),
         "certain": answer.meta["certain"],
     }
+
+
+def _searched_bytes(manifold: Any) -> int:
+    """What is kept without the record of changes."""
+    from kinrank.manifold.lpmt import KEPT
+
+    snapshot = manifold._snapshot
+    return int(snapshot.vectors.nbytes + sum(snapshot.arrays[name].nbytes for name in KEPT))
 
 
 def _seconds(work: Callable[[], Any]) -> float:

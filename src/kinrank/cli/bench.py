@@ -125,7 +125,7 @@ def scale(
 
     _check(output)
     counts = [_count(word) for word in _words(sizes)]
-    changes = [_count(word) for word in _words(changed)]
+    changes = [_count(word, "--change") for word in _words(changed)]
     _show(measure(data, _words(sets), counts, store, probes, queries, changes, bars(quiet)), output, json)
 
 
@@ -133,10 +133,10 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _count(word: str) -> int:
+def _count(word: str, option: str = "--sizes") -> int:
     if not word.isdigit() or int(word) < 200:
         raise ValueError(
-            f"{word!r} items are not allowed; give whole numbers >= 200 with commas between them"
+            f"{option} {word!r} is not allowed; give whole numbers >= 200 with commas between them"
         )
     return int(word)
 
