@@ -134,7 +134,8 @@ def _repair(
     from kinrank.manifold.lpmt import attachment, kept_arrays
     from kinrank.manifold.offline import least_width_of
     from kinrank.manifold.record import contrast_of, recorded
-    from kinrank.manifold.repair import LARGE, TOLERANCE, Before, Turnover, repaired
+    from kinrank.manifold.repair import LARGE, TOLERANCE, Before, repaired
+    from kinrank.manifold.turnover import Turnover
     from kinrank.stages.offline import sparse_rows
 
     n, arrays, facts = len(snapshot), snapshot.arrays, snapshot.facts
