@@ -61,7 +61,7 @@ def scale(
 
 
 def change(items: int, store: str = "array", probes: int | None = None) -> dict[str, Any]:
-    """Add 1 % to a gallery, take as much out again, in this process; as shares of the build. Each twice, the better."""
+    """Add 1 % to a gallery, take as much out again, in this process; as shares of the build. The best of three."""
     from kinrank.manifold import Manifold
     from kinrank.stores.faiss import FaissStore
 
@@ -69,18 +69,18 @@ def change(items: int, store: str = "array", probes: int | None = None) -> dict[
         return rows if store == "array" else FaissStore(rows, store, probes=probes)
 
     some = items // 100
-    rows = curves(items + 2 * some, DIMENSIONS)
-    gallery, first, second = rows[:items], rows[items : items + some], rows[items + some :]
+    rows = curves(items + 3 * some, DIMENSIONS)
+    gallery, more = rows[:items], np.split(rows[items:], 3)
     small = Manifold.build(source(gallery[:400]))  # compiles, or loads from disk
-    small.add(first[:2])
+    small.add(more[0][:2])
     small.remove([0, 1])
     ready = source(gallery)
     started = time.perf_counter()
     manifold = Manifold.build(ready)
     build = time.perf_counter() - started
-    adds = [_seconds(lambda more=more: manifold.add(more)) for more in (first, second)]  # type: ignore[misc]
-    parts = np.arange(some), np.arange(some, 2 * some)
-    removed = min(_seconds(lambda part=part: manifold.remove(part)) for part in parts)  # type: ignore[misc]
+    adds = [_seconds(lambda part=part: manifold.add(part)) for part in more]  # type: ignore[misc]
+    gone = np.split(np.arange(3 * some), 3)
+    removed = min(_seconds(lambda part=part: manifold.remove(part)) for part in gone)  # type: ignore[misc]
     return {
         "items": items,
         "store": store,

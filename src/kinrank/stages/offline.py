@@ -6,7 +6,6 @@ about four times the vectors at the peak for 128 dimensions, where those take te
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -242,22 +241,21 @@ def _mean_states(
     rooms: list[NDArray[np.float32]],
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
     """(rows, support) items and masses, of which the first `sizes` count. `rooms` are clean, and used again."""
-    from kinrank.stages._kernels.compiled import threads
+    from kinrank.stages._kernels.compiled import chunks, over_threads
     from kinrank.stages._kernels.online import mean_states
 
-    n, chunk = len(near), chunk_of(len(near))
+    n = len(near)
     places, masses = np.empty((n, support), np.int32), np.empty((n, support), np.float32)
     sizes = np.zeros(n, np.int64)
 
-    def some(start: int) -> None:
+    def some(start: int, stop: int) -> None:
         try:
             room = rooms.pop()
         except IndexError:
             room = np.zeros(len(regions[0]) - 1, np.float32)
-        stop = min(start + chunk, n)
         mean_states(start, stop, near, weights, *regions, support, room, places, masses, sizes)
         rooms.append(room)
 
-    with ThreadPoolExecutor(threads()) as pool:
-        list(pool.map(some, range(0, n, chunk)))
+    some(0, 0)  # compiles before the threads start
+    over_threads(some, chunks(n, chunk_of(n)))
     return places, masses, sizes

@@ -12,6 +12,7 @@ the query's own row of the diffusion, and better than rebuilding the graph aroun
 
 from __future__ import annotations
 
+import itertools
 import queue
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -140,17 +141,21 @@ def _solve(
     costs: Floats,
 ) -> None:
     """Fill in the costs of the steps firsts[i]..links[i + 1] of every item i, and of their mirrors."""
-    from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread
+    from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread, threads
     from kinrank.stages._kernels.online import step_costs
 
     kinds = np.int64, np.int32, np.float32
     parts = states.indptr, states.indices, states.data
     arrays = (part.astype(kind, copy=False) for part, kind in zip(parts, kinds, strict=True))
     n = len(firsts)
+    work = np.concatenate([[0], np.cumsum(links[1:] - firsts)])  # steps to solve before each item
+    cuts = np.searchsorted(work, np.linspace(0, work[-1], 16 * threads() + 1)[1:-1])
+    ends_of = np.unique(np.concatenate([cuts, [n]]))
+    spans = [(int(a), int(b)) for a, b in itertools.pairwise([0, *ends_of]) if a < b]
     with one_blas_thread():
         in_chunks(
             step_costs, n, firsts, links, ends, mirror, *arrays, vectors, float(how.rho), np.float32(how.gamma),
-            float(how.epsilon), int(how.iterations), costs, chunk=chunk_of(n, 16),
+            float(how.epsilon), int(how.iterations), costs, spans=spans,
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,24 +60,39 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
-def in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64) -> None:
-    """Call kernel(start, stop, *arguments) over all rows, chunks spread over threads.
+Span = tuple[int, int]
+
+
+def in_chunks(
+    kernel: Any, rows: int, *arguments: Any, chunk: int = 64, spans: Sequence[Span] | None = None
+) -> None:
+    """Call kernel(start, stop, *arguments) over all rows, chunks of them, or the spans given, spread over threads.
 
     Each row writes only its own outputs, so the result does not depend on the number of threads.
     """
     say_compiling(kernel)
-    spans = [(start, min(start + chunk, rows)) for start in range(0, rows, chunk)]
+    if spans is None:
+        spans = chunks(rows, chunk)
     if not spans:
         return
     kernel(0, 0, *arguments)  # compiles, or loads from disk, before the threads start
     if threads() == 1 or len(spans) == 1:
         kernel(0, rows, *arguments)
-        return
+    else:
+        over_threads(lambda start, stop: kernel(start, stop, *arguments), spans)
+
+
+def chunks(rows: int, size: int) -> list[Span]:
+    return [(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def over_threads(task: Callable[[int, int], None], spans: Sequence[Span]) -> None:
+    """Call task(start, stop) for all spans, on as many threads as the loops may use."""
     upcoming = iter(spans)  # shared: whoever is free takes the next
 
     def work() -> None:
         for start, stop in upcoming:
-            kernel(start, stop, *arguments)
+            task(start, stop)
 
     helpers = [_pool(threads() - 1).submit(work) for _ in range(min(threads(), len(spans)) - 1)]
     try:
