@@ -47,7 +47,7 @@ class FaissStore:
             vectors: (n, d) rows.
             kind: "flat", "ivf" or "hnsw".
             lists: cells of ivf; 4 sqrt(n), but at least 39 items for each, unless given.
-            probes: cells an ivf search looks into; a thirty-second of them, and at least 8, unless given.
+            probes: cells an ivf search looks into; a thirty-second of them, and at least 32, unless given.
             links: neighbours per item in the graph of hnsw.
             effort: items hnsw keeps in view, when it builds and when it searches.
             threads: builders of the graph of hnsw; more than 1 is faster, and no two builds are alike.
@@ -67,7 +67,7 @@ class FaissStore:
             index.cp.min_points_per_centroid = 1  # fewer items than it likes are no reason to print
             index.train(self._rows)
             index.nprobe = min(
-                cells, max(8, cells // 32) if probes is None else whole_number(probes, "probes")
+                cells, max(32, cells // 32) if probes is None else whole_number(probes, "probes")
             )
         elif kind == "hnsw":
             index = faiss.IndexHNSWFlat(dimensions, whole_number(links, "links"))

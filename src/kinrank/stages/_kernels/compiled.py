@@ -17,6 +17,7 @@ import numba
 
 log = logging.getLogger("kinrank")
 _told = False
+_ready: set[int] = set()  # loops that are known to be compiled: asking numba takes longer than a short loop
 _pools: dict[tuple[int, int, str], ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
 _blas = threading.Lock()
@@ -149,7 +150,10 @@ def _libraries() -> Any:
 def say_compiling(kernel: Any) -> None:
     """One line, once, when the machine code is not on disk yet."""
     global _told
-    if _told or kernel.signatures:
+    if _told or id(kernel) in _ready:
+        return
+    if kernel.signatures:
+        _ready.add(id(kernel))
         return
     folder = Path(kernel.stats.cache_path)
     if not any(folder.glob(f"*{kernel.py_func.__qualname__}-*.nbi")):
