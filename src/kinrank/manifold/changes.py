@@ -133,14 +133,13 @@ def _repair(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, float]]:
     from kinrank.manifold.lpmt import attachment, kept_arrays
     from kinrank.manifold.offline import least_width_of
-    from kinrank.manifold.record import contrast_of, recorded
+    from kinrank.manifold.record import contrast_of, record_in
     from kinrank.manifold.repair import LARGE, TOLERANCE, Before, repaired
     from kinrank.manifold.turnover import Turnover
     from kinrank.stages.offline import sparse_rows
 
     n, arrays, facts = len(snapshot), snapshot.arrays, snapshot.facts
-    record = recorded(arrays, n)
-    assert record is not None
+    record = record_in(arrays)
     states = sparse_rows(arrays["state_starts"], arrays["state_items"], arrays["state_masses"], n)
     before = Before(record, states, arrays["step_starts"], arrays["step_ends"], arrays["step_costs"])
     turn = Turnover(n, stay, len(vectors) - len(stay))
@@ -173,7 +172,13 @@ def _with(
     arrays: dict[str, NDArray[Any]],
     facts: dict[str, float],
 ) -> Snapshot:
-    ready = serving_of(snapshot.method).restore(snapshot.method, vectors, arrays, facts)
+    from kinrank.manifold.lpmt import ServingLPMT
+
+    server = serving_of(snapshot.method)
+    if isinstance(server, ServingLPMT):
+        ready: Any = server.terrain(vectors, arrays)
+    else:
+        ready = server.restore(snapshot.method, vectors, arrays, facts)
     return replace(snapshot, vectors=vectors, ids=names, arrays=arrays, facts=facts, prepared=ready)
 
 

@@ -82,7 +82,6 @@ class ServingLPMT:
         self, method: Method, vectors: Vectors, arrays: dict[str, NDArray[Any]], facts: dict[str, float]
     ) -> Terrain:
         from kinrank.manifold.record import recorded
-        from kinrank.stages.online import Terrain
 
         n = len(vectors)
         for name, kind in KEPT.items():
@@ -94,6 +93,12 @@ class ServingLPMT:
         _check_rows(arrays["step_starts"], (arrays["step_ends"], arrays["step_costs"]), n)
         if recorded(arrays, n) is not None and not {"share", "built", "contrast"} <= set(facts):
             raise ValueError("numbers that belong to the record of changes are missing")
+        return self.terrain(vectors, arrays)
+
+    def terrain(self, vectors: Vectors, arrays: dict[str, NDArray[Any]]) -> Terrain:
+        """What searches run over, of arrays that are known to be whole."""
+        from kinrank.stages.online import Terrain
+
         return Terrain(vectors, *(arrays[name] for name in KEPT))
 
     def reach(self, method: Method, depth: int) -> int:

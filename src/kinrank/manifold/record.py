@@ -69,6 +69,14 @@ class Record:
         return cls(near, kin, similar, layers.indptr, layers.indices, weights, beta, drift)
 
 
+def record_in(arrays: dict[str, NDArray[Any]]) -> Record:
+    """The record among arrays that are known to be whole."""
+    return Record(
+        Neighbors(arrays["near_items"], arrays["near_gaps"]), arrays["kin_items"], arrays["kin_values"],
+        arrays["graph_starts"], arrays["graph_items"], arrays["graph_weights"], arrays["beta"], arrays["drift"],
+    )  # fmt: skip
+
+
 def spreading(method: LPMT, layers: Layers, beta: NDArray[np.float64]) -> NDArray[np.float32]:
     """a S_beta on the entries of the graphs, as `stages.offline.kindred` spreads over it."""
     return layers.blended(1.0 / (1.0 + method.mu) * beta)
@@ -79,7 +87,6 @@ def recorded(arrays: dict[str, NDArray[Any]], n: int) -> Record | None:
     if "near_items" not in arrays:
         return None
     near = kept(arrays, "near_items", np.int32, (n, None))
-    gaps = kept(arrays, "near_gaps", np.float32, near.shape)
     kin = kept(arrays, "kin_items", np.int32, (n, None))
     starts = kept(arrays, "graph_starts", np.int64, (n + 1,))
     ends = kept(arrays, "graph_items", np.int32, (None,))
@@ -88,11 +95,12 @@ def recorded(arrays: dict[str, NDArray[Any]], n: int) -> Record | None:
     check_items("near_items", near, n, missing=True)
     if int(starts[0]) != 0 or int(starts[-1]) != len(ends) or bool((np.diff(starts) < 0).any()):
         raise ValueError("graph_starts do not fit graph_items")
-    return Record(
-        Neighbors(near, gaps), kin, kept(arrays, "kin_values", np.float32, kin.shape),
-        starts, ends, kept(arrays, "graph_weights", np.float32, ends.shape),
-        kept(arrays, "beta", np.float64, (None,)), kept(arrays, "drift", np.float32, (n, 3)),
-    )  # fmt: skip
+    kept(arrays, "near_gaps", np.float32, near.shape)
+    kept(arrays, "kin_values", np.float32, kin.shape)
+    kept(arrays, "graph_weights", np.float32, ends.shape)
+    kept(arrays, "beta", np.float64, (None,))
+    kept(arrays, "drift", np.float32, (n, 3))
+    return record_in(arrays)
 
 
 def contrast_of(near: Neighbors, least: int) -> float:

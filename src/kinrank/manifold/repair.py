@@ -121,8 +121,7 @@ def _diffuse(
         in_chunks(kernels.fill_up, len(gaps), gaps, record.near.indices, kin, similar, chunk=256)
         links = (old.starts, old.ends, old.weights), (record.starts, record.ends, record.weights)
         moved = _moved(*links, turn, np.arange(count))
-        reach = np.empty(count, np.float32)
-        in_chunks(kernels.reached_changes, count, kin, similar, moved, reach, chunk=chunk_of(count))
+        reach = _along(kin[:count], similar[:count], moved)
         record.drift[:count, ROWS] += reach * np.float32((1.0 + method.mu) / method.mu)
         thin = np.flatnonzero(similar[:count, min(method.path_k, kin.shape[1] - 1)] == 0)  # steps by distance
         changed = turn.renumbered(old.near.indices[turn.stay[thin]]) != record.near.indices[thin]
@@ -165,6 +164,18 @@ def _moved(was: Sparse, now: Sparse, turn: Turnover, rows: Numbers) -> NDArray[n
     return change
 
 
+def _along(
+    items: NDArray[np.int32], values: NDArray[np.float32], moved: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """(rows,) sum over each list of values * moved[item]."""
+    from kinrank.stages._kernels.changes import reached_changes
+    from kinrank.stages._kernels.compiled import in_chunks
+
+    total = np.empty(len(items), np.float32)
+    in_chunks(reached_changes, len(items), items, values, moved, total, chunk=chunk_of(len(items)))
+    return total
+
+
 def _lists(items: NDArray[np.int32], values: NDArray[np.float32]) -> Sparse:
     n, width = items.shape
     return np.arange(n + 1, dtype=np.int64) * width, items.reshape(-1), values.reshape(-1)
@@ -201,10 +212,9 @@ def _restless(
     count = len(turn.stay)
     if tolerance == 0 or _other_width(old, record):
         return np.arange(turn.after)
-    moved = _moved(
-        _lists(old.kin, old.similar), _lists(record.kin, record.similar), turn, touched[touched < count]
-    )
-    moved[:count] /= np.maximum(record.similar[:count].sum(axis=1), 1e-30)
+    rows = touched[touched < count]
+    moved = _moved(_lists(old.kin, old.similar), _lists(record.kin, record.similar), turn, rows)
+    moved[rows] /= np.maximum(record.similar[rows].sum(axis=1), 1e-30)
     moved[count:] = 2.0
     forced = torn.copy()
     forced[count:] = True
@@ -213,7 +223,7 @@ def _restless(
         first, last = turn.renumbered(turn.of(was[:, : method.k2])), now[:count, : method.k2]
         other = np.flatnonzero((first != last).any(axis=1))
         forced[other] |= (np.sort(first[other], axis=1) != np.sort(last[other], axis=1)).any(axis=1)
-    record.drift[:, STATES] += (shares * moved[confident]).sum(axis=1)
+    record.drift[:, STATES] += _along(confident, shares, moved)
     return np.flatnonzero(forced | (record.drift[:, STATES] > tolerance))
 
 
