@@ -97,3 +97,12 @@ def test_blas_is_left_as_it_was_found_however_callers_overlap() -> None:
         inside: list[Any] = list(pool.map(use, np.linspace(0.001, 0.03, 40)))
     assert all(set(found) == {1} for found in inside)
     assert limits() == before
+
+
+def test_blas_has_one_thread_inside_a_setting_of_the_caller() -> None:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(2, "blas"):
+        with one_blas_thread():
+            assert compiled._limited()
+        assert not compiled._limited()

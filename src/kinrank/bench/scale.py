@@ -41,7 +41,15 @@ def scale(
 
         results["modes"] = modes(folder, sets, most=most, progress=progress)
     points = [
-        fresh({"what": "scale", "items": size, "store": store, "probes": probes, "largest": max(sizes)})
+        fresh(
+            {
+                "what": "scale",
+                "items": size,
+                "store": store,
+                "probes": probes,
+                "largest": max(sizes, default=0),
+            }
+        )
         for size in report.each("sizes", sizes, len(sizes))
     ]
     jobs = [(size, kind) for size in changed for kind in ("array", store)]

@@ -118,16 +118,20 @@ def one_blas_thread() -> Iterator[None]:
     """While the threads are ours, BLAS inside them must not start more.
 
     The setting belongs to the process: the first who comes makes it, the last who leaves takes it back. Both through
-    one thread of ours, because threadpoolctl lets only the thread that made a setting take it back.
+    one thread of ours, because threadpoolctl lets only the thread that made a setting take it back. Inside a setting of
+    the caller's own nobody else may make one: then the caller makes ours, too.
     """
     me = object()
     with _blas:
         if not _blas_users:
             _blas_before.append(_pool(1, "blas").submit(_limit).result())
         _blas_users.append(me)
+    own = None if _limited() else _limit()
     try:
         yield
     finally:
+        if own is not None:
+            own.__exit__(None, None, None)
         with _blas:
             _blas_users.remove(me)
             if not _blas_users:
@@ -136,6 +140,12 @@ def one_blas_thread() -> Iterator[None]:
 
 def _limit() -> Any:
     return _libraries().limit(limits=1, user_api="blas").__enter__()
+
+
+def _limited() -> bool:
+    """Whether the libraries whose setting belongs to the process have one thread."""
+    found = _libraries().info()
+    return all(one["num_threads"] == 1 for one in found if one.get("threading_layer") == "pthreads")
 
 
 @functools.cache
