@@ -126,7 +126,9 @@ def points_table(found: Measurements) -> str:
             f"{point['neighbour_search_seconds']:.1f}",
             f"{point['build_seconds']:.1f}",
             f"{point['build_multiple']:.2f}",
-            f"{point['build_bytes_per_vector_byte']:.1f}",
+            f"{point['build_bytes_per_vector_byte']:.1f}"
+            if point["build_bytes_per_vector_byte"] >= 1
+            else "-",
             f"{1000 * point['latency_seconds']:.2f}",
             f"{point['latency_multiple']:.2f}",
         )
@@ -137,7 +139,8 @@ def points_table(found: Measurements) -> str:
 def _change(found: Measurements) -> list[str]:
     text = (
         "128 dimensions, made-up curves, neighbours from an IVF store; a query is one new vector, its ten best certain; the "
-        f"exact search is over the largest size of its run. Measured with {found.machines['scale']}."
+        "exact search is over the largest size of its run. -: the build found room enough in what had been freed before. "
+        f"Measured with {found.machines['scale']}."
     )
     if not found.changes:
         return [text]
