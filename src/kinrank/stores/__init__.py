@@ -17,7 +17,8 @@ __all__ = ["ArrayStore", "Store"]
 class Store(Protocol):
     """Two functions: find the nearest item numbers, and give vectors back.
 
-    `len(store)` is asked for too where a whole gallery is needed (joint re-ranking, building a Manifold).
+    `len(store)` is asked for too where a whole gallery is needed (joint re-ranking, building a Manifold). A store that
+    has `renewed(vectors)` is made anew by it when a Manifold that changed is refreshed.
     """
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:

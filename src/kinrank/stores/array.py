@@ -12,6 +12,7 @@ from kinrank.features import Vectors, check, unit
 from kinrank.neighbors import nearest
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
+from kinrank.stores.numbers import item_numbers
 
 
 class ArrayStore:
@@ -38,9 +39,4 @@ class ArrayStore:
         return Ranking(lists.indices.astype(np.int64), lists.distances, {"mode": "search"})
 
     def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
-        numbers = np.asarray(ids, dtype=np.int64)
-        if numbers.size and (numbers.min() < 0 or numbers.max() >= len(self)):
-            raise ValueError(
-                f"ids must be item numbers from 0 to {len(self) - 1}; got {numbers.min()}..{numbers.max()}"
-            )
-        return self._rows[numbers]
+        return self._rows[item_numbers(ids, len(self))]

@@ -12,8 +12,11 @@ from kinrank.features import Vectors, check, unit
 from kinrank.neighbors import nearest
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
+from kinrank.stores.numbers import item_numbers
 
-TRIES = 4  # searches, each four times as deep, before rows stay short because their neighbours left
+TRIES = (
+    4  # searches where too many of those found have left: each four times as deep, the last for everything
+)
 
 
 class ChangedStore:
@@ -26,9 +29,8 @@ class ChangedStore:
     def __init__(self, base: Any, count: int) -> None:
         self._base = base
         self._stay: NDArray[np.int64] = np.arange(count)  # numbers in the base, ascending
-        self._numbers: NDArray[np.int64] = np.append(
-            self._stay, -1
-        )  # of every item of the base; last: of nobody
+        # the present number of every item of the base, -1 for those who left, and one more for nobody
+        self._numbers: NDArray[np.int64] = np.append(self._stay, -1)
         self._more: Vectors | None = None
 
     def after(self, stay: NDArray[np.int64], rows: Vectors) -> ChangedStore:
@@ -72,11 +74,7 @@ class ChangedStore:
         )
 
     def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
-        numbers = np.asarray(ids, dtype=np.int64)
-        if numbers.size and (numbers.min() < 0 or numbers.max() >= len(self)):
-            raise ValueError(
-                f"ids must be item numbers from 0 to {len(self) - 1}; got {numbers.min()}..{numbers.max()}"
-            )
+        numbers = item_numbers(ids, len(self))
         old = numbers < len(self._stay)
         if old.all():
             return np.asarray(self._base.vectors(self._stay[numbers]))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.features import Vectors, check, unit
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
+from kinrank.stores.numbers import item_numbers
 
 KINDS = ("flat", "ivf", "hnsw")
 ROWS = 64  # queries whose distances are summed again at once
@@ -117,12 +118,7 @@ class FaissStore:
         return Ranking(indices, distances, {"mode": "search"})
 
     def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
-        numbers = np.asarray(ids, dtype=np.int64)
-        if numbers.size and (numbers.min() < 0 or numbers.max() >= len(self)):
-            raise ValueError(
-                f"ids must be item numbers from 0 to {len(self) - 1}; got {numbers.min()}..{numbers.max()}"
-            )
-        return self._rows[numbers]
+        return self._rows[item_numbers(ids, len(self))]
 
     def _wide_enough(self, k: int) -> Any:
         """hnsw must keep at least k items in view; asked for per search, because the index may be shared."""
