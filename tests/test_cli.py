@@ -20,7 +20,7 @@ import kinrank
 from kinrank.cli.app import app
 from kinrank.cli.flags import method_from
 from kinrank.cli.rerank import rerank as rerank_command
-from kinrank.ranking_files import load_ranking, save_ranking
+from kinrank.files.rankings import load_ranking, save_ranking
 
 
 @pytest.fixture
@@ -88,16 +88,12 @@ ASK = ("rerank", "--queries", "@q.npy", "--gallery", "@g.npy")
 def test_rerank_writes_what_the_library_returns(folder: Path, ending: str) -> None:
     said = good(folder, *ASK, "--method", "k-reciprocal", "--k1", "5", "--k2=3", "-o", f"@r.{ending}", "-q")
     assert "6 queries x 30 items, joint, KReciprocal(k1=5, k2=3" in said
-    expected = kinrank.rerank(
-        np.load(folder / "q.npy"), np.load(folder / "g.npy"), kinrank.KReciprocal(k1=5, k2=3)
-    )
+    expected = kinrank.rerank(np.load(folder / "q.npy"), np.load(folder / "g.npy"), kinrank.KReciprocal(k1=5, k2=3))
     np.testing.assert_array_equal(load_ranking(folder / f"r.{ending}").indices, expected.indices)
 
 
 def test_rerank_without_queries_every_item_asks(folder: Path) -> None:
-    facts = json.loads(
-        good(folder, "rerank", "--gallery", "@g.npy", "-m", "aqe", "-o", "@r.npz", "--json", "-q")
-    )
+    facts = json.loads(good(folder, "rerank", "--gallery", "@g.npy", "-m", "aqe", "-o", "@r.npz", "--json", "-q"))
     assert (facts["queries"], facts["depth"], facts["mode"]) == (30, 29, "joint")
     found = load_ranking(folder / "r.npz").indices
     assert not (found == np.arange(30)[:, None]).any()
@@ -260,9 +256,7 @@ def test_evaluate_every_kind_of_truth(ranked: Path, words: list[str], measures: 
 
 
 def test_evaluate_grades_count_unless_binary(ranked: Path) -> None:
-    (ranked / "graded.txt").write_text(
-        "".join(f"{q} 0 {d} {d % 4}\n" for q in range(1, 7) for d in range(1, 31))
-    )
+    (ranked / "graded.txt").write_text("".join(f"{q} 0 {d} {d % 4}\n" for q in range(1, 7) for d in range(1, 31)))
     words = ("evaluate", "@r.npz", "--truth", "@graded.txt", "--measures", "mAP,nDCG@10", "--json")
     graded, binary = (json.loads(good(ranked, *words, *more))["measures"] for more in ((), ("--binary",)))
     assert graded["mAP"] == binary["mAP"]
@@ -345,10 +339,10 @@ def test_usage_mistakes(folder: Path, words: list[str]) -> None:
 
 
 def test_demo_writes_its_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import kinrank.demo
+    import kinrank.report.demo
 
-    whole = kinrank.demo.run_demo
-    monkeypatch.setattr("kinrank.demo.run_demo", lambda page, show: whole(page, show, objects=3, views=12))
+    whole = kinrank.report.demo.run_demo
+    monkeypatch.setattr("kinrank.report.demo.run_demo", lambda page, show: whole(page, show, objects=3, views=12))
     facts = json.loads(good(folder, "demo", "-o", "@page.html", "--json", "--quiet"))
     assert facts["items"] == 36
     assert (folder / "page.html").read_text().startswith("<!")
@@ -387,9 +381,7 @@ def test_control_c_ends_quietly(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         time.sleep(10)
 
     monkeypatch.setattr("kinrank.rerank", interrupted)
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # ignored where the tests run in the background
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     try:
         result = run(folder, *ASK, "--method", "aqe", "-o", "@r.npz")
     finally:

@@ -45,9 +45,7 @@ def test_the_folder_becomes_what_the_library_makes(folder: Path) -> None:
     expected = kr.Manifold.build(rows[:50], METHOD, ids=NAMES[:50])
     expected.add(rows[50:], NAMES[50:])
     expected.remove(["n7", "n3", "n50"])
-    added = run(
-        folder, "add", "@named", "--vectors", "@new.npz", "--vectors-key", "d", "--ids", "@new.txt", "-q"
-    )
+    added = run(folder, "add", "@named", "--vectors", "@new.npz", "--vectors-key", "d", "--ids", "@new.txt", "-q")
     assert added.exit_code == 0, added.stderr
     assert "named: 60 items x 6 dimensions, stale 0." in added.stdout
     removed = run(folder, "remove", "@named", "--item", "n7", "--ids", "@old.txt", "--json", "-q")

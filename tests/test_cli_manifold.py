@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 import kinrank as kr
 from kinrank.cli.app import app
+from kinrank.files.rankings import load_ranking
 from kinrank.manifold.manifest import MANIFEST, sealed
 from kinrank.manifold.verify import verify
-from kinrank.ranking_files import load_ranking
 
 METHOD = kr.LPMT(k2=4, theta=0.3)
 FLAGS = ("--k2", "4", "--theta=0.3")
@@ -124,9 +124,7 @@ def test_other_methods_serve_and_say_what_they_cannot(folder: Path) -> None:
     found = json.loads(good(folder, "search", "@expanded", "--queries", "@q.npy", "--json"))["results"]
     best = built.search(np.load(folder / "q.npy")).indices
     assert [[item["item"] for item in entry["items"]] for entry in found] == best.tolist()
-    assert "7 queries x 2 items, online" in good(
-        folder, "search", "@expanded", "--queries", "@q.npy", "-k", "2"
-    )
+    assert "7 queries x 2 items, online" in good(folder, "search", "@expanded", "--queries", "@q.npy", "-k", "2")
     assert "nothing to explain" in bad(folder, "explain", "@expanded", "--queries", "@q.npy", "--item", "3")
 
 
@@ -163,9 +161,7 @@ def test_build_mistakes(whole: Path, words: list[str], said: str) -> None:
     assert not (whole / "x").exists()
 
 
-def test_build_knows_before_it_works_that_it_cannot_write(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_build_knows_before_it_works_that_it_cannot_write(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(dir: Path) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir))
 

@@ -13,15 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kinrank import closed_pickle
+from kinrank.files import closed_pickle
 
 PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text()
-    | st.binary(max_size=300),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(max_size=300),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
     max_leaves=30,
 )
@@ -39,9 +34,7 @@ def test_plain_content_comes_back(content, protocol: int, tmp_path) -> None:
 @given(cut=st.integers(0, 400), noise=st.binary(max_size=40))
 def test_damage_is_a_value_error_or_harmless(cut: int, noise: bytes, tmp_path) -> None:
     path = tmp_path / "x.pkl"
-    path.write_bytes(
-        pickle.dumps({"easy": list(range(40)), "name": "x" * 99, "box": [0.5] * 9})[:cut] + noise
-    )
+    path.write_bytes(pickle.dumps({"easy": list(range(40)), "name": "x" * 99, "box": [0.5] * 9})[:cut] + noise)
     with contextlib.suppress(ValueError):  # any other error fails the test
         closed_pickle.load(path)
 

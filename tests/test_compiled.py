@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinrank.stages._kernels import compiled
-from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread
+from kinrank.stages.kernels import compiled
+from kinrank.stages.kernels.compiled import in_chunks, one_blas_thread
 
 BITS = """
 import hashlib, kinrank

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 import kinrank
 from kinrank.datasets.turntable import turntable
-from kinrank.demo import chain, choose, embed, run_demo
 from kinrank.report import svg
+from kinrank.report.demo import chain, choose, embed, run_demo
 from kinrank.report.html import document, picture, png, write_page
 
 OBJECTS, VIEWS = 8, 36

@@ -156,9 +156,7 @@ def test_build_of_hardly_anything(client: Any, gallery: Any, count: int) -> None
     assert_same(made, kinrank.Manifold.build(gallery[:count]))
 
 
-def test_a_worker_that_dies_at_work_changes_nothing(
-    client: Any, gallery: Any, queries: Any, tmp_path: Path
-) -> None:
+def test_a_worker_that_dies_at_work_changes_nothing(client: Any, gallery: Any, queries: Any, tmp_path: Path) -> None:
     path, marker, store = str(tmp_path / "gallery.npy"), tmp_path / "died", ArrayStore(gallery[:600])
     np.save(path, gallery[:600])
     rows = store.vectors(np.arange(600))  # what a local build takes from the store
@@ -265,12 +263,8 @@ def test_the_plan_on_paper_uses_recorded_numbers() -> None:
     growth = next(row["growth"] for row in speed["results"] if row["method"] == "lpmt")
     points = {point["items"]: point["search_seconds"] for point in growth["points"]}
     assert measured["exact_seconds"] == round(points[measured["exact_items"]], 4)
-    last = re.findall(
-        r"(\d+) s there, ([\d.]+) ms of a thread per item \(record of ([\d-]+ \d\d:\d\d)\)", page
-    )[0]
-    largest = next(
-        record for record in records if (record["bench"], record["date"]) == ("scale", f"{last[2]} UTC")
-    )
+    last = re.findall(r"(\d+) s there, ([\d.]+) ms of a thread per item \(record of ([\d-]+ \d\d:\d\d)\)", page)[0]
+    largest = next(record for record in records if (record["bench"], record["date"]) == ("scale", f"{last[2]} UTC"))
     (million,) = largest["results"]
     after = million["build_seconds"] - million["neighbour_search_seconds"]
     each = 1000 * after * largest["machine"]["threads"] / million["items"]

@@ -51,9 +51,7 @@ def test_blocks_of_queries_do_not_matter(block: int | None, monkeypatch: pytest.
     order, positives, junk = random_case(3)
     truth = kr.Truth.from_lists(positives, junk)
     expected = [
-        reference.rectangle_ap(reference.ranks_without_junk(row, right, ignored), len(right))
-        if len(right)
-        else np.nan
+        reference.rectangle_ap(reference.ranks_without_junk(row, right, ignored), len(right)) if len(right) else np.nan
         for row, right, ignored in zip(order.tolist(), map(list, positives), map(list, junk), strict=True)
     ]
     if block is not None:
@@ -67,15 +65,11 @@ def test_measures_agree_with_trec_eval(depth: int) -> None:
     rng = np.random.default_rng(11)
     order = np.array([rng.permutation(40) for _ in range(15)])[:, :depth]
     qrels = {
-        str(q + 1): {str(d + 1): int(rng.integers(0, 4)) for d in rng.choice(40, 9, replace=False)}
-        for q in range(15)
+        str(q + 1): {str(d + 1): int(rng.integers(0, 4)) for d in rng.choice(40, 9, replace=False)} for q in range(15)
     }
     for judged in qrels.values():
         judged[next(iter(judged))] = 2  # at least one right document each
-    run = {
-        str(q + 1): {str(d + 1): float(depth - rank) for rank, d in enumerate(row)}
-        for q, row in enumerate(order)
-    }
+    run = {str(q + 1): {str(d + 1): float(depth - rank) for rank, d in enumerate(row)} for q, row in enumerate(order)}
     names = {
         "mAP": "AP",
         "nDCG@10": "nDCG@10",
@@ -190,9 +184,7 @@ def test_nothing_to_evaluate_is_no_error() -> None:
         json.dumps(scores.to_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    "text", ["mAP", "R@1", "recall@40", "mP@10", "nDCG", "nDCG@10", "P@5", "MRR", "MRR@10"]
-)
+@pytest.mark.parametrize("text", ["mAP", "R@1", "recall@40", "mP@10", "nDCG", "nDCG@10", "P@5", "MRR", "MRR@10"])
 def test_measures_print_as_they_parse(text: str) -> None:
     assert str(Measure.parse(text)) == text
     assert Measure.parse(text.lower()) == Measure.parse(text)

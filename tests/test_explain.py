@@ -13,7 +13,7 @@ import kinrank
 from kinrank import LPMT, Explanation, explain
 from kinrank.explain import explain_prepared
 from kinrank.features import unit
-from kinrank.neighbors import Items
+from kinrank.items import Items
 from kinrank.progress import SILENT
 from kinrank.stages.transport import transition_costs
 
@@ -30,9 +30,7 @@ def arc(n: int = 40) -> NDArray[np.float32]:
 def separate() -> NDArray[np.float32]:
     """Two groups that no step joins."""
     rng = np.random.default_rng(1)
-    return unit(
-        (np.repeat(np.eye(4)[:2], 15, axis=0) + 0.05 * rng.standard_normal((30, 4))).astype(np.float32)
-    )
+    return unit((np.repeat(np.eye(4)[:2], 15, axis=0) + 0.05 * rng.standard_normal((30, 4))).astype(np.float32))
 
 
 def cost_of(prepared: Any, a: int, b: int) -> float:
@@ -87,10 +85,7 @@ def test_links_of_a_joint_chain_are_numbered_among_queries_and_among_the_gallery
     assert "query" in found.kinds[1:]  # in the joint graph other queries vouch too
     for kind, number in zip(found.kinds, found.items, strict=True):
         assert 0 <= number < (len(queries) if kind == "query" else len(gallery))
-    along = [
-        queries[n] if kind == "query" else gallery[n]
-        for kind, n in zip(found.kinds, found.items, strict=True)
-    ]
+    along = [queries[n] if kind == "query" else gallery[n] for kind, n in zip(found.kinds, found.items, strict=True)]
     steps = np.linalg.norm(np.diff(along, axis=0), axis=1)
     assert steps.max() < 0.5 * found.distance  # small steps, whichever list they come from
 
@@ -103,9 +98,7 @@ def test_flows_are_the_largest_movements_of_each_step() -> None:
     chain = explain_prepared(prepared, 0, 39).items
     for moved, kept, a, b in zip(all_flows, few, chain, chain[1:], strict=False):
         assert moved[:2] == kept
-        assert sum(mass * cost for _, _, mass, cost in moved) ** 3 == pytest.approx(
-            cost_of(prepared, a, b), rel=1e-3
-        )
+        assert sum(mass * cost for _, _, mass, cost in moved) ** 3 == pytest.approx(cost_of(prepared, a, b), rel=1e-3)
 
 
 def test_an_item_no_chain_leads_to_is_said_to_be_unreached() -> None:

@@ -50,9 +50,7 @@ WRITERS = {
     "npy": lambda path, rows: np.save(path, rows),
     "npz": lambda path, rows: np.savez(path, x=rows, label=np.arange(len(rows))),
     "csv": lambda path, rows: np.savetxt(path, rows, delimiter=",", fmt="%.9g"),
-    "tsv": lambda path, rows: np.savetxt(
-        path, rows, delimiter="\t", fmt="%.9g", header="a\tb\tc\td", comments=""
-    ),
+    "tsv": lambda path, rows: np.savetxt(path, rows, delimiter="\t", fmt="%.9g", header="a\tb\tc\td", comments=""),
     "fvecs": write_fvecs,
     "pkl": lambda path, rows: path.write_bytes(pickle.dumps({"x": rows.tolist()})),
     "h5": write_h5,

@@ -13,8 +13,9 @@ import kinrank
 from kinrank import LPMT
 from kinrank.datasets import benchmark
 from kinrank.features import unit
+from kinrank.items import Items
 from kinrank.methods.lpmt import fit_to
-from kinrank.neighbors import Items, Neighbors
+from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT
 from reference import lpmt as twin
 
@@ -61,9 +62,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def transcribed(
-    rows: NDArray[np.float32], setting: dict[str, Any], *queries: int | None
-) -> list[NDArray[Any]]:
+def transcribed(rows: NDArray[np.float32], setting: dict[str, Any], *queries: int | None) -> list[NDArray[Any]]:
     """d* of the transcription; the first `queries` rows ask the others, None: everybody asks everybody."""
     last = {"theta", "fusion"}
     d, chained = twin.chained(rows, **{name: value for name, value in setting.items() if name not in last})
@@ -132,9 +131,7 @@ def test_every_choice_makes_a_difference(name: str, value: str) -> None:
 @pytest.mark.parametrize("similarity", ["bsd", "gaussian", "cosine"])
 def test_similarity_still_counts_with_neighbours_by_diffusion(similarity: str) -> None:
     rows, setting = clusters(6), SETTING
-    gap = matrix(LPMT(**{**setting, "similarity": similarity}), rows, None) - matrix(
-        LPMT(**setting), rows, None
-    )
+    gap = matrix(LPMT(**{**setting, "similarity": similarity}), rows, None) - matrix(LPMT(**setting), rows, None)
     assert np.abs(gap).max() > 1e-3
 
 
@@ -216,9 +213,7 @@ def test_a_handful_of_items_in_any_position(n: int, kind: str) -> None:
 
 @pytest.mark.parametrize("transport", ["sinkhorn", "exact"])
 @pytest.mark.parametrize("dimensions", [3, 64, 512])
-def test_duplicates_are_at_distance_zero_in_the_order_of_their_numbers(
-    transport: str, dimensions: int
-) -> None:
+def test_duplicates_are_at_distance_zero_in_the_order_of_their_numbers(transport: str, dimensions: int) -> None:
     for seed in range(4):
         one = unit(np.random.default_rng(seed).standard_normal((1, dimensions)).astype(np.float32))
         ranking = kinrank.rerank(None, np.repeat(one, 12, axis=0), LPMT(transport=transport))
@@ -229,9 +224,7 @@ def test_duplicates_are_at_distance_zero_in_the_order_of_their_numbers(
 def test_unreachable_items_follow_in_the_order_of_the_search() -> None:
     """Two groups that no step joins: the other group comes after the own one, nearest first."""
     rng = np.random.default_rng(0)
-    rows = unit(
-        (np.repeat(np.eye(4)[:2], 15, axis=0) + 0.05 * rng.standard_normal((30, 4))).astype(np.float32)
-    )
+    rows = unit((np.repeat(np.eye(4)[:2], 15, axis=0) + 0.05 * rng.standard_normal((30, 4))).astype(np.float32))
     ranking = kinrank.rerank(None, rows, LPMT(**{**SETTING, "k1": 8}))
     d = twin.euclidean(rows)
     for i, row in enumerate(ranking.indices):
@@ -280,9 +273,7 @@ def test_measured_values_are_finite_and_in_range_for_degenerate_distances(near: 
 
 def test_measured_values_do_not_depend_on_the_unit_of_the_distances() -> None:
     here, there = fit_to(lists_of(0.2, 0.3)), fit_to(lists_of(0.8, 1.2))
-    assert (here.rho, here.gamma, here.share) == pytest.approx(
-        (there.rho, there.gamma, there.share), rel=1e-5
-    )
+    assert (here.rho, here.gamma, here.share) == pytest.approx((there.rho, there.gamma, there.share), rel=1e-5)
 
 
 def test_values_in_force_are_those_of_the_lists() -> None:

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinrank.errors import NotEnoughMemory
 from kinrank.features import unit
-from kinrank.neighbors import Items
+from kinrank.items import Items
+from kinrank.memory import NotEnoughMemory
 from kinrank.stages import diffusion, graph, states
 from reference import lpmt as twin
 
@@ -65,9 +65,7 @@ def test_general_solvers_find_the_closed_form_for_any_positive_matrix(seed: int)
     want = twin.kronecker_solution(S, list(BETA), MU, E)
     np.testing.assert_allclose(want, twin.lyapunov_solution(S, list(BETA), MU, E), atol=1e-12)
     np.testing.assert_allclose(diffusion.fixed_point(mixed(S), MU, E, 300), want, atol=1e-10)
-    np.testing.assert_allclose(
-        diffusion.conjugate_gradient(mixed(S), MU, E, tolerance=1e-13), want, atol=1e-10
-    )
+    np.testing.assert_allclose(diffusion.conjugate_gradient(mixed(S), MU, E, tolerance=1e-13), want, atol=1e-10)
     np.testing.assert_allclose(diffusion.dense_solution(mixed(S), MU, E), want, atol=1e-11)
 
 
@@ -177,16 +175,13 @@ def test_energy_by_rows_is_the_literal_sum_of_equation_4(n: int) -> None:
 def test_energy_of_a_matrix_that_is_not_symmetric_is_the_literal_sum() -> None:
     _, S, W = problem(7)
     F = np.random.default_rng(2).standard_normal((7, 7))
-    np.testing.assert_allclose(
-        diffusion.energies_of(S, F), [twin.energy(matrix, F) for matrix in W], rtol=1e-10
-    )
+    np.testing.assert_allclose(diffusion.energies_of(S, F), [twin.energy(matrix, F) for matrix in W], rtol=1e-10)
 
 
 def random_energies(count: int) -> list[tuple[NDArray[np.float64], float]]:
     rng = np.random.default_rng(8)
     return [
-        (rng.normal(size=rng.integers(2, 6)) * 10 ** rng.uniform(-1, 2), 10 ** rng.uniform(-1, 2))
-        for _ in range(count)
+        (rng.normal(size=rng.integers(2, 6)) * 10 ** rng.uniform(-1, 2), 10 ** rng.uniform(-1, 2)) for _ in range(count)
     ]
 
 
@@ -292,9 +287,7 @@ def test_diffused_neighbours_are_filled_up_from_the_lists_where_the_graph_ends()
     layers = graph.layered_graphs(lists, 2, 0.7, scales=(1.0,))
     found = diffusion.diffused_neighbors(layers, np.ones(1), MU, 1e-6, lists)[0].indices
     assert all(sorted(row) == list(range(8)) for row in found.tolist())
-    assert all(
-        {*row[:4]} == ({0, 1, 2, 3} if i < 4 else {4, 5, 6, 7}) for i, row in enumerate(found.tolist())
-    )
+    assert all({*row[:4]} == ({0, 1, 2, 3} if i < 4 else {4, 5, 6, 7}) for i, row in enumerate(found.tolist()))
 
 
 def test_region_and_resolvent_do_not_depend_on_how_items_are_numbered() -> None:

@@ -24,9 +24,7 @@ def test_plain_is_theta_d_plus_the_rest_d_prime(
     pair: tuple[NDArray[np.float32], NDArray[np.float32]], theta: float
 ) -> None:
     d, chained = pair
-    np.testing.assert_allclose(
-        fused(d, chained, theta, 3.0, "plain"), theta * d + (1 - theta) * chained, rtol=1e-6
-    )
+    np.testing.assert_allclose(fused(d, chained, theta, 3.0, "plain"), theta * d + (1 - theta) * chained, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kinrank.features import unit
-from kinrank.neighbors import Items
+from kinrank.items import Items
 from kinrank.stages import graph
 from reference import lpmt as twin
 
@@ -90,9 +90,7 @@ def test_symmetric_graph_is_the_mean_of_both_directions(rng: np.random.Generator
 
 @pytest.mark.parametrize("scale", ["local", "row", "raw"])
 @pytest.mark.parametrize("n", [2, 3, 12, 50])
-def test_normalised_graphs_are_symmetric_with_spectral_radius_one(
-    rng: np.random.Generator, scale: str, n: int
-) -> None:
+def test_normalised_graphs_are_symmetric_with_spectral_radius_one(rng: np.random.Generator, scale: str, n: int) -> None:
     rows = some_rows(rng, n)
     layers = graph.layered_graphs(Items.everyone(rows).neighbors(15), 10, 0.5, scale, farthest=farthest(rows))
     for v in range(layers.count):

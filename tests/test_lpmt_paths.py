@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import shortest_path
 
 from kinrank.features import unit
-from kinrank.neighbors import Items
+from kinrank.items import Items
 from kinrank.stages.paths import Chains, Steps, chain_to, local_steps
 from kinrank.stages.transport import transition_costs
 from reference import lpmt as twin
@@ -36,9 +36,7 @@ def steps_of(rows: NDArray[np.float32], k: int, kind: str = "union") -> Steps:
     return local_steps(Items.everyone(rows).neighbors(k + 1), k, kind)
 
 
-def eager(
-    chains: Chains, rows: NDArray[np.float32], rho: float, gamma: float, iterations: int
-) -> NDArray[np.float64]:
+def eager(chains: Chains, rows: NDArray[np.float32], rho: float, gamma: float, iterations: int) -> NDArray[np.float64]:
     """(n, n) cost of every allowed step, inf elsewhere: all of them solved, none left for later.
 
     No cost is below its lower bound, by the centres of the two states; a few Sinkhorn steps can be.
@@ -76,9 +74,7 @@ def test_reach_is_the_shortest_path_over_the_same_costs(rho: float, gamma: float
     costs = eager(chains, rows, rho, gamma, iterations)
     want = twin.floyd_warshall(costs)
     np.testing.assert_allclose(reach, want, rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(
-        want, shortest_path(np.where(np.isfinite(costs), costs, 0), method="D"), rtol=1e-9
-    )
+    np.testing.assert_allclose(want, shortest_path(np.where(np.isfinite(costs), costs, 0), method="D"), rtol=1e-9)
 
 
 def test_reach_agrees_with_the_literal_transcription_from_the_states_on() -> None:
@@ -166,9 +162,7 @@ def test_parents_give_chains_whose_costs_sum_to_the_reach(iterations: int) -> No
 def test_no_chain_leads_to_another_component() -> None:
     rng = np.random.default_rng(0)
     rows = unit((np.repeat(np.eye(3)[:2], 6, axis=0) + 0.1 * rng.standard_normal((12, 3))).astype(np.float32))
-    chains = Chains(
-        steps_of(rows, 3), sparse.csr_array(np.eye(12, dtype=np.float32)), rows, 1.0, 3.0, 0.05, 0
-    )
+    chains = Chains(steps_of(rows, 3), sparse.csr_array(np.eye(12, dtype=np.float32)), rows, 1.0, 3.0, 0.05, 0)
     reach, parents = chains.from_items(np.arange(12), parents=True)
     same = np.repeat([0, 1], 6)[:, None] == np.repeat([0, 1], 6)[None, :]
     assert np.array_equal(np.isfinite(reach), same)
@@ -196,10 +190,9 @@ def test_duplicates_are_reached_for_almost_nothing() -> None:
 
 def test_chains_hold_for_no_sources_and_for_a_single_item() -> None:
     rows, states, _ = problem(10, 12)
-    assert Chains(steps_of(rows, 3), states, rows, 1.0, 3.0, 0.05, 5).from_items(np.zeros(0, np.int64))[
-        0
-    ].shape == (0, 12)
-    alone = Chains(
-        steps_of(rows[:1], 3), sparse.csr_array(np.ones((1, 1), np.float32)), rows[:1], 1.0, 3.0, 0.05, 5
+    assert Chains(steps_of(rows, 3), states, rows, 1.0, 3.0, 0.05, 5).from_items(np.zeros(0, np.int64))[0].shape == (
+        0,
+        12,
     )
+    alone = Chains(steps_of(rows[:1], 3), sparse.csr_array(np.ones((1, 1), np.float32)), rows[:1], 1.0, 3.0, 0.05, 5)
     assert alone.from_items(np.array([0]))[0].tolist() == [[0.0]]

@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from kinrank.features import unit
-from kinrank.neighbors import Items, Neighbors
+from kinrank.items import Items
+from kinrank.neighbors import Neighbors
 from kinrank.stages import graph, states
 from reference import lpmt as twin
 
@@ -92,9 +93,7 @@ def test_support_keeps_the_largest_entries_and_the_sum(
 def test_equal_entries_are_kept_by_item_number() -> None:
     from scipy import sparse
 
-    row = sparse.csr_array(
-        np.array([[0.0, 1, 2, 1, 1, 2], [0, 0, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0]], np.float32)
-    )
+    row = sparse.csr_array(np.array([[0.0, 1, 2, 1, 1, 2], [0, 0, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0]], np.float32))
     kept = states.strongest(row, 3).toarray()
     np.testing.assert_array_equal(kept, [[0, 1, 2, 0, 0, 2], [0] * 6, [3, 0, 0, 0, 0, 0]])
 

@@ -138,9 +138,7 @@ def test_sinkhorn_is_finite_never_negative_and_meets_the_columns(
     p, q = masses(rng, m), masses(rng, k)
     p, q = np.maximum(p, 1e-7), np.maximum(q, 1e-7)
     cost = rng.random((m, k)) ** rng.integers(1, 8)
-    value, plan = transport.wasserstein(
-        p / p.sum(), q / q.sum(), cost, epsilon=epsilon, iterations=iterations
-    )
+    value, plan = transport.wasserstein(p / p.sum(), q / q.sum(), cost, epsilon=epsilon, iterations=iterations)
     assert np.isfinite(value)
     assert value >= 0
     assert plan.min() >= 0
@@ -153,9 +151,7 @@ def test_a_cost_of_another_shape_is_refused() -> None:
 
 
 def test_zero_masses_take_no_part() -> None:
-    value, plan = transport.wasserstein(
-        np.array([1.0, 0, 0]), np.array([0, 0.5, 0.5]), 1 - np.eye(3), iterations=9
-    )
+    value, plan = transport.wasserstein(np.array([1.0, 0, 0]), np.array([0, 0.5, 0.5]), 1 - np.eye(3), iterations=9)
     assert value == pytest.approx(1.0)
     np.testing.assert_allclose(plan, [[0, 0.5, 0.5], [0, 0, 0], [0, 0, 0]], atol=1e-6)
 

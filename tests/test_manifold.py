@@ -69,9 +69,7 @@ def test_meta_says_how(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 50])
-def test_certain_answers_are_those_of_the_whole_search(
-    built: tuple[kr.Manifold, NDArray[np.float32]], k: int
-) -> None:
+def test_certain_answers_are_those_of_the_whole_search(built: tuple[kr.Manifold, NDArray[np.float32]], k: int) -> None:
     manifold, queries = built
     everything = manifold.search(queries, k=len(manifold))
     first = manifold.search(queries, k=k)
@@ -85,9 +83,7 @@ def test_certain_answers_are_those_of_the_whole_search(
 
 
 @pytest.mark.parametrize("budget", [1, 3, 9])
-def test_a_tiny_budget_still_gives_an_order(
-    built: tuple[kr.Manifold, NDArray[np.float32]], budget: int
-) -> None:
+def test_a_tiny_budget_still_gives_an_order(built: tuple[kr.Manifold, NDArray[np.float32]], budget: int) -> None:
     """Fewer items than the scale of d' is read from."""
     manifold, queries = built
     ranking = manifold.search(queries, k=5, depth=12, budget=budget)
@@ -375,9 +371,7 @@ def test_weights_of_graphs_from_some_rows_are_those_from_all(monkeypatch: pytest
     everything = stages_offline.graph_weights(layers, 0.23, 0.2, 1, 2e-3)
     np.testing.assert_allclose(everything, collaborative(layers, 0.23, 0.2, 1, 2e-3), rtol=1e-5)
     monkeypatch.setattr(stages_offline, "SAMPLE", 300)
-    np.testing.assert_allclose(
-        stages_offline.graph_weights(layers, 0.23, 0.2, 1, 2e-3), everything, atol=5e-3
-    )
+    np.testing.assert_allclose(stages_offline.graph_weights(layers, 0.23, 0.2, 1, 2e-3), everything, atol=5e-3)
 
 
 def test_explain_takes_ids() -> None:

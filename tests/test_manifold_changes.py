@@ -89,9 +89,7 @@ FEW = st.lists(st.integers(-4, 4).filter(bool), min_size=1, max_size=4)  # small
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 1000), SIZES, st.booleans())
-def test_without_tolerance_changes_are_a_rebuild_to_the_last_bit(
-    seed: int, sizes: list[int], ties: bool
-) -> None:
+def test_without_tolerance_changes_are_a_rebuild_to_the_last_bit(seed: int, sizes: list[int], ties: bool) -> None:
     rows = clusters(seed, 160)
     if ties:
         rows = np.round(rows * 1.5) + np.float32(0.25)  # many equal rows and equal distances
@@ -114,9 +112,7 @@ def test_changes_are_a_rebuild_within_the_tolerance(seed: int, sizes: list[int])
     shared = [len(set(a) & set(b)) for a, b in zip(got.indices.tolist(), want.indices.tolist(), strict=True)]
     apart = np.abs(got.distances - want.distances)  # as stated beside repair.TOLERANCE
     assert np.mean(shared) >= 8.5
-    assert (
-        np.median(apart) <= 0.1
-    )  # not the mean: one chain between two groups, found or not, moves a whole group
+    assert np.median(apart) <= 0.1  # not the mean: one chain between two groups, found or not, moves a whole group
     drift = snapshot.arrays["drift"]
     assert (drift[:, 0] <= repair.LOOSE * repair.TOLERANCE).all()
     assert (drift[:, 1:] <= repair.TOLERANCE).all()

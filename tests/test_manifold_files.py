@@ -27,9 +27,7 @@ KILLS = 100
 
 def rows_of(seed: int, items: int = 90) -> NDArray[np.float32]:
     rng = np.random.default_rng(seed)
-    return (rng.normal(size=(5, 6))[rng.integers(0, 5, items)] + 0.3 * rng.normal(size=(items, 6))).astype(
-        "f4"
-    )
+    return (rng.normal(size=(5, 6))[rng.integers(0, 5, items)] + 0.3 * rng.normal(size=(items, 6))).astype("f4")
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +132,7 @@ def edited(saved: Path, seal: bool, **changes: Any) -> None:
         (True, {"arrays": {}}, "it holds no vectors"),
     ],
 )
-def test_foreign_manifests_are_refused(
-    saved: Path, seal: bool, changes: dict[str, Any], message: str
-) -> None:
+def test_foreign_manifests_are_refused(saved: Path, seal: bool, changes: dict[str, Any], message: str) -> None:
     edited(saved, seal, **changes)
     with pytest.raises(ValueError, match=message):
         kr.Manifold.load(saved)

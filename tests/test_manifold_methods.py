@@ -122,9 +122,7 @@ def test_blocks_of_queries_change_nothing(method: Method, monkeypatch: pytest.Mo
     depth=st.integers(1, 12),
     seed=st.integers(0, 1000),
 )
-def test_the_best_scores_are_the_beginning_of_the_whole_order(
-    values: list[int], depth: int, seed: int
-) -> None:
+def test_the_best_scores_are_the_beginning_of_the_whole_order(values: list[int], depth: int, seed: int) -> None:
     """With ties, negative scores and items out of reach, bit by bit."""
     scores = np.array([values], np.float64)
     gaps = np.random.default_rng(seed).integers(0, 4, scores.shape).astype(np.float32)
@@ -239,9 +237,7 @@ def test_a_query_that_found_few_enters_through_these(method: Method) -> None:
         fewer = type(method)(**{**vars(method), "kq": min(row % 4, 3)})
         whole = kr.rerank(rows[row : row + 1], rows[8:], fewer, depth=10)
         reached = there & (few.distances[row] < 0)
-        np.testing.assert_allclose(
-            few.distances[row, reached], whole.distances[0, reached], rtol=1e-4, atol=1e-5
-        )
+        np.testing.assert_allclose(few.distances[row, reached], whole.distances[0, reached], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", EXPANSION, ids=repr)
@@ -298,9 +294,7 @@ def test_who_cannot_be_served_says_so_and_names_those_who_can() -> None:
             kr.Manifold.build(np.eye(3), name)
         for other in served:
             assert other in str(caught.value)
-    with pytest.raises(
-        ValueError, match=r"variant='joint'.*cannot serve it; use EIR\(variant='paper'\), DFS"
-    ):
+    with pytest.raises(ValueError, match=r"variant='joint'.*cannot serve it; use EIR\(variant='paper'\), DFS"):
         kr.Manifold.build(np.eye(3), kr.EIR(variant="joint"))
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import kinrank
 from kinrank.features import unit
-from kinrank.neighbors import Items
+from kinrank.items import Items
 from kinrank.progress import SILENT
 from kinrank.stages import cas, context
 from reference import cas as twin
@@ -32,9 +32,7 @@ def clustered(seed: int, groups: int, each: int, dimensions: int = 12) -> NDArra
 def test_published_output(shared_dir: Path) -> None:
     file = shared_dir / "golden" / "reference.npz"
     if not file.is_file():
-        pytest.skip(
-            f"published outputs not found at {file}; set KINRANK_SHARED to the folder that holds golden/"
-        )
+        pytest.skip(f"published outputs not found at {file}; set KINRANK_SHARED to the folder that holds golden/")
     with np.load(file) as arrays:
         queries, gallery, wanted = unit(arrays["queries"]), unit(arrays["gallery"]), arrays["out_cas"]
     got = matrix(kinrank.CAS(k1=6, k2=20, k3=25, k4=7, k5=30), queries, gallery)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 import kinrank
 from kinrank.features import unit
+from kinrank.items import Items
 from kinrank.methods import METHODS, Method
-from kinrank.neighbors import Items, nearest
+from kinrank.neighbors import nearest
 from kinrank.progress import SILENT
 from kinrank.stages import context
 from reference import context as twin
@@ -48,9 +49,7 @@ def clustered(rng: np.random.Generator, groups: int, each: int, dimensions: int 
 def published(shared_dir: Path) -> dict[str, NDArray[Any]]:
     file = shared_dir / "golden" / "reference.npz"
     if not file.is_file():
-        pytest.skip(
-            f"published outputs not found at {file}; set KINRANK_SHARED to the folder that holds golden/"
-        )
+        pytest.skip(f"published outputs not found at {file}; set KINRANK_SHARED to the folder that holds golden/")
     with np.load(file) as arrays:
         return dict(arrays)
 
@@ -66,18 +65,14 @@ def published(shared_dir: Path) -> dict[str, NDArray[Any]]:
         ("stml", -1, kinrank.STML(k=20, variant="published")),
     ],
 )
-def test_published_outputs(
-    published: dict[str, NDArray[Any]], output: str, sign: int, method: Method
-) -> None:
+def test_published_outputs(published: dict[str, NDArray[Any]], output: str, sign: int, method: Method) -> None:
     wanted = sign * published[f"out_{output}"].astype(np.float64)
     got = matrix(method, unit(published["queries"]), unit(published["gallery"])).astype(np.float64)
     tolerance = 1e-4 * np.ptp(wanted)
     if output != "ecn":
         assert np.abs(got - wanted).max() < tolerance
     order = np.argsort(wanted, axis=1, kind="stable")
-    steps = np.diff(np.take_along_axis(wanted, order, axis=1), axis=1) > (
-        1e-6 if output == "ecn" else tolerance
-    )
+    steps = np.diff(np.take_along_axis(wanted, order, axis=1), axis=1) > (1e-6 if output == "ecn" else tolerance)
     assert (np.diff(np.take_along_axis(got, order, axis=1), axis=1)[steps] > 0).all()
 
 

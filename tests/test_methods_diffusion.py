@@ -13,8 +13,9 @@ from scipy.sparse.linalg import cg
 
 import kinrank
 from kinrank.features import unit
+from kinrank.items import Items
 from kinrank.methods import Method, fsr
-from kinrank.neighbors import Items, Neighbors
+from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT
 from kinrank.stages import affinity, fallback, linear, spectrum
 from reference import diffusion as twin
@@ -114,9 +115,7 @@ def test_rdp_published_is_its_transcription(pair: Any, iterations: int) -> None:
 @pytest.mark.parametrize("mu", [0.01, 0.3, 4.0])
 def test_rdp_is_its_closed_form(pair: Any, mu: float) -> None:
     options = {"k": 5, "sigma": 0.5, "mu": mu}
-    same_values(
-        matrix(kinrank.RDP(**options), *pair), twin.rdp(*pair, **options, iterations=None, power=1), 2e-5
-    )
+    same_values(matrix(kinrank.RDP(**options), *pair), twin.rdp(*pair, **options, iterations=None, power=1), 2e-5)
 
 
 @pytest.mark.parametrize("truncation", [2, 15, 500])
@@ -130,18 +129,12 @@ def test_eir_is_its_transcription(pair: Any, truncation: int) -> None:
 def test_eir_without_truncation_is_dfs(pair: Any) -> None:
     exact = {"tol": 1e-10, "maxiter": 500, "kq": 3}
     dfs = matrix(kinrank.DFS(k=6, **exact), *pair)
-    np.testing.assert_allclose(
-        matrix(kinrank.EIR(kd=6, truncation=60, **exact), *pair), dfs, atol=1e-5 * np.ptp(dfs)
-    )
+    np.testing.assert_allclose(matrix(kinrank.EIR(kd=6, truncation=60, **exact), *pair), dfs, atol=1e-5 * np.ptp(dfs))
 
 
 @pytest.mark.parametrize("variant", ["paper", "published"])
-@pytest.mark.parametrize(
-    ("k", "tau", "p"), [(3, 0.9, 100), (5, 0.5, 100), (5, -1.0, 17), (4, 1.0, 30), (2, 0.7, 1)]
-)
-def test_egt_takes_the_items_of_its_transcription(
-    pair: Any, variant: str, k: int, tau: float, p: int
-) -> None:
+@pytest.mark.parametrize(("k", "tau", "p"), [(3, 0.9, 100), (5, 0.5, 100), (5, -1.0, 17), (4, 1.0, 30), (2, 0.7, 1)])
+def test_egt_takes_the_items_of_its_transcription(pair: Any, variant: str, k: int, tau: float, p: int) -> None:
     found = matrix(kinrank.EGT(k=k, tau=tau, p=p, variant=variant), *pair)
     walks = twin.egt(*pair, k=k, tau=tau, p=p, published=variant == "published")
     original = twin.squared_distances(*pair)
@@ -187,9 +180,7 @@ def test_compiled_product_is_the_sparse_product(rng: np.random.Generator) -> Non
     np.testing.assert_allclose(linear.times(some, block), some @ block, atol=1e-12)
 
 
-def test_krylov_finds_the_leading_eigenpairs(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_krylov_finds_the_leading_eigenpairs(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = clusters(rng, 6, 40)
     smooth = affinity.normalised(affinity.mutual_affinity(Items.everyone(rows).neighbors(80), 3.0))
     monkeypatch.setattr(spectrum, "WIDTH", 8)  # a basis of 160 columns out of 240
@@ -210,9 +201,7 @@ def test_fsr_by_krylov_is_fsr_by_dense(rng: np.random.Generator, monkeypatch: py
     np.testing.assert_allclose(krylov, dense, atol=1e-4 * np.ptp(dense))
 
 
-def test_fsr_refuses_a_dense_decomposition_that_is_too_large(
-    pair: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fsr_refuses_a_dense_decomposition_that_is_too_large(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fsr, "LIMIT", 10)
     with pytest.raises(ValueError, match=r"rank.*at most 10.*variant='paper'.*DFS"):
         matrix(kinrank.FSR(k=40, variant="published"), *pair)

@@ -7,7 +7,8 @@ import pytest
 
 import kinrank as kr
 from kinrank.features import unit
-from kinrank.neighbors import Items, Neighbors
+from kinrank.items import Items
+from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT, Progress
 from reference.expansion import expansion_distances, separate, super_global_order
 
@@ -79,9 +80,7 @@ def test_duplicates_and_negative_similarities_follow_the_equation(kind, rng):
     for queries in (None, np.concatenate([gallery[:3], rows(rng, 2, 3)])):
         items = Items.everyone(gallery) if queries is None else Items.joint(queries, gallery)
         found = distances(method(k=6, kdba=3, **settings), items)
-        np.testing.assert_allclose(
-            found, expansion_distances(queries, gallery, kind, 6, 3, **settings), atol=1e-5
-        )
+        np.testing.assert_allclose(found, expansion_distances(queries, gallery, kind, 6, 3, **settings), atol=1e-5)
 
 
 def test_alpha_zero_is_the_average_and_broken_powers_stay_numbers(rng):
@@ -106,9 +105,7 @@ def test_margin_is_the_widest(sizes, rng):
     numbers = np.arange(right + wrong, dtype=np.int32)[None]
     near = Neighbors(np.ascontiguousarray(numbers[:, 1:right]), np.zeros((1, right - 1), np.float32))
     normal = separating_normal(points[:1], points, near, np.ascontiguousarray(numbers[:, right:]), SILENT)[0]
-    np.testing.assert_allclose(
-        normal, separate(points[:right].astype(float), points[right:].astype(float)), atol=2e-3
-    )
+    np.testing.assert_allclose(normal, separate(points[:right].astype(float), points[right:].astype(float)), atol=2e-3)
     # The gap along the normal is the distance of the hulls: no other direction leaves a wider one.
     gap = (points[:right] @ normal).min() - (points[right:] @ normal).max()
     for other in normal + 0.05 * rng.normal(size=(200, 48)):
@@ -133,7 +130,7 @@ def test_sets_that_no_plane_separates_still_get_a_direction(rng):
 
 def test_margin_meets_its_optimality_conditions_also_where_sets_overlap(rng):
     """On each side: used points have one level of the gradient, unused ones lie at or above it."""
-    from kinrank.stages._kernels.margin import RIDGE, margin_normals
+    from kinrank.stages.kernels.margin import RIDGE, margin_normals
 
     for trial in range(150):
         right, wrong, dimensions = (*rng.integers(1, 25, size=2), (1, 2, 5, 64)[trial % 4])
@@ -167,9 +164,7 @@ def test_negatives_are_the_end_of_the_ranking_also_among_equals(rng):
         assert far[row].tolist() == order[::-1][:6]
 
 
-@pytest.mark.parametrize(
-    ("top", "k", "beta"), [(6, 2, 0.15), (400, 9, 0.15), (10, 0, 0.5), (1, 9, 0.15), (9, 3, 0.0)]
-)
+@pytest.mark.parametrize(("top", "k", "beta"), [(6, 2, 0.15), (400, 9, 0.15), (10, 0, 0.5), (1, 9, 0.15), (9, 3, 0.0)])
 @pytest.mark.parametrize("everyone", [False, True])
 def test_super_global_follows_its_equation(everyone, top, k, beta, rng):
     gallery = rows(rng, 25, 10)
@@ -239,9 +234,7 @@ def test_augment_is_the_gallery_side_of_the_combination(weighting, rng):
     np.testing.assert_allclose(prepared.gallery, mixed, atol=1e-6)
     # The difference that the docs speak of: after augment, the expansion sees the augmented gallery too.
     after = kr.rerank(queries, mixed, type(method)(k=4))
-    assert not np.allclose(
-        after.distances, kr.rerank(queries, gallery, method).distances[:, : after.depth], atol=1e-3
-    )
+    assert not np.allclose(after.distances, kr.rerank(queries, gallery, method).distances[:, : after.depth], atol=1e-3)
 
 
 def test_augment_with_one_item_each_changes_nothing_and_checks_its_input(rng):

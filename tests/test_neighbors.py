@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kinrank.features import unit
-from kinrank.neighbors import Items, Neighbors, nearest, pairwise
+from kinrank.items import Items
+from kinrank.neighbors import Neighbors, nearest, pairwise
 from reference import neighbors as twin
 
 TIE = 3e-7  # float32 distances this near may change places
@@ -23,11 +24,7 @@ def rows(seed: int, count: int, dimensions: int, kinds: int | None = None) -> ND
 
 
 def agrees(found: Neighbors, expected: list[list[tuple[float, int]]]) -> None:
-    assert (
-        found.indices.shape
-        == found.distances.shape
-        == (len(expected), len(expected[0]) if expected else found.k)
-    )
+    assert found.indices.shape == found.distances.shape == (len(expected), len(expected[0]) if expected else found.k)
     for row, wanted in enumerate(expected):
         gaps = np.array([gap for gap, _ in wanted])
         np.testing.assert_allclose(found.distances[row], gaps, atol=TIE, rtol=1e-5)
@@ -79,9 +76,7 @@ def test_duplicates_are_at_distance_zero_in_large_blocks() -> None:
 
 
 @pytest.mark.parametrize("spread", [1e-3, 1e-4, 1e-5])
-def test_near_duplicates_are_told_apart_where_products_are_not(
-    spread: float, rng: np.random.Generator
-) -> None:
+def test_near_duplicates_are_told_apart_where_products_are_not(spread: float, rng: np.random.Generator) -> None:
     """Inner products of these rows are all 1 up to rounding; only differences tell which are nearest."""
     crowd = unit((1 + spread * rng.normal(size=(700, 32))).astype(np.float32))
     found = nearest(crowd[:20], crowd, 10, own=np.arange(20))
@@ -112,9 +107,7 @@ def test_lists_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 10**6), left=st.integers(0, 9), right=st.integers(0, 9), dimensions=st.integers(1, 9)
-)
+@given(seed=st.integers(0, 10**6), left=st.integers(0, 9), right=st.integers(0, 9), dimensions=st.integers(1, 9))
 def test_pairwise_is_the_distance(seed: int, left: int, right: int, dimensions: int) -> None:
     a, b = rows(seed, left, dimensions), rows(seed + 1, right, dimensions)
     b = np.concatenate([b, a])  # with duplicates, which are at 0

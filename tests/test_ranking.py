@@ -19,9 +19,7 @@ def test_a_ranking_is_int64_and_float32_whatever_goes_in() -> None:
     assert repr(ranking) == "Ranking(1 queries x 2 items, search)"
 
 
-@pytest.mark.parametrize(
-    ("indices", "distances"), [([[1, 2]], [[0.1]]), ([1, 2], [0.1, 0.2]), ([[[1]]], [[[1.0]]])]
-)
+@pytest.mark.parametrize(("indices", "distances"), [([[1, 2]], [[0.1]]), ([1, 2], [0.1, 0.2]), ([[[1]]], [[[1.0]]])])
 def test_unequal_or_flat_shapes_are_refused_with_both(indices: object, distances: object) -> None:
     with pytest.raises(ValueError, match=r"indices \(.*\) and distances \(.*\)"):
         Ranking(indices, distances)  # type: ignore[arg-type]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import kinrank as kr
-from kinrank.atomic import replacing
-from kinrank.ranking_files import load_ranking, save_ranking, strictly_decreasing
+from kinrank.files.atomic import replacing
+from kinrank.files.rankings import load_ranking, save_ranking, strictly_decreasing
 
 
 def example(seed: int = 0, queries: int = 5, gallery: int = 9, pad: bool = True) -> kr.Ranking:

@@ -24,9 +24,7 @@ from reference import neighbors as twin
     kind=st.sampled_from(["f2", "f4", "f8", ">f4", ">f8", "i2"]),
     order=st.sampled_from("CF"),
 )
-def test_search_is_brute_force_by_direction(
-    seed: int, queries: int, items: int, k: int, kind: str, order: str
-) -> None:
+def test_search_is_brute_force_by_direction(seed: int, queries: int, items: int, k: int, kind: str, order: str) -> None:
     rng = np.random.default_rng(seed)
     asked = np.array(rng.integers(1, 99, (queries, 5)), dtype=kind, order=order)  # type: ignore[call-overload]
     gallery = np.array(rng.integers(1, 99, (items, 5)), dtype=kind, order=order)  # type: ignore[call-overload]

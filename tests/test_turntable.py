@@ -7,7 +7,7 @@ import pytest
 
 import kinrank
 from kinrank.datasets.turntable import NAMES, Turntable, turntable
-from kinrank.demo import embed
+from kinrank.report.demo import embed
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +61,7 @@ def test_plain_distances_are_in_the_band(whole: Turntable, ranking: kinrank.Rank
     assert 0.45 < kinrank.evaluate(ranking, truth, ["mAP"])["mAP"].mean < 0.62
 
 
-def test_neighbours_are_mostly_views_of_the_same_toy_from_nearby(
-    whole: Turntable, ranking: kinrank.Ranking
-) -> None:
+def test_neighbours_are_mostly_views_of_the_same_toy_from_nearby(whole: Turntable, ranking: kinrank.Ranking) -> None:
     nearest = ranking.indices[:, :10]
     same = whole.labels[nearest] == whole.labels[:, None]
     assert same[:, 0].mean() > 0.98

@@ -42,8 +42,7 @@ def picture(found: Measurements, path: Path) -> None:
     for panel in axes.ravel()[len(found.panels) :]:
         panel.axis("off")
     handles = [
-        Line2D([], [], marker="o", linestyle="", color=colour, label=family)
-        for family, (colour, _) in FAMILIES.items()
+        Line2D([], [], marker="o", linestyle="", color=colour, label=family) for family, (colour, _) in FAMILIES.items()
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     path.parent.mkdir(exist_ok=True)
@@ -74,7 +73,5 @@ def front(results: dict[str, Result]) -> set[str]:
     return {
         name
         for name, mine in results.items()
-        if not any(
-            other["mean"] >= mine["mean"] and other["seconds"] < mine["seconds"] for other in results.values()
-        )
+        if not any(other["mean"] >= mine["mean"] and other["seconds"] < mine["seconds"] for other in results.values())
     }

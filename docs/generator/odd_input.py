@@ -48,9 +48,7 @@ def small_gallery(method: Method) -> str:
     large = {p.name: int(min(1000, p.high or 1000)) for p in method.parameters() if p.kind is int}
     huge = _complete(kinrank.rerank(queries, gallery, dataclasses.replace(method, **large)), 6)
     usual = _complete(kinrank.rerank(queries, gallery, method), 6)
-    first = all(
-        set(row[:3]) == group for row, group in zip(usual.tolist(), ({0, 1, 2}, {3, 4, 5}), strict=True)
-    )
+    first = all(set(row[:3]) == group for row, group in zip(usual.tolist(), ({0, 1, 2}, {3, 4, 5}), strict=True))
     same = first and all(
         set(row[:3]) == set(other[:3]) for row, other in zip(huge.tolist(), usual.tolist(), strict=True)
     )
@@ -124,9 +122,7 @@ def isolated(method: Method) -> str:
         place = "As an answer it comes after the query's own group, though not last"
     else:
         place = "As an answer it may come before some of the query's own group"
-    order = (
-        "gets the order of the search" if asked == search else "gets a re-ranked order like any other item"
-    )
+    order = "gets the order of the search" if asked == search else "gets a re-ranked order like any other item"
     return f"{place}; as a query it {order}. Every distance is finite."
 
 

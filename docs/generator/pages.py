@@ -120,9 +120,7 @@ def variants(kind: type[Method]) -> str:
 def command(kind: type[Method]) -> str:
     """A command line that runs it, with its first parameter as an example."""
     first = [f"--{entry.name.replace('_', '-')} {entry.default}" for entry in kind.parameters()[:1]]
-    return " ".join(
-        ["kinrank rerank --queries q.npy --gallery g.npy --method", kind.name, *first, "-o ranking.npz"]
-    )
+    return " ".join(["kinrank rerank --queries q.npy --gallery g.npy --method", kind.name, *first, "-o ranking.npz"])
 
 
 def index(methods: dict[str, type[Method]]) -> str:
@@ -154,15 +152,11 @@ def table(rows: list[tuple[Any, ...]]) -> str:
 def _formula(text: str) -> list[str]:
     """A first sentence of equations as a block, a line per clause; the sentences after it as text."""
     equation, _, rest = text.partition(". ")
-    clauses = [
-        textwrap.fill(clause, 100, subsequent_indent="    ") for clause in equation.rstrip(".").split("; ")
-    ]
+    clauses = [textwrap.fill(clause, 100, subsequent_indent="    ") for clause in equation.rstrip(".").split("; ")]
     return ["```text\n" + "\n".join(clauses) + "\n```", _line(rest)]
 
 
 def _line(paragraph: str, escape: bool = True) -> str:
     """One line of Markdown; a bare `<` would open a tag."""
     text = " ".join(paragraph.split())
-    return (
-        re.sub(r"`[^`]*`|<", lambda found: "&lt;" if found[0] == "<" else found[0], text) if escape else text
-    )
+    return re.sub(r"`[^`]*`|<", lambda found: "&lt;" if found[0] == "<" else found[0], text) if escape else text

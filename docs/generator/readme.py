@@ -65,9 +65,6 @@ def _accuracy(found: Measurements) -> str:
         if {"none", "lpmt"} <= results.keys():
             label = TITLES.get(name, name) + (f", {truth}" if name == "roxford5k" else "")
             plain, ours = results["none"], results["lpmt"]
-            cells = [
-                f"{100 * r['mean']:.1f} ({100 * r['low']:.1f} to {100 * r['high']:.1f})"
-                for r in (plain, ours)
-            ]
+            cells = [f"{100 * r['mean']:.1f} ({100 * r['low']:.1f} to {100 * r['high']:.1f})" for r in (plain, ours)]
             rows.append((label, measure, cells[0], f"**{cells[1]}**", f"{ours['seconds']:.1f}"))
     return table(rows)

@@ -43,12 +43,8 @@ class Measurements:
 
 def read(folder: Path, until: str | None = None) -> Measurements:
     """All records of the folder, the newest wins; with `until`, none younger than that."""
-    lines = [
-        line for path in sorted(folder.rglob("*.jsonl")) for line in path.read_text("utf-8").splitlines()
-    ]
-    records = sorted(
-        (json.loads(line) for line in lines if line.strip()), key=lambda record: str(record["date"])
-    )
+    lines = [line for path in sorted(folder.rglob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
+    records = sorted((json.loads(line) for line in lines if line.strip()), key=lambda record: str(record["date"]))
     found = Measurements()
     for record in records:
         if until is not None and record["date"] > until:

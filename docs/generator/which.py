@@ -82,19 +82,14 @@ def modes_table(found: Measurements) -> str:
     """A row per set and truth, a column per way to run."""
     return _by_set(
         found,
-        {"search": "no re-ranking"}
-        | {way: way for way in ("candidates", "online", "grown", "alone", "joint")},
+        {"search": "no re-ranking"} | {way: way for way in ("candidates", "online", "grown", "alone", "joint")},
     )
 
 
 def online_table(found: Measurements) -> str:
     """A row per set and truth, a column per method that is served online."""
-    ways = list(
-        dict.fromkeys(way for results in found.modes.values() for way in results if way.startswith("online "))
-    )
-    return _by_set(
-        found, {"search": "no re-ranking"} | {way: way.split()[1] for way in ways} | {"online": "lpmt"}
-    )
+    ways = list(dict.fromkeys(way for results in found.modes.values() for way in results if way.startswith("online ")))
+    return _by_set(found, {"search": "no re-ranking"} | {way: way.split()[1] for way in ways} | {"online": "lpmt"})
 
 
 def _by_set(found: Measurements, ways: dict[str, str]) -> str:
@@ -126,9 +121,7 @@ def points_table(found: Measurements) -> str:
             f"{point['neighbour_search_seconds']:.1f}",
             f"{point['build_seconds']:.1f}",
             f"{point['build_multiple']:.2f}",
-            f"{point['build_bytes_per_vector_byte']:.1f}"
-            if point["build_bytes_per_vector_byte"] >= 1
-            else "-",
+            f"{point['build_bytes_per_vector_byte']:.1f}" if point["build_bytes_per_vector_byte"] >= 1 else "-",
             f"{1000 * point['latency_seconds']:.2f}",
             f"{point['latency_multiple']:.2f}",
         )

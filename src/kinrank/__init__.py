@@ -6,10 +6,11 @@ Example:
 """
 
 from kinrank.augment import DBA, augment
-from kinrank.errors import NotEnoughMemory
 from kinrank.evaluation import Truth, compare, evaluate
 from kinrank.explain import Explanation, explain
+from kinrank.files import load_ranking, save_ranking
 from kinrank.manifold import Manifold
+from kinrank.memory import NotEnoughMemory
 from kinrank.methods import (
     AQE,
     BCD,
@@ -87,5 +88,7 @@ __all__ = [
     "compare",
     "evaluate",
     "explain",
+    "load_ranking",
     "rerank",
+    "save_ranking",
 ]

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from kinrank.features import Vectors, check, unit
+from kinrank.items import Items
 from kinrank.methods.alpha_qe import AlphaQE
 from kinrank.methods.aqe import AQE
 from kinrank.methods.aqewd import AQEwD
 from kinrank.methods.dqe import DQE
 from kinrank.methods.expansion import Expansion
-from kinrank.neighbors import Items
 from kinrank.parameters import Parameter, parameter, parameters_of
-from kinrank.progress import Progress
-from kinrank.rerank import Show
+from kinrank.progress import Progress, Show
 
 
 @dataclass(frozen=True, kw_only=True)

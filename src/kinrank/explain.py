@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinrank.features import check, unit
+from kinrank.items import Items
 from kinrank.methods import Method
 from kinrank.methods.lpmt import LPMT
-from kinrank.neighbors import Items
-from kinrank.progress import Progress
+from kinrank.progress import Progress, Show
 from kinrank.rerank import resolve
-
-Show = bool | Callable[[str, int, int], None] | None
 
 
 @dataclass(frozen=True)
@@ -48,9 +45,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """For JSON, which knows no infinity: `total` is None where no chain leads."""
         return {
-            "chain": [
-                {"kind": kind, "number": number} for kind, number in zip(self.kinds, self.items, strict=True)
-            ],
+            "chain": [{"kind": kind, "number": number} for kind, number in zip(self.kinds, self.items, strict=True)],
             "costs": list(self.costs),
             "total": self.total if self.reached else None,
             "distance": self.distance,
@@ -63,9 +58,7 @@ class Explanation:
         for kind, number, cost in zip(self.kinds[1:], self.items[1:], self.costs, strict=True):
             share = cost / self.total if self.total else 0.0
             lines.append(f"  -> {kind} {number}   cost {cost:.4g} ({share:.0%})")
-        lines.append(
-            f"d' {self.total:.4g} in {len(self.costs)} steps; distance of the search {self.distance:.4f}"
-        )
+        lines.append(f"d' {self.total:.4g} in {len(self.costs)} steps; distance of the search {self.distance:.4f}")
         return "\n".join(lines)
 
 

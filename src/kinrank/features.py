@@ -30,7 +30,7 @@ def load(path: str | os.PathLike[str], key: str | None = None, mmap: bool = True
     Example:
         >>> gallery = load("roxford5k_sscd.npz", key="d")
     """
-    from kinrank.feature_files import read
+    from kinrank.files.features import read
 
     return read(Path(path), key, mmap)
 

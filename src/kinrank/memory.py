@@ -1,10 +1,15 @@
-"""Memory limits: words such as "2GB" -> bytes, and what this machine has free."""
+"""Memory limits: words such as "2GB" -> bytes, what this machine has free, and the error when that is too little."""
 
 from __future__ import annotations
 
 import numbers
 import os
 import re
+
+
+class NotEnoughMemory(MemoryError):
+    """Raised before allocating, when an estimate passes `max_memory`; the message says what to do."""
+
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
@@ -25,9 +30,7 @@ def parse_bytes(limit: int | str) -> int:
         count = int(limit) if whole else 0
     if count > 0:
         return count
-    raise ValueError(
-        f'max_memory={limit!r} is not allowed; give bytes as a whole number > 0, or words such as "2GB"'
-    )
+    raise ValueError(f'max_memory={limit!r} is not allowed; give bytes as a whole number > 0, or words such as "2GB"')
 
 
 def allowed_bytes() -> int:

@@ -54,9 +54,7 @@ class Parameter:
             whole = self.kind is not int or number.is_integer()
             if math.isfinite(number) and whole and self._inside(number):
                 return int(number) if self.kind is int else number
-        raise ValueError(
-            f"{owner}: {self.name}={value!r} is not allowed; give {self.allowed} ({self.meaning})"
-        )
+        raise ValueError(f"{owner}: {self.name}={value!r} is not allowed; give {self.allowed} ({self.meaning})")
 
     def _inside(self, number: float) -> bool:
         if self.low is not None and (number < self.low or (self.above_low and number == self.low)):

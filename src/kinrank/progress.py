@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Show = bool | Callable[[str, int, int], None] | None  # a bar or not, or a callable f(label, done, total)
 log = logging.getLogger("kinrank")
 
 
@@ -16,7 +17,7 @@ class Progress:
     `show` is None or False (silence), True (a tqdm bar on stderr), or a callable `f(label, done, total)`.
     """
 
-    def __init__(self, show: bool | Callable[[str, int, int], None] | None = None) -> None:
+    def __init__(self, show: Show = None) -> None:
         self._show = show
         self._bar: Any = None
 
@@ -45,9 +46,7 @@ class Progress:
                 self._bar.close()
                 self._bar = None
 
-    def _tell(
-        self, label: str, steps: Iterable[T], total: int, tell: Callable[[str, int, int], None]
-    ) -> Iterator[T]:
+    def _tell(self, label: str, steps: Iterable[T], total: int, tell: Callable[[str, int, int], None]) -> Iterator[T]:
         for done, step in enumerate(steps, start=1):
             yield step
             tell(label, done, total)

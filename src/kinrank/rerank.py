@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sized
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.errors import NotEnoughMemory
 from kinrank.features import Vectors, check, unit
-from kinrank.memory import allowed_bytes, in_words, parse_bytes
+from kinrank.items import Items
+from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
 from kinrank.methods import LPMT, METHODS, Method
-from kinrank.neighbors import Items
 from kinrank.parameters import whole_number
-from kinrank.progress import SILENT, Progress
+from kinrank.progress import SILENT, Progress, Show
 from kinrank.ranking import Ranking, rank_rows
 from kinrank.stores import Store
 from kinrank.stores.array import ArrayStore
 
 VECTORS = "vectors of the store"
-Show = bool | Callable[[str, int, int], None] | None
 
 
 def rerank(
@@ -194,8 +192,7 @@ def _all_vectors(gallery_or_store: ArrayLike | Store) -> Vectors:
         return unit(check(gallery_or_store, "gallery"), "gallery")
     if not isinstance(gallery_or_store, Sized):
         raise ValueError(
-            "this store does not tell how many vectors it holds; "
-            "pass queries and candidates= to re-rank from it"
+            "this store does not tell how many vectors it holds; pass queries and candidates= to re-rank from it"
         )
     return unit(check(gallery_or_store.vectors(np.arange(len(gallery_or_store))), VECTORS), VECTORS)
 

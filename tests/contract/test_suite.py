@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 from kinrank.testing import CHECKS, INPUT_CHECKS, KINDS, RTOL, check_method, toy

@@ -67,17 +67,13 @@ def conjugate_gradients(matrix: Matrix, right: Matrix, tol: float, maxiter: int)
     return x
 
 
-def dfs(
-    queries: Rows, gallery: Rows, k: int, kq: int, gamma: float, alpha: float, tol: float, maxiter: int
-) -> Matrix:
+def dfs(queries: Rows, gallery: Rows, k: int, kq: int, gamma: float, alpha: float, tol: float, maxiter: int) -> Matrix:
     laplacian = np.eye(len(gallery)) - alpha * affinity(gallery, k, gamma)
     right = sources(queries, gallery, kq, gamma)
     return np.array([conjugate_gradients(laplacian, row, tol, maxiter) for row in right])
 
 
-def fsr(
-    queries: Rows, gallery: Rows, k: int, kq: int, gamma: float, alpha: float, rank: int | None
-) -> Matrix:
+def fsr(queries: Rows, gallery: Rows, k: int, kq: int, gamma: float, alpha: float, rank: int | None) -> Matrix:
     """Of the whole matrix at once: the same as per component as long as the cut goes through no tie."""
     values, vectors = np.linalg.eigh(affinity(gallery, k, gamma))
     keep = np.argsort(-values)[:rank]
@@ -97,9 +93,7 @@ def rdp_affinity(queries: Rows, gallery: Rows, k: int, sigma: float, power: int)
     return scale[:, None] * weights * scale[None, :]
 
 
-def rdp(
-    queries: Rows, gallery: Rows, k: int, sigma: float, mu: float, iterations: int | None, power: int
-) -> Matrix:
+def rdp(queries: Rows, gallery: Rows, k: int, sigma: float, mu: float, iterations: int | None, power: int) -> Matrix:
     """`iterations` steps of A = alpha S A S' + (1 - alpha) I from A = I; None: the fixed point."""
     smooth = rdp_affinity(queries, gallery, k, sigma, power)
     alpha = 1 / (1 + mu)
@@ -113,9 +107,7 @@ def rdp(
     return result[: len(queries), len(queries) :]
 
 
-def eir_rows(
-    rows: Rows, kd: int, gamma: float, alpha: float, truncation: int, tol: float, maxiter: int
-) -> Matrix:
+def eir_rows(rows: Rows, kd: int, gamma: float, alpha: float, truncation: int, tol: float, maxiter: int) -> Matrix:
     laplacian = np.eye(len(rows)) - alpha * affinity(rows, kd, gamma)
     result = np.zeros_like(laplacian)
     for i, order in enumerate(ranks(rows)):
@@ -147,9 +139,7 @@ def egt_graph(gallery: Rows, k: int, published: bool) -> list[list[tuple[int, fl
                 reverse[j] = i
         edges = [others + ([reverse[i]] if i in reverse else []) for i, others in enumerate(lists)]
         return [[(j, round(similarity[i, j], 3)) for j in others] for i, others in enumerate(edges)]
-    joined = [
-        sorted(j for j in range(len(lists)) if j in lists[i] or i in lists[j]) for i in range(len(lists))
-    ]
+    joined = [sorted(j for j in range(len(lists)) if j in lists[i] or i in lists[j]) for i in range(len(lists))]
     return [[(j, similarity[i, j]) for j in others] for i, others in enumerate(joined)]
 
 
@@ -166,9 +156,7 @@ def egt(queries: Rows, gallery: Rows, k: int, tau: float, p: int, published: boo
     return walks
 
 
-def _walk(
-    graph: list[list[tuple[int, float]]], entries: list[tuple[int, float]], tau: float, p: int
-) -> list[int]:
+def _walk(graph: list[list[tuple[int, float]]], entries: list[tuple[int, float]], tau: float, p: int) -> list[int]:
     heap: list[tuple[float, int, int]] = []
     best = [-np.inf] * len(graph)
     visited: set[int] = set()

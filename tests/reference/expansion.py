@@ -95,9 +95,7 @@ def super_global_order(
     refined = []
     for place, number in enumerate(numbers):
         similar = [float(gallery[number] @ gallery[other]) for other in numbers]
-        near = sorted(
-            (p for p in range(len(numbers)) if p != place), key=lambda p: (-round(similar[p], 6), p)
-        )
+        near = sorted((p for p in range(len(numbers)) if p != place), key=lambda p: (-round(similar[p], 6), p))
         weights, total = 1.0, gallery[number].copy()
         for p in near[:k]:
             weights += beta * similar[p]

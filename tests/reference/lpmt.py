@@ -163,9 +163,7 @@ def coordinate_descent_weights(H: Sequence[float], lam: float, rounds: int = 200
     return beta
 
 
-def algorithm_1(
-    S: Sequence[Matrix], W: Sequence[Matrix], mu: float, lam: float, cycles: int
-) -> tuple[Matrix, Matrix]:
+def algorithm_1(S: Sequence[Matrix], W: Sequence[Matrix], mu: float, lam: float, cycles: int) -> tuple[Matrix, Matrix]:
     """(F, beta) with E = I: F solved for fixed beta, beta for fixed F, `cycles` times, then F once more."""
     n, m = len(S[0]), len(S)
     beta = np.full(m, 1 / m)

@@ -10,8 +10,8 @@ from typing import Any
 from kinrank.bench.record import chosen, record, warm
 from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
 from kinrank.evaluation import Scores, evaluate
-from kinrank.progress import Progress
-from kinrank.rerank import Show, rerank, resolve
+from kinrank.progress import Progress, Show
+from kinrank.rerank import rerank, resolve
 
 PLAIN = "none"
 DEFAULT = (PLAIN, "lpmt")
@@ -52,9 +52,7 @@ def accuracy(
 def present(folder: str | os.PathLike[str]) -> list[str]:
     """The sets whose files are all there."""
     found = [
-        name
-        for name, declared in BENCHMARKS.items()
-        if all((Path(folder) / file).is_file() for file in declared.files)
+        name for name, declared in BENCHMARKS.items() if all((Path(folder) / file).is_file() for file in declared.files)
     ]
     if not found:
         raise FileNotFoundError(f"{folder} holds none of the sets {', '.join(BENCHMARKS)}; check --data")

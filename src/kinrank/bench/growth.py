@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from kinrank.bench.record import warm
 from kinrank.bench.synthetic import curves
+from kinrank.items import Items
 from kinrank.methods import Method
-from kinrank.neighbors import Items, Neighbors
+from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT, Progress
 from kinrank.ranking import rank_rows
 from kinrank.rerank import resolve

@@ -17,9 +17,7 @@ from typing import Any
 Job = dict[str, Any]
 
 
-def fresh(
-    job: Job, timeout: float | None = None, environment: dict[str, str] | None = None
-) -> dict[str, Any]:
+def fresh(job: Job, timeout: float | None = None, environment: dict[str, str] | None = None) -> dict[str, Any]:
     """What the child measured, or {"error": why not}."""
     command = [sys.executable, "-m", "kinrank.bench.probe", json.dumps(job)]
     try:

@@ -16,7 +16,7 @@ def record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     import kinrank
-    from kinrank.stages._kernels.compiled import threads
+    from kinrank.stages.kernels.compiled import threads
 
     return {
         "bench": kind,

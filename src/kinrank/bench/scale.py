@@ -12,8 +12,7 @@ import numpy as np
 from kinrank.bench.probe import fresh, peak_bytes
 from kinrank.bench.record import record
 from kinrank.bench.synthetic import curves
-from kinrank.progress import Progress
-from kinrank.rerank import Show
+from kinrank.progress import Progress, Show
 
 SIZES = (5_000, 50_000, 200_000)
 CHANGED = (5_000, 50_000)

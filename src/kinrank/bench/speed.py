@@ -16,8 +16,8 @@ from kinrank.bench.record import chosen, record, warm
 from kinrank.datasets.benchmark import load
 from kinrank.features import check, unit
 from kinrank.methods import METHODS
-from kinrank.progress import Progress
-from kinrank.rerank import Show, rerank, resolve
+from kinrank.progress import Progress, Show
+from kinrank.rerank import rerank, resolve
 
 SET, K = "roxford5k", 60
 SIZES = (5_000, 10_000, 20_000, 40_000)
@@ -44,14 +44,10 @@ def speed(
         if part not in PARTS:
             raise ValueError(f"part {part!r} is not known; give some of: {', '.join(PARTS)}")
     if folder is None and {"search", "memory"} & set(parts):
-        raise ValueError(
-            "search and memory are measured on ROxford5k; pass its folder with --data, or other parts"
-        )
+        raise ValueError("search and memory are measured on ROxford5k; pass its folder with --data, or other parts")
     report = Progress(progress)
     results: dict[str, Any] = {}
-    found: dict[str, dict[str, Any]] = {
-        name: {"method": name, "parameters": repr(resolve(name))} for name in names
-    }
+    found: dict[str, dict[str, Any]] = {name: {"method": name, "parameters": repr(resolve(name))} for name in names}
     if "search" in parts:
         assert folder is not None
         results["search"] = _against_search(folder, found, repetitions, report)
@@ -76,7 +72,7 @@ def _against_search(
     """Fill in seconds and multiple of every method; return what it is a multiple of."""
     from threadpoolctl import threadpool_limits
 
-    from kinrank.stages._kernels.compiled import threads
+    from kinrank.stages.kernels.compiled import threads
 
     published = load(SET, folder)
     assert published.queries is not None

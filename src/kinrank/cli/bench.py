@@ -26,9 +26,7 @@ def bench(context: typer.Context) -> None:
 def accuracy(
     data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],
     methods: Names = "all",
-    sets: Annotated[
-        str | None, typer.Option("--sets", help="Which sets. Without: all that are there.")
-    ] = None,
+    sets: Annotated[str | None, typer.Option("--sets", help="Which sets. Without: all that are there.")] = None,
     output: Append = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -104,9 +102,7 @@ def scale(
     ] = "roxford5k,caltech101,coil20,mpeg7,orl,cranfield",
     sizes: Annotated[str, typer.Option("--sizes", help="Items of the series.")] = "5000,50000,200000",
     store: Annotated[str, typer.Option("--store", help="flat, ivf or hnsw.")] = "ivf",
-    probes: Annotated[
-        int | None, typer.Option("--probes", min=1, help="Cells an ivf store looks into.")
-    ] = None,
+    probes: Annotated[int | None, typer.Option("--probes", min=1, help="Cells an ivf store looks into.")] = None,
     queries: Annotated[int, typer.Option("--queries", min=1, help="Most queries per set.")] = 70,
     changed: Annotated[
         str, typer.Option("--change", help="Items of galleries to which 1 % is added; '' for none.")
@@ -135,9 +131,7 @@ def _words(text: str) -> list[str]:
 
 def _count(word: str, option: str = "--sizes") -> int:
     if not word.isdigit() or int(word) < 200:
-        raise ValueError(
-            f"{option} {word!r} is not allowed; give whole numbers >= 200 with commas between them"
-        )
+        raise ValueError(f"{option} {word!r} is not allowed; give whole numbers >= 200 with commas between them")
     return int(word)
 
 

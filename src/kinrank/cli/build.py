@@ -25,12 +25,8 @@ def build(
     ids: Annotated[
         Path | None, typer.Option("--ids", help="Text file of the items' names, one per line, no two alike.")
     ] = None,
-    method: Annotated[
-        str, typer.Option("--method", "-m", help="lpmt, dfs, fsr, eir, or a query expansion.")
-    ] = "lpmt",
-    store: Annotated[
-        str, typer.Option("--store", help=f"What finds the neighbours: {' | '.join(STORES)}.")
-    ] = "array",
+    method: Annotated[str, typer.Option("--method", "-m", help="lpmt, dfs, fsr, eir, or a query expansion.")] = "lpmt",
+    store: Annotated[str, typer.Option("--store", help=f"What finds the neighbours: {' | '.join(STORES)}.")] = "array",
     max_memory: Annotated[
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from kinrank.manifold import Manifold
 
 Folder = Annotated[Path, typer.Argument(help="What `kinrank build` wrote; it is changed.")]
-Refresh = Annotated[
-    bool, typer.Option("--refresh", help="Build anew afterwards, so that nothing is approximated.")
-]
+Refresh = Annotated[bool, typer.Option("--refresh", help="Build anew afterwards, so that nothing is approximated.")]
 
 
 def add(
@@ -55,9 +53,7 @@ def remove(
     item: Annotated[
         list[str] | None, typer.Option("--item", help="An item: its name, or its number. As often as needed.")
     ] = None,
-    ids: Annotated[
-        Path | None, typer.Option("--ids", help="Text file of names or numbers, one per line.")
-    ] = None,
+    ids: Annotated[Path | None, typer.Option("--ids", help="Text file of names or numbers, one per line.")] = None,
     refresh: Refresh = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -100,8 +96,4 @@ def _finish(folder: Path, manifold: Manifold, started: float, refresh: bool, jso
     if json:
         print_json(facts)
     else:
-        print(
-            "{folder}: {items} items x {dimensions} dimensions, stale {stale:.3f}, {seconds:.2f} s".format(
-                **facts
-            )
-        )
+        print("{folder}: {items} items x {dimensions} dimensions, stale {stale:.3f}, {seconds:.2f} s".format(**facts))

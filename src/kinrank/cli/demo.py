@@ -11,14 +11,12 @@ from kinrank.cli.output import Json, Quiet, bars, print_json, table, writable
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML page to write.")] = Path(
-        "kinrank-demo.html"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML page to write.")] = Path("kinrank-demo.html"),
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Re-rank pictures of toys on a turntable and write a page that shows it. Needs no data, no network."""
-    from kinrank.demo import run_demo
+    from kinrank.report.demo import run_demo
 
     writable(output, (".html", ".htm"))
     facts = run_demo(output, bars(quiet))
@@ -36,8 +34,6 @@ def demo(
             f"{found['seconds']:.2f}",
         )
         rows.append((name, *cells))
-    print(
-        f"{facts['items']} pictures of {facts['objects']} toys, each queries the others ({facts['mode']})\n"
-    )
+    print(f"{facts['items']} pictures of {facts['objects']} toys, each queries the others ({facts['mode']})\n")
     print(table(rows, right=(1, 2, 3, 4)))
     print(f"\nThe page: {facts['page']}")

@@ -21,9 +21,7 @@ def evaluate(
     ranking: Annotated[Path, typer.Argument(help="A ranking: .npz, .trec or .csv.")],
     truth: Annotated[
         File,
-        typer.Option(
-            "--truth", help="Ground truth .pkl of revisited Oxford or Paris, TREC qrels .txt, or labels."
-        ),
+        typer.Option("--truth", help="Ground truth .pkl of revisited Oxford or Paris, TREC qrels .txt, or labels."),
     ] = None,
     protocol: Annotated[
         str | None, typer.Option("--protocol", help="easy, medium (unless given) or hard, for a .pkl.")
@@ -41,9 +39,7 @@ def evaluate(
     ] = None,
     query_ids: Annotated[
         File,
-        typer.Option(
-            "--query-ids", help="Text file of the queries' names, one per line, for .trec and qrels."
-        ),
+        typer.Option("--query-ids", help="Text file of the queries' names, one per line, for .trec and qrels."),
     ] = None,
     item_ids: Annotated[File, typer.Option("--item-ids", help="The same, for the items.")] = None,
     binary: Annotated[
@@ -63,7 +59,7 @@ def evaluate(
     """
     import kinrank
     from kinrank.cli.names import read_names
-    from kinrank.ranking_files import load_ranking
+    from kinrank.files.rankings import load_ranking
 
     names = read_names(query_ids), read_names(item_ids)
     found = load_ranking(ranking, *names)
@@ -101,9 +97,7 @@ def _truth(
 
     pair = query_labels is not None or gallery_labels is not None
     if [truth is not None, labels is not None, pair].count(True) != 1:
-        raise ValueError(
-            "say what is right, once: --truth, or --labels, or --query-labels with --gallery-labels"
-        )
+        raise ValueError("say what is right, once: --truth, or --labels, or --query-labels with --gallery-labels")
     if truth is not None and truth.suffix.lower() in LABELS:
         truth, labels = None, truth
     revisited = truth is not None and truth.suffix.lower() in (".pkl", ".pickle")

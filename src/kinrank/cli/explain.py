@@ -39,8 +39,8 @@ def explain(
     Figures need kinrank[plot].
     """
     import kinrank
-    from kinrank.atomic import replacing
     from kinrank.features import load
+    from kinrank.files.atomic import replacing
     from kinrank.manifold.explanation import OnlineExplanation
 
     if output is not None:

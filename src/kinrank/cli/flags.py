@@ -59,8 +59,7 @@ def _pairs(arguments: Sequence[str], declared: dict[str, Parameter]) -> Iterator
             not waiting
             or waiting[0].startswith("--")
             or (
-                _is_switch(declared.get(flag.replace("-", "_").removeprefix("no_")))
-                and waiting[0].lower() not in WORDS
+                _is_switch(declared.get(flag.replace("-", "_").removeprefix("no_"))) and waiting[0].lower() not in WORDS
             )
         ):
             yield flag, None

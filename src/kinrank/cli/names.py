@@ -29,9 +29,7 @@ def read_labels(path: Path, key: str | None = None) -> NDArray[Any]:
     """
     ending = path.suffix.lower()
     if ending not in (".npy", ".npz", ".csv", ".txt"):
-        raise ValueError(
-            f"{path} has the unknown ending {path.suffix!r}; labels are .npy | .npz | .csv | .txt"
-        )
+        raise ValueError(f"{path} has the unknown ending {path.suffix!r}; labels are .npy | .npz | .csv | .txt")
     if ending in (".csv", ".txt"):
         return np.array(_without_heading(read_names(path) or []), dtype=str)
     if not path.is_file():

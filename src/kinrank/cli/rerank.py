@@ -23,13 +23,9 @@ def rerank(
     method: Annotated[str, typer.Option("--method", "-m", help="See `kinrank methods`.")] = "lpmt",
     candidates: Annotated[
         int | None,
-        typer.Option(
-            "--candidates", help="Re-rank only so many nearest items per query, in a graph of their own."
-        ),
+        typer.Option("--candidates", help="Re-rank only so many nearest items per query, in a graph of their own."),
     ] = None,
-    depth: Annotated[
-        int | None, typer.Option("--depth", help="Items to return per query. Without: all.")
-    ] = None,
+    depth: Annotated[int | None, typer.Option("--depth", help="Items to return per query. Without: all.")] = None,
     max_memory: Annotated[
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
@@ -37,15 +33,11 @@ def rerank(
     queries_key: Annotated[
         str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
     ] = None,
-    gallery_key: Annotated[
-        str | None, typer.Option("--gallery-key", help="The same, for the gallery.")
-    ] = None,
+    gallery_key: Annotated[str | None, typer.Option("--gallery-key", help="The same, for the gallery.")] = None,
     query_ids: Annotated[
         Path | None, typer.Option("--query-ids", help="Text file of names, one per line, for the ranking.")
     ] = None,
-    item_ids: Annotated[
-        Path | None, typer.Option("--item-ids", help="The same, for the items of the gallery.")
-    ] = None,
+    item_ids: Annotated[Path | None, typer.Option("--item-ids", help="The same, for the items of the gallery.")] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -67,7 +59,7 @@ def rerank(
     from kinrank.cli.flags import method_from
     from kinrank.cli.names import read_names
     from kinrank.features import load
-    from kinrank.ranking_files import save_ranking
+    from kinrank.files.rankings import save_ranking
 
     writable(output, ENDINGS)
     chosen = method_from(method, context.args)
@@ -89,6 +81,4 @@ def rerank(
     if json:
         print_json(facts)
     else:
-        print(
-            "{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s".format(**facts)
-        )
+        print("{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s".format(**facts))

@@ -49,7 +49,7 @@ def search(
     import kinrank
     from kinrank.cli.names import read_names
     from kinrank.features import load
-    from kinrank.ranking_files import save_ranking
+    from kinrank.files.rankings import save_ranking
 
     if output is not None:
         writable(output, ENDINGS)
@@ -94,16 +94,12 @@ def _facts(ranking: Ranking) -> dict[str, Any]:
 
 def _found(ranking: Ranking, names: list[str] | None) -> list[dict[str, Any]]:
     """Per query its items by their names, padding left out."""
-    rows = zip(
-        ranking.indices.tolist(), ranking.meta["ids"].tolist(), ranking.distances.tolist(), strict=True
-    )
+    rows = zip(ranking.indices.tolist(), ranking.meta["ids"].tolist(), ranking.distances.tolist(), strict=True)
     return [
         {
             "query": query if names is None else names[query],
             "items": [
-                {"item": item, "distance": distance}
-                for number, item, distance in zip(*row, strict=True)
-                if number >= 0
+                {"item": item, "distance": distance} for number, item, distance in zip(*row, strict=True) if number >= 0
             ],
         }
         for query, row in enumerate(rows)

@@ -128,10 +128,7 @@ def _draw_part(part: Part, view: View, right: Floats, up: Floats, depth: Floats,
     seen = reach < depth
     depth[seen] = near = reach[seen]
     picture = np.nonzero(seen)[0]
-    point = [
-        np.broadcast_to(s, seen.shape)[seen] + near * a[picture, 0, 0]
-        for s, a in zip(start, along, strict=True)
-    ]
+    point = [np.broadcast_to(s, seen.shape)[seen] + near * a[picture, 0, 0] for s, a in zip(start, along, strict=True)]
     normal = np.stack(_normal(part, point), axis=1) / half
     normal /= np.sqrt(np.einsum("ij,ij->i", normal, normal))[:, None]
     lit = np.einsum("ij,ij->i", normal, _light(view, angle[:, 0, 0])[picture])
@@ -226,9 +223,7 @@ def _mix(part: Part, point: list[Floats]) -> Floats:
     elif part.texture == "halves":
         wave = rate * (x + np.float32(0.35) * z)
     elif part.texture == "marble":
-        wave = np.sin(
-            rate * x + 2 * np.sin(rate * np.float32(0.7) * y + 2 * np.sin(rate * np.float32(0.6) * z))
-        )
+        wave = np.sin(rate * x + 2 * np.sin(rate * np.float32(0.7) * y + 2 * np.sin(rate * np.float32(0.6) * z)))
     else:
         raise ValueError(f"texture={part.texture!r} is not known")
     mix: Floats = np.clip(np.float32(0.5) + np.float32(2.0) * wave, 0.0, 1.0)

@@ -65,9 +65,7 @@ def load(name: str, folder: str | os.PathLike[str]) -> Benchmark:
     paths = tuple(Path(folder) / file for file in declared.files)
     for path in paths:
         if not path.is_file():
-            raise FileNotFoundError(
-                f"{path} is not there; {name} needs {', '.join(declared.files)} in one folder"
-            )
+            raise FileNotFoundError(f"{path} is not there; {name} needs {', '.join(declared.files)} in one folder")
     queries, gallery, truths = declared.read(paths)
     return Benchmark(name, queries, gallery, truths, declared.measures)
 
@@ -124,9 +122,7 @@ BENCHMARKS: dict[str, Declaration] = {
         _everyone,
         ("mAP",),
     ),
-    "mpeg7": Declaration(
-        "MPEG-7: 70 shapes, 20 masks each", ("mpeg7_masks.npz",), _everyone, ("mAP", "bullseye@40")
-    ),
+    "mpeg7": Declaration("MPEG-7: 70 shapes, 20 masks each", ("mpeg7_masks.npz",), _everyone, ("mAP", "bullseye@40")),
     "orl": Declaration("ORL: 40 faces, 10 pictures each, pixels", ("orl_pixels.npz",), _everyone, ("mAP",)),
     "cranfield": Declaration(
         "Cranfield: 225 questions, 1400 abstracts, MiniLM sentence embeddings",

@@ -17,9 +17,7 @@ from kinrank.progress import SILENT, Progress
 
 NAMES: tuple[str, ...] = tuple(TOYS)
 SUPERSAMPLE = 2  # rays per pixel and side, averaged, so that edges move smoothly from view to view
-AWAY = (
-    0.28  # the toys do not stand in the middle of the turntable, so that the far side is in another place too
-)
+AWAY = 0.28  # the toys do not stand in the middle of the turntable, so that the far side is in another place too
 AT_ONCE = 8  # views drawn together: their arrays stay in the processor's cache
 
 

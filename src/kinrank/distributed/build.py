@@ -21,8 +21,8 @@ from kinrank.manifold.snapshot import Snapshot, check_ids
 from kinrank.methods import LPMT, Method
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import whole_number
-from kinrank.progress import Progress
-from kinrank.rerank import Show, resolve
+from kinrank.progress import Progress, Show
+from kinrank.rerank import resolve
 from kinrank.stores import Store
 
 
@@ -70,9 +70,7 @@ def build(
         def lists_of(k: int) -> Neighbors:
             width = min(k, n)
             outputs = [Output("indices", (n, width), np.int32), Output("distances", (n, width), np.float32)]
-            return Neighbors(
-                *run.fill("neighbours", tasks.neighbours, n, outputs, width, uuid.uuid4().hex, store)
-            )
+            return Neighbors(*run.fill("neighbours", tasks.neighbours, n, outputs, width, uuid.uuid4().hex, store))
 
         arrays: dict[str, NDArray[Any]]
         if isinstance(method, LPMT) and is_small(method) and n > 1:
@@ -82,6 +80,4 @@ def build(
         vectors = np.array(shared)  # the files go away with the folder
         arrays = {name: np.array(array) for name, array in arrays.items()}
     prepared = server.restore(method, vectors, arrays, facts)
-    return Manifold(
-        Snapshot(method, vectors, names, arrays, facts, None if store is None else store(), prepared)
-    )
+    return Manifold(Snapshot(method, vectors, names, arrays, facts, None if store is None else store(), prepared))

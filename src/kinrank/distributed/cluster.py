@@ -53,9 +53,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise ImportError(
-            "kinrank.distributed needs Dask; install it with: pip install 'kinrank[dask]'"
-        ) from error
+        raise ImportError("kinrank.distributed needs Dask; install it with: pip install 'kinrank[dask]'") from error
     return distributed
 
 

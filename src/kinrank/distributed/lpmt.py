@@ -124,9 +124,7 @@ def _states(method: LPMT, lists: Neighbors, kin: NDArray[np.int32], fitted: Fitt
         items[entries], values[entries] = places[some][there], masses[some][there]
     for made in (items, values):
         made.flush()  # type: ignore[attr-defined]
-    remove(
-        run.folder, "close", "confidence", "region_starts", "regions", "totals", "similar", "places", "masses"
-    )
+    remove(run.folder, "close", "confidence", "region_starts", "regions", "totals", "similar", "places", "masses")
     return {name: read(run.folder, name) for name in ("state_starts", "state_items", "state_masses")}
 
 

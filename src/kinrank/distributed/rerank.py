@@ -19,10 +19,10 @@ from kinrank.features import Vectors, check, unit
 from kinrank.methods import Method
 from kinrank.neighbors import nearest
 from kinrank.parameters import whole_number
-from kinrank.progress import Progress
+from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
-from kinrank.rerank import Show, resolve
 from kinrank.rerank import rerank as rerank_here
+from kinrank.rerank import resolve
 from kinrank.stores import Store
 
 NEEDED = "give a feature file, (n, d) rows, or a function without arguments that opens a Store on a worker"

@@ -43,7 +43,7 @@ def neighbours(folder: str, span: Span, k: int, token: str, factory: Factory | N
 
 def layer_weights(folder: str, span: Span, sigma: float, sizes: NDArray[np.int64]) -> tuple[Rows, Rows]:
     """W of every layer on the entries of the rows, and their sums (rows, layers)."""
-    from kinrank.stages._kernels.offline import layer_weights as kernel
+    from kinrank.stages.kernels.offline import layer_weights as kernel
 
     starts, ends = read(folder, "starts"), read(folder, "ends")
     values, degrees = (
@@ -57,7 +57,7 @@ def layer_weights(folder: str, span: Span, sigma: float, sizes: NDArray[np.int64
 
 def normalised(folder: str, span: Span) -> tuple[Rows]:
     """S = D^-1/2 W D^-1/2 of every layer on the entries of the rows."""
-    from kinrank.stages._kernels.offline import normalise_layers
+    from kinrank.stages.kernels.offline import normalise_layers
 
     starts, ends, weights = (read(folder, name) for name in ("starts", "ends", "weights"))
     values = sheet(weights.shape, np.float32)
@@ -69,7 +69,7 @@ def normalised(folder: str, span: Span) -> tuple[Rows]:
 
 def energies(folder: str, span: Span, mu: float, tolerance: float) -> tuple[Rows]:
     """<f, f> - <f, S_v f> of the rows of F that are sampled, (rows, layers)."""
-    from kinrank.stages._kernels.diffusion import resolvent_rows
+    from kinrank.stages.kernels.diffusion import resolvent_rows
 
     rows, values = read(folder, "sample")[slice(*span)], read(folder, "layers")
     found = np.zeros((len(rows), values.shape[1]), np.float32)
@@ -83,7 +83,7 @@ def energies(folder: str, span: Span, mu: float, tolerance: float) -> tuple[Rows
 
 def kindred(folder: str, span: Span, mu: float, tolerance: float, width: int) -> tuple[Rows, Rows]:
     """Rows of the diffusion: the items of the largest F, itself first, and F along them."""
-    from kinrank.stages._kernels.diffusion import resolvent_nearest
+    from kinrank.stages.kernels.diffusion import resolvent_nearest
 
     lists = read(folder, "fill")
     shape = len(lists), width
@@ -98,7 +98,7 @@ def kindred(folder: str, span: Span, mu: float, tolerance: float, width: int) ->
 
 def regions(folder: str, span: Span, k1: int, reciprocal: bool) -> tuple[Rows, Rows]:
     """F along the lists, negative outside the region of each item; its sum inside."""
-    from kinrank.stages._kernels.offline import mark_regions
+    from kinrank.stages.kernels.offline import mark_regions
 
     kin, similar, some = (
         read(folder, "kin"),
@@ -112,7 +112,7 @@ def regions(folder: str, span: Span, k1: int, reciprocal: bool) -> tuple[Rows, R
 
 def states(folder: str, span: Span, support: int) -> tuple[Rows, Rows, Rows]:
     """States of the rows: items and masses (rows, support), and how many of them count."""
-    from kinrank.stages._kernels.online import mean_states
+    from kinrank.stages.kernels.online import mean_states
 
     near, weights, kin, values = (read(folder, name) for name in ("close", "confidence", "kin", "regions"))
     n, some = len(kin), slice(*span)
@@ -131,9 +131,9 @@ def costs(folder: str, span: Span, rho: float, gamma: float, epsilon: float, ite
 
     Exact transport for iterations = 0.
     """
-    from kinrank.stages._kernels.compiled import one_blas_thread
-    from kinrank.stages._kernels.online import first_higher, step_costs
-    from kinrank.stages._kernels.transport import exact_transitions
+    from kinrank.stages.kernels.compiled import one_blas_thread
+    from kinrank.stages.kernels.online import first_higher, step_costs
+    from kinrank.stages.kernels.transport import exact_transitions
 
     links, ends, vectors = (read(folder, name) for name in ("links", "step_ends", "vectors"))
     parts = [read(folder, name) for name in ("state_starts", "state_items", "state_masses")]

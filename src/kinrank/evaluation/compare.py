@@ -38,9 +38,7 @@ class Comparison:
     confidence: float
 
     def __str__(self) -> str:
-        a, b, gap, low, high = (
-            100 * x for x in (self.mean_a, self.mean_b, self.difference, self.low, self.high)
-        )
+        a, b, gap, low, high = (100 * x for x in (self.mean_a, self.mean_b, self.difference, self.low, self.high))
         return (
             f"{self.measure} {a:.2f} -> {b:.2f}: {gap:+.2f} "
             f"({100 * self.confidence:g} % interval {low:+.2f} to {high:+.2f}, p = {self.p:.4f}); "

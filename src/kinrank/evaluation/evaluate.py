@@ -73,9 +73,7 @@ class Scores(Mapping[str, Score]):
         for name, score in self.scores.items():
             mean, low, high = 100 * score.mean, 100 * score.low, 100 * score.high
             lines.append(f"{name:<{width}}  {mean:5.2f}   {low:5.2f} to {high:5.2f}")
-        lines.append(
-            f"percent, {self.queries - self.left_out} queries, {self.left_out} without positives left out"
-        )
+        lines.append(f"percent, {self.queries - self.left_out} queries, {self.left_out} without positives left out")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -89,9 +87,7 @@ class Scores(Mapping[str, Score]):
             measures[name] = {key: _plain(getattr(score, key)) for key in ("mean", "low", "high")}
             if per_query:
                 measures[name]["per_query"] = [_plain(value) for value in score.per_query]
-        facts = {
-            key: getattr(self, key) for key in ("queries", "left_out", "confidence", "resamples", "seed")
-        }
+        facts = {key: getattr(self, key) for key in ("queries", "left_out", "confidence", "resamples", "seed")}
         return {"measures": measures, **facts}
 
 
@@ -124,9 +120,7 @@ def evaluate(
     """
     wanted = [Measure.parse(text) for text in ([measures] if isinstance(measures, str) else measures)]
     if not 0 < confidence < 1:
-        raise ValueError(
-            f"confidence={confidence!r} is not allowed; give a number between 0 and 1, such as 0.95"
-        )
+        raise ValueError(f"confidence={confidence!r} is not allowed; give a number between 0 and 1, such as 0.95")
     if isinstance(resamples, bool) or not isinstance(resamples, (int, np.integer)) or resamples < 0:
         raise ValueError(f"resamples={resamples!r} is not allowed; give a whole number >= 0")
     hits = find_hits(ranking, truth)

@@ -69,8 +69,7 @@ def find_hits(ranking: Ranking | ArrayLike, truth: Truth) -> Hits:
         ignored = np.cumsum(states == IGNORED, axis=1, dtype=np.int32)
         found.append((row + start, column - ignored[row, column], block[row, column]))
     query, rank, item = (
-        np.concatenate([part[field] for part in found]) if found else np.empty(0, np.int64)
-        for field in range(3)
+        np.concatenate([part[field] for part in found]) if found else np.empty(0, np.int64) for field in range(3)
     )
     _refuse_repeats(query, item, span)
     starts = np.searchsorted(query, np.arange(len(truth)))
@@ -80,9 +79,7 @@ def find_hits(ranking: Ranking | ArrayLike, truth: Truth) -> Hits:
 def _indices(ranking: Ranking | ArrayLike, truth: Truth) -> Integers:
     indices = ranking.indices if isinstance(ranking, Ranking) else np.asarray(ranking)
     if indices.ndim != 2 or (indices.size and indices.dtype.kind not in "iu"):
-        raise ValueError(
-            f"ranking must be 2-d item numbers, one row per query; got {indices.dtype} of {indices.shape}"
-        )
+        raise ValueError(f"ranking must be 2-d item numbers, one row per query; got {indices.dtype} of {indices.shape}")
     if len(indices) != len(truth):
         raise ValueError(
             f"ranking has {len(indices)} queries but truth has {len(truth)}; "
@@ -105,10 +102,7 @@ def _indices(ranking: Ranking | ArrayLike, truth: Truth) -> Integers:
 def _entries(lists: Lists, start: int, stop: int, span: int) -> Integers:
     """Where the lists of queries start..stop stand in the flat table of their block."""
     counts = lists.counts[start:stop]
-    return (
-        np.repeat(np.arange(len(counts)) * span, counts)
-        + lists.items[lists.starts[start] : lists.starts[stop]]
-    )
+    return np.repeat(np.arange(len(counts)) * span, counts) + lists.items[lists.starts[start] : lists.starts[stop]]
 
 
 def _refuse_repeats(query: Integers, item: Integers, span: int) -> None:
@@ -117,9 +111,7 @@ def _refuse_repeats(query: Integers, item: Integers, span: int) -> None:
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     if twice.size:
         first, number = divmod(int(keys[twice[0]]), span)
-        raise ValueError(
-            f"ranking of query {first} lists item {number} twice; every item may stand in a row once"
-        )
+        raise ValueError(f"ranking of query {first} lists item {number} twice; every item may stand in a row once")
 
 
 def _grades(truth: Truth, query: Integers, item: Integers, span: int) -> Values:

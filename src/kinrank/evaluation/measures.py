@@ -29,19 +29,13 @@ class Measure:
 
     @classmethod
     def parse(cls, text: str) -> Measure:
-        match = (
-            re.fullmatch(r"\s*([A-Za-z]+)(?:@([1-9]\d{0,17}))?\s*", text) if isinstance(text, str) else None
-        )
+        match = re.fullmatch(r"\s*([A-Za-z]+)(?:@([1-9]\d{0,17}))?\s*", text) if isinstance(text, str) else None
         name = _NAMES.get(match[1].lower()) if match else None
         if match and name:
             k = int(match[2]) if match[2] else None
-            if (k is None and MEASURES[name].cut != "needed") or (
-                k is not None and MEASURES[name].cut != "none"
-            ):
+            if (k is None and MEASURES[name].cut != "needed") or (k is not None and MEASURES[name].cut != "none"):
                 return cls(name, k)
-        raise ValueError(
-            f"measure {text!r} is not known; give one of: {', '.join(_spelled())} with k a number >= 1"
-        )
+        raise ValueError(f"measure {text!r} is not known; give one of: {', '.join(_spelled())} with k a number >= 1")
 
     def __str__(self) -> str:
         return self.name if self.k is None else f"{self.name}@{self.k}"
@@ -128,9 +122,7 @@ MEASURES: dict[str, Kind] = {
     "P": Kind(_precision, "needed", "share of positives among the first k"),
     "nDCG": Kind(_ndcg, "possible", "discounted cumulative gain over the best possible, gain = grade"),
     "MRR": Kind(_reciprocal_rank, "possible", "mean of 1 / rank of the first positive"),
-    "bullseye": Kind(
-        _bullseye, "needed", "share of the query's class, itself included, in the first k, itself first"
-    ),
+    "bullseye": Kind(_bullseye, "needed", "share of the query's class, itself included, in the first k, itself first"),
 }
 _NAMES = {name.lower(): name for name in MEASURES}
 

@@ -95,9 +95,7 @@ def _read(path: Path) -> dict[str, dict[str, float]]:
 def _numbering(names: Sequence[Any], parameter: str) -> dict[str, int]:
     numbers = {str(name): number for number, name in enumerate(names)}
     if len(numbers) != len(names):
-        raise ValueError(
-            f"{parameter} has {len(names)} names but only {len(numbers)} different ones; make them unique"
-        )
+        raise ValueError(f"{parameter} has {len(names)} names but only {len(numbers)} different ones; make them unique")
     return numbers
 
 

@@ -58,9 +58,7 @@ class Truth:
         both = np.intersect1d(right, ignored, assume_unique=True)
         if both.size:
             query, item = divmod(int(both[0]), self.span)
-            raise ValueError(
-                f"query {query}: item {item} is both positive and junk; keep it in one of the two"
-            )
+            raise ValueError(f"query {query}: item {item} is both positive and junk; keep it in one of the two")
 
     @classmethod
     def from_lists(
@@ -77,8 +75,7 @@ class Truth:
         for name, lists in (("positives", right), ("junk", ignored)):
             if gallery_size is not None and lists.items.size and lists.items.max() >= gallery_size:
                 raise ValueError(
-                    f"{name} name item {lists.items.max()} but gallery_size={gallery_size}; "
-                    "items count from 0"
+                    f"{name} name item {lists.items.max()} but gallery_size={gallery_size}; items count from 0"
                 )
         return cls(right, ignored, gallery_size, average_precision)
 
@@ -110,9 +107,7 @@ class Truth:
         return cls(Lists(np.concatenate([[0], np.cumsum(counts)]), positives.items[others]), own, len(asked))
 
     @classmethod
-    def revisited(
-        cls, path_or_dict: str | os.PathLike[str] | Mapping[str, Any], difficulty: str = "medium"
-    ) -> Truth:
+    def revisited(cls, path_or_dict: str | os.PathLike[str] | Mapping[str, Any], difficulty: str = "medium") -> Truth:
         """From a ground truth file of the revisited Oxford and Paris benchmarks, or what it holds.
 
         Positives | junk: easy (easy | junk + hard), medium (easy + hard | junk), hard (hard | junk + easy).
@@ -123,7 +118,7 @@ class Truth:
         if isinstance(path_or_dict, Mapping):
             content: Any = path_or_dict
         else:
-            from kinrank import closed_pickle
+            from kinrank.files import closed_pickle
 
             content = closed_pickle.load(path_or_dict)
         try:
@@ -194,7 +189,5 @@ def _labels(labels: ArrayLike, name: str) -> NDArray[Any]:
             raise ValueError(f"{name} must be all text or all numbers; got mixed objects")
         array = array.astype(str)
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(
-            f"{name} contains NaN at position {int(np.flatnonzero(np.isnan(array))[0])}; drop or name it"
-        )
+        raise ValueError(f"{name} contains NaN at position {int(np.flatnonzero(np.isnan(array))[0])}; drop or name it")
     return array

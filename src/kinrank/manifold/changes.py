@@ -52,9 +52,7 @@ def record_memory(method: Method, items: int, changes: bool) -> int:
     return items * (8 * kept_width_of(method) + 24 * method.k)
 
 
-def added(
-    snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike | None, tolerance: float | None = None
-) -> Snapshot:
+def added(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike | None, tolerance: float | None = None) -> Snapshot:
     """The snapshot with more items behind those it has."""
     rows = unit(check(vectors, "vectors", snapshot.vectors.shape[1]), "vectors")
     names, facts = _names_after(snapshot, ids, len(rows))
@@ -201,9 +199,7 @@ def _numbering(facts: dict[str, float]) -> dict[str, float]:
     return {NEXT: facts[NEXT]} if NEXT in facts else {}
 
 
-def _names_after(
-    snapshot: Snapshot, ids: ArrayLike | None, count: int
-) -> tuple[NDArray[Any] | None, dict[str, float]]:
+def _names_after(snapshot: Snapshot, ids: ArrayLike | None, count: int) -> tuple[NDArray[Any] | None, dict[str, float]]:
     """The names of all items, and the facts, after `count` more were added."""
     facts, old = dict(snapshot.facts), snapshot.ids
     numbered = NEXT in facts or (old is None and len(snapshot) > 0)
@@ -214,21 +210,15 @@ def _names_after(
         facts[NEXT] = float(first + count)
         return np.concatenate([old, np.arange(first, first + count)]), facts
     if numbered:
-        raise ValueError(
-            "this manifold names items by their numbers, and new ones get the next; leave ids= out"
-        )
+        raise ValueError("this manifold names items by their numbers, and new ones get the next; leave ids= out")
     names = check_ids(ids, count)
     if names is None:
-        raise ValueError(
-            f"ids is missing: items of this manifold have names; give one for each of the {count} rows"
-        )
+        raise ValueError(f"ids is missing: items of this manifold have names; give one for each of the {count} rows")
     if old is None or not count:
         return (names if old is None else old), facts
     if len(old) and names.dtype.kind != old.dtype.kind:
         kind = "texts" if old.dtype.kind == "U" else "whole numbers"
-        raise ValueError(
-            f"ids of this manifold are {kind}, such as {old[0].item()!r}; {names[0].item()!r} is not"
-        )
+        raise ValueError(f"ids of this manifold are {kind}, such as {old[0].item()!r}; {names[0].item()!r} is not")
     twice = np.flatnonzero(np.isin(names, old))
     if len(twice):
         raise ValueError(

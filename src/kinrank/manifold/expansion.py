@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
+from kinrank.items import Items
 from kinrank.manifold.lists import found_by
 from kinrank.manifold.scored import WithoutChains, alike, kept
 from kinrank.manifold.serving import Answer
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
 from kinrank.methods.expansion import Expansion, Neighborhoods
-from kinrank.neighbors import Items, Neighbors, first_equal, nearest
+from kinrank.neighbors import Neighbors, first_equal, nearest
 from kinrank.progress import SILENT, Progress
 
 

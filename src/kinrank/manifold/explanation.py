@@ -59,9 +59,7 @@ class OnlineExplanation(Explanation):
         lines = ["query"]
         for name, cost, moved, entropy in zip(self.names, self.costs, self.moved, self.entropy, strict=True):
             share = cost / self.total if self.total else 0.0
-            lines.append(
-                f"  -> {name}   cost {cost:.4g} ({share:.0%}), moves {moved:.0%}, entropy {entropy:.3g}"
-            )
+            lines.append(f"  -> {name}   cost {cost:.4g} ({share:.0%}), moves {moved:.0%}, entropy {entropy:.3g}")
         steps = "1 step" if len(self.costs) == 1 else f"{len(self.costs)} steps"
         lines.append(
             f"d' {self.total:.4g} in {steps}; entropy {sum(self.entropy):.3g}; distance of the search "
@@ -74,9 +72,7 @@ class OnlineExplanation(Explanation):
         try:
             from matplotlib.figure import Figure
         except ImportError as error:
-            raise ImportError(
-                "figures need matplotlib; install it with: pip install 'kinrank[plot]'"
-            ) from error
+            raise ImportError("figures need matplotlib; install it with: pip install 'kinrank[plot]'") from error
         labels = [f"→ {name}" for name in self.names] if self.reached else []
         figure = Figure(figsize=(7, 1.2 + 0.4 * max(len(labels), 1)), layout="constrained")
         axes = figure.subplots()

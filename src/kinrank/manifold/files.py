@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.atomic import replacing
+from kinrank.files.atomic import replacing
 from kinrank.manifold.manifest import MANIFEST, manifest_of, method_in, read_manifest, sealed
 from kinrank.manifold.serving import serving_of
 from kinrank.manifold.snapshot import Snapshot
@@ -85,9 +85,7 @@ def load(path: str | os.PathLike[str], mmap: bool, store: Store | None) -> Snaps
             break
         except FileNotFoundError as error:  # saved anew while we read: follow the new manifest
             if attempt == 2 or read_manifest(folder)["data"] == manifest["data"]:
-                raise ValueError(
-                    f"{folder} is incomplete: {error.filename} is missing; save it again"
-                ) from None
+                raise ValueError(f"{folder} is incomplete: {error.filename} is missing; save it again") from None
     method = method_in(manifest, folder)
     server = serving_of(method)
     vectors, ids = arrays.pop("vectors", None), arrays.pop("ids", None)

@@ -22,17 +22,13 @@ def gallery_of(gallery_or_store: ArrayLike | Store) -> Vectors:
     if not isinstance(gallery_or_store, Store):
         return _unit_blocks(check(gallery_or_store, "gallery"))
     if not isinstance(gallery_or_store, Sized):
-        raise ValueError(
-            "this store does not tell how many vectors it holds; give it a __len__, or pass its vectors"
-        )
+        raise ValueError("this store does not tell how many vectors it holds; give it a __len__, or pass its vectors")
     name = "vectors of the store"
     count = len(gallery_or_store)
     rows: Vectors | None = None
     for start in range(0, count, BLOCK):
         numbers = np.arange(start, min(start + BLOCK, count))
-        block = unit(
-            check(gallery_or_store.vectors(numbers), name, None if rows is None else rows.shape[1]), name
-        )
+        block = unit(check(gallery_or_store.vectors(numbers), name, None if rows is None else rows.shape[1]), name)
         if rows is None:
             rows = np.empty((count, block.shape[1]), np.float32)
         rows[numbers] = block
@@ -99,20 +95,11 @@ def rank_of(query: Vectors, vectors: Vectors, item: int) -> int:
 
 def _tidy(indices: NDArray[Any], distances: NDArray[Any], k: int) -> bool:
     """Whether nothing is left to do: k items each, ascending by distance, then by number, none twice."""
-    if (
-        indices.shape[1] != k
-        or not k
-        or int(indices.min(initial=0)) < 0
-        or float(distances[:, 0].min(initial=0)) < 0
-    ):
+    if indices.shape[1] != k or not k or int(indices.min(initial=0)) < 0 or float(distances[:, 0].min(initial=0)) < 0:
         return False
     step, ahead = np.diff(distances, axis=1), np.diff(indices, axis=1)
     ascending = bool(((step > 0) | ((step == 0) & (ahead > 0))).all())
-    return (
-        ascending
-        and bool(np.isfinite(distances[:, -1]).all())
-        and not bool((np.diff(np.sort(indices)) == 0).any())
-    )
+    return ascending and bool(np.isfinite(distances[:, -1]).all()) and not bool((np.diff(np.sort(indices)) == 0).any())
 
 
 def tidied(
@@ -123,9 +110,7 @@ def tidied(
     Approximate indexes pad with -1, and may list an item twice, out of order, or not at all.
     """
     if indices.size and int(indices.max()) >= n:
-        raise ValueError(
-            f"the store found item {int(indices.max())} but the manifold holds {n}; give the same items"
-        )
+        raise ValueError(f"the store found item {int(indices.max())} but the manifold holds {n}; give the same items")
     if own is None and _tidy(indices, distances, k):
         return Neighbors(indices.astype(np.int32), distances.astype(np.float32))
     numbers = indices.astype(np.int64)

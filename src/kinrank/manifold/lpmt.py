@@ -108,7 +108,7 @@ class ServingLPMT:
     def online(
         self, snapshot: Snapshot, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
     ) -> Answer:
-        from kinrank.stages._kernels.compiled import threads
+        from kinrank.stages.kernels.compiled import threads
 
         k = max(1, min(k, len(snapshot)))
         budget = max(LEAST_BUDGET, BUDGET * k) if budget is None else budget
@@ -129,9 +129,7 @@ class ServingLPMT:
             facts,
         )
 
-    def explain(
-        self, snapshot: Snapshot, query: Vectors, found: Neighbors, item: int, flows: int
-    ) -> OnlineExplanation:
+    def explain(self, snapshot: Snapshot, query: Vectors, found: Neighbors, item: int, flows: int) -> OnlineExplanation:
         from kinrank.stages import online
 
         terrain: Terrain = snapshot.prepared
@@ -177,9 +175,7 @@ KEPT: dict[str, type] = {
 def kept_arrays(states: Any, steps: Any, costs: Any, lengths: Any) -> dict[str, NDArray[Any]]:
     """What searches run over, by the names and in the types of KEPT."""
     kept = (states.indptr, states.indices, states.data, steps.links, steps.ends, costs, lengths)
-    return {
-        name: array.astype(kind, copy=False) for (name, kind), array in zip(KEPT.items(), kept, strict=True)
-    }
+    return {name: array.astype(kind, copy=False) for (name, kind), array in zip(KEPT.items(), kept, strict=True)}
 
 
 def _check_rows(starts: NDArray[Any], parts: tuple[NDArray[Any], NDArray[Any]], n: int) -> None:
@@ -222,9 +218,7 @@ def attachment(method: LPMT, rho: float, gamma: float) -> Attachment:
 
     iterations = method.iterations if method.transport == "sinkhorn" else 0
     entries = ENTRIES * method.path_k
-    return Attachment(
-        method.sigma, method.k2, method.support, entries, rho, gamma, method.epsilon, iterations
-    )
+    return Attachment(method.sigma, method.k2, method.support, entries, rho, gamma, method.epsilon, iterations)
 
 
 def _alone(count: int) -> dict[str, NDArray[Any]]:

@@ -73,9 +73,7 @@ def method_in(manifest: dict[str, Any], folder: Path) -> Method:
     known = {declared.name for declared in METHODS[name].parameters()}
     unknown = sorted(set(given) - known)
     if unknown:
-        raise ValueError(
-            f"{folder} has parameters that {METHODS[name].__name__} does not know: {', '.join(unknown)}"
-        )
+        raise ValueError(f"{folder} has parameters that {METHODS[name].__name__} does not know: {', '.join(unknown)}")
     return METHODS[name](**given)
 
 

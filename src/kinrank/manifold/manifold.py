@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.errors import NotEnoughMemory
 from kinrank.explain import Explanation
 from kinrank.features import Vectors, check, unit
 from kinrank.manifold.changes import added, kind_of_ids, record_memory, refreshed, removed, stale_of
@@ -21,15 +19,13 @@ from kinrank.manifold.explanation import OnlineExplanation
 from kinrank.manifold.lists import found_by, gallery_of, rank_of
 from kinrank.manifold.serving import Answer, serving_of
 from kinrank.manifold.snapshot import Snapshot, check_ids
-from kinrank.memory import allowed_bytes, in_words, parse_bytes
+from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
 from kinrank.methods import Method
 from kinrank.parameters import whole_number
-from kinrank.progress import Progress
+from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
 from kinrank.rerank import resolve
 from kinrank.stores import Store
-
-Show = bool | Callable[[str, int, int], None] | None
 
 
 class Manifold:
@@ -90,9 +86,7 @@ class Manifold:
 
     def __repr__(self) -> str:
         snapshot = self._snapshot
-        return (
-            f"Manifold({len(snapshot)} items x {snapshot.vectors.shape[1]} dimensions, {snapshot.method!r})"
-        )
+        return f"Manifold({len(snapshot)} items x {snapshot.vectors.shape[1]} dimensions, {snapshot.method!r})"
 
     @property
     def method(self) -> Method:
@@ -104,9 +98,7 @@ class Manifold:
         snapshot = self._snapshot
         return np.arange(len(snapshot)) if snapshot.ids is None else snapshot.ids.copy()
 
-    def search(
-        self, queries: ArrayLike, k: int = 10, depth: int | None = None, budget: int | None = None
-    ) -> Ranking:
+    def search(self, queries: ArrayLike, k: int = 10, depth: int | None = None, budget: int | None = None) -> Ranking:
         """The k best items of every query, each query on its own; queries need not be in the gallery.
 
         The search stops as soon as no item that is left can be among the k best, or after `budget` items.
@@ -144,9 +136,7 @@ class Manifold:
         """
         snapshot = self._snapshot
         row = np.asarray(query)
-        rows = unit(
-            check(row[None, :] if row.ndim == 1 else row, "query", snapshot.vectors.shape[1]), "query"
-        )
+        rows = unit(check(row[None, :] if row.ndim == 1 else row, "query", snapshot.vectors.shape[1]), "query")
         if len(rows) != 1:
             raise ValueError(f"query has {len(rows)} rows; explain one at a time")
         number = snapshot.number_of(item)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
+from kinrank.items import Items
 from kinrank.methods.lpmt import FAR, LPMT, Fitted, fit_to
-from kinrank.neighbors import Items, Neighbors
+from kinrank.neighbors import Neighbors
 from kinrank.progress import Progress
 
 SPARE = 10  # neighbours kept beyond those that are needed
@@ -99,9 +100,7 @@ def small_parts(
     return states, steps, lengths, fitted
 
 
-def plain_parts(
-    method: LPMT, vectors: Vectors, lists_of: Callable[[int], Neighbors], progress: Progress
-) -> Parts:
+def plain_parts(method: LPMT, vectors: Vectors, lists_of: Callable[[int], Neighbors], progress: Progress) -> Parts:
     """The same from the method itself, as it prepares a joint graph."""
     from kinrank.stages import graph
 

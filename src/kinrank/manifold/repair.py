@@ -100,13 +100,11 @@ def repaired(
     return Repaired(record, lengths, states, steps, costs, counts)
 
 
-def _diffuse(
-    method: LPMT, old: Record, record: Record, turn: Turnover, tolerance: float
-) -> tuple[Numbers, Numbers]:
+def _diffuse(method: LPMT, old: Record, record: Record, turn: Turnover, tolerance: float) -> tuple[Numbers, Numbers]:
     """Fill kin and similar of the record; the rows that were solved, and all that changed."""
-    from kinrank.stages._kernels import changes as kernels
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.diffusion import resolvent_nearest
+    from kinrank.stages.kernels import changes as kernels
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.diffusion import resolvent_nearest
 
     count = len(turn.stay)
     kin, similar = record.kin, record.similar
@@ -154,22 +152,18 @@ Sparse = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # sta
 
 def _moved(was: Sparse, now: Sparse, turn: Turnover, rows: Numbers) -> NDArray[np.float32]:
     """(n',) L1 change of these rows, of items that stayed; 0 for all others."""
-    from kinrank.stages._kernels.changes import row_changes
-    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages.kernels.changes import row_changes
+    from kinrank.stages.kernels.compiled import in_chunks
 
     change = np.zeros(turn.after, np.float32)
-    in_chunks(
-        row_changes, len(rows), rows, turn.stay, turn.numbers, *was, *now, change, chunk=chunk_of(len(rows))
-    )
+    in_chunks(row_changes, len(rows), rows, turn.stay, turn.numbers, *was, *now, change, chunk=chunk_of(len(rows)))
     return change
 
 
-def _along(
-    items: NDArray[np.int32], values: NDArray[np.float32], moved: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _along(items: NDArray[np.int32], values: NDArray[np.float32], moved: NDArray[np.float32]) -> NDArray[np.float32]:
     """(rows,) sum over each list of values * moved[item]."""
-    from kinrank.stages._kernels.changes import reached_changes
-    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages.kernels.changes import reached_changes
+    from kinrank.stages.kernels.compiled import in_chunks
 
     total = np.empty(len(items), np.float32)
     in_chunks(reached_changes, len(items), items, values, moved, total, chunk=chunk_of(len(items)))
@@ -237,8 +231,8 @@ def _states(
 ) -> Any:
     """(n', n') csr: the states of `some` averaged anew, the others as they were."""
     from kinrank.stages import offline
-    from kinrank.stages._kernels.changes import splice_rows
-    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages.kernels.changes import splice_rows
+    from kinrank.stages.kernels.compiled import in_chunks
 
     n = len(record.kin)
     near, totals = confident[some], np.zeros(n, np.float32)
@@ -271,8 +265,8 @@ def _costs(
     tolerance: float,
 ) -> tuple[NDArray[np.float32], int]:
     """Costs of all steps, and how many were solved; the others are those of before."""
-    from kinrank.stages._kernels.changes import known_costs
-    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages.kernels.changes import known_costs
+    from kinrank.stages.kernels.compiled import in_chunks
     from kinrank.stages.online import all_costs, pair_costs
 
     n = turn.after

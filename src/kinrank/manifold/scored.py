@@ -74,9 +74,7 @@ def _best(
     values = -scores[reached]
     last, least = max(0.0, values.max(initial=0.0)), min(0.0, values.min(initial=0.0))
     if len(reached) > depth:
-        few = np.flatnonzero(
-            values <= np.partition(values, depth - 1)[depth - 1]
-        )  # more than depth if some are equal
+        few = np.flatnonzero(values <= np.partition(values, depth - 1)[depth - 1])  # more than depth if some are equal
         reached, values = reached[few], values[few]
     order = np.argsort(values, kind="stable")[:depth]  # `reached` ascends: ties to the lower number
     reached, values = reached[order], values[order]
@@ -87,16 +85,12 @@ def _best(
     return np.concatenate([reached, found[rest]]), np.concatenate([values, behind])
 
 
-def kept(
-    arrays: dict[str, NDArray[Any]], name: str, kind: type, shape: tuple[int | None, ...]
-) -> NDArray[Any]:
+def kept(arrays: dict[str, NDArray[Any]], name: str, kind: type, shape: tuple[int | None, ...]) -> NDArray[Any]:
     """An array that was kept, or a ValueError if it is missing or of another kind; None allows any length."""
     array = arrays.get(name)
     if array is None:
         raise ValueError(f"{name} is missing")
-    fits = array.ndim == len(shape) and all(
-        want in (None, got) for want, got in zip(shape, array.shape, strict=True)
-    )
+    fits = array.ndim == len(shape) and all(want in (None, got) for want, got in zip(shape, array.shape, strict=True))
     if not fits or array.dtype != kind:
         raise ValueError(
             f"{name} must have the shape {shape} of {np.dtype(kind)}; it has {array.shape} of {array.dtype}"

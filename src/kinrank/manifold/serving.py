@@ -57,9 +57,7 @@ class Serving(Protocol):
     ) -> Answer:
         """The best items for queries (q, d) that found these neighbours (rows padded with -1)."""
 
-    def explain(
-        self, snapshot: Snapshot, query: Vectors, found: Neighbors, item: int, flows: int
-    ) -> Explanation:
+    def explain(self, snapshot: Snapshot, query: Vectors, found: Neighbors, item: int, flows: int) -> Explanation:
         """Why an item stands where it stands for a query (1, d)."""
 
 

@@ -61,9 +61,7 @@ class Snapshot:
         same = isinstance(item, str) if self.ids.dtype.kind == "U" else isinstance(item, (int, np.integer))
         at = np.flatnonzero(self.ids == item) if same else np.empty(0, np.int64)
         if not at.size:
-            raise ValueError(
-                f"item={item!r} is not among the ids of this manifold, such as {self.ids[:1].tolist()}"
-            )
+            raise ValueError(f"item={item!r} is not among the ids of this manifold, such as {self.ids[:1].tolist()}")
         return int(at[0])
 
 
@@ -85,7 +83,5 @@ def check_ids(ids: Any, count: int) -> NDArray[Any] | None:
     unique, first = np.unique(names, return_index=True)
     if len(unique) < count:
         again = sorted(set(range(count)) - set(first.tolist()))[0]
-        raise ValueError(
-            f"ids must differ; {names[again].item()!r} stands there twice, the second time at {again}"
-        )
+        raise ValueError(f"ids must differ; {names[again].item()!r} stands there twice, the second time at {again}")
     return names.astype(np.int64) if names.dtype.kind in "iu" else names

@@ -62,8 +62,8 @@ def lists_after(
     enter wherever they are nearer than the end of a list. Without a store the result is exact; with one, new items
     enter the lists of items among their own WIDE nearest.
     """
-    from kinrank.stages._kernels import changes as kernels
-    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages.kernels import changes as kernels
+    from kinrank.stages.kernels.compiled import in_chunks
 
     old, n = len(turn.stay), turn.after
     size = min(width, n)
@@ -85,9 +85,7 @@ def lists_after(
     return lists
 
 
-def _search_again(
-    lists: Neighbors, vectors: Vectors, store: Store | None, rows: Numbers
-) -> tuple[Numbers, Numbers]:
+def _search_again(lists: Neighbors, vectors: Vectors, store: Store | None, rows: Numbers) -> tuple[Numbers, Numbers]:
     """Fill in these rows; with a store also (row, item) pairs of all that it found, more than the lists hold."""
     wide = lists.k if store is None else min(max(lists.k, WIDE), len(vectors))
     items = np.empty((len(rows) if store is not None else 0, wide), np.int64)
@@ -105,8 +103,8 @@ def _search_again(
 
 def _enter(lists: Neighbors, vectors: Vectors, rows: Numbers, items: Numbers, reach: NDArray[Any]) -> None:
     """Put new items into the lists of rows that reach at least so far, where they belong."""
-    from kinrank.stages._kernels import changes as kernels
-    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages.kernels import changes as kernels
+    from kinrank.stages.kernels.compiled import in_chunks
 
     order = np.argsort(rows, kind="stable")
     rows, items = rows[order], items[order]
@@ -132,9 +130,9 @@ def _among(met: tuple[Numbers, Numbers], turn: Turnover, reach: NDArray[Any]) ->
 
 def _within(vectors: Vectors, turn: Turnover, reach: NDArray[Any]) -> tuple[Numbers, Numbers]:
     """(old, new) pairs that are about as near as `reach` of the old one, or nearer."""
-    from kinrank.stages._kernels import changes as kernels
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.search import ROUNDING
+    from kinrank.stages.kernels import changes as kernels
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.search import ROUNDING
 
     least = 1.0 - 0.5 * (np.where(reach < 0, -2.0, reach.astype(np.float64) ** 2) + 2 * ROUNDING)
     least[reach < 0] = np.inf
@@ -150,9 +148,7 @@ def _within(vectors: Vectors, turn: Turnover, reach: NDArray[Any]) -> tuple[Numb
             in_chunks(kernels.count_within, len(new), products, bound, counts, chunk=chunk_of(len(new), 8))
             starts = np.concatenate([[0], np.cumsum(counts)])
             row = np.empty(int(starts[-1]), np.int64)
-            in_chunks(
-                kernels.list_within, len(new), products, bound, starts, row, chunk=chunk_of(len(new), 8)
-            )
+            in_chunks(kernels.list_within, len(new), products, bound, starts, row, chunk=chunk_of(len(new), 8))
             rows.append(row + first)
             items.append(np.repeat(new, counts))
     return np.concatenate(rows), np.concatenate(items)

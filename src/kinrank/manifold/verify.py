@@ -62,9 +62,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
     try:
         tempfile.TemporaryFile(dir=place).close()
     except OSError as error:
-        raise OSError(
-            f"the folder {place} cannot be written to ({error.strerror}); choose another path"
-        ) from None
+        raise OSError(f"the folder {place} cannot be written to ({error.strerror}); choose another path") from None
 
 
 def _problem(folder: Path, manifest: dict[str, Any], name: str) -> str | None:

@@ -43,9 +43,7 @@ class AlphaQE(Expansion):
     )
 
     k: int = parameter(48, K, low=1)
-    alpha: float = parameter(
-        3.0, "power of the similarity that weights an item; 0 weights all alike", low=0, high=100
-    )
+    alpha: float = parameter(3.0, "power of the similarity that weights an item; 0 weights all alike", low=0, high=100)
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
         from kinrank.stages.expansion import power_weights, weighted_sum

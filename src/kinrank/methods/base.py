@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.neighbors import Items
+from kinrank.items import Items
 from kinrank.parameters import Parameter, parameters_of
 from kinrank.progress import Progress
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -55,9 +55,7 @@ class BCD(Method):
         "Luo, Wu, Yao, Yu, Xu: Locality Preserving Markovian Transition for Instance Retrieval, ICML 2025 (Sec. 4.1)"
     )
 
-    k: int = parameter(
-        10, "neighbours in the reference graph; the others have k / sqrt 2 and k sqrt 2", low=1
-    )
+    k: int = parameter(10, "neighbours in the reference graph; the others have k / sqrt 2 and k sqrt 2", low=1)
     sigma: float = parameter(0.3, "width of the Gaussian, in units of `scale`", low=0, above_low=True)
     mu: float = parameter(0.23, "strength of the regulariser", low=0, above_low=True)
     lam: float = parameter(0.2, "lambda / n: how evenly the graphs are weighted", low=0)
@@ -66,12 +64,8 @@ class BCD(Method):
         "unit of sigma: distance of the k-th neighbour, of the farthest item, the largest of all, or 1",
         choices=("local", "row", "global", "raw"),
     )
-    cycles: int = parameter(
-        3, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50
-    )
-    tolerance: float = parameter(
-        1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1
-    )
+    cycles: int = parameter(3, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50)
+    tolerance: float = parameter(1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
 
     def prepare(self, items: Items, progress: Progress) -> Diffused:
         from kinrank.stages import diffusion

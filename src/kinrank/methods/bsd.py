@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.bcd import Diffused, by_diffusion, graphs
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -50,9 +50,7 @@ class BSD(Method):
         "unit of sigma: distance of the k-th neighbour, of the farthest item, the largest of all, or 1",
         choices=("local", "row", "global", "raw"),
     )
-    tolerance: float = parameter(
-        1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1
-    )
+    tolerance: float = parameter(1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
 
     def prepare(self, items: Items, progress: Progress) -> Diffused:
         return Diffused(items, graphs(items, self.k, self.sigma, self.scale, (1.0,)), np.ones(1))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -66,21 +66,15 @@ class CAS(Method):
     """
 
     name: ClassVar[str] = "cas"
-    paper: ClassVar[str] = (
-        "Luo, Yao, Xu: Cluster-Aware Similarity Diffusion for Instance Retrieval, ICML 2024"
-    )
+    paper: ClassVar[str] = "Luo, Yao, Xu: Cluster-Aware Similarity Diffusion for Instance Retrieval, ICML 2024"
 
     k1: int = parameter(6, "nearest items, itself included, that diffusion joins and that can be sure", low=1)
-    k2: int = parameter(
-        60, "neighbours, itself left out, whose reciprocity makes the region of an item", low=1
-    )
+    k2: int = parameter(60, "neighbours, itself left out, whose reciprocity makes the region of an item", low=1)
     k3: int = parameter(70, "nearest items, itself included, of the steps that weigh the region", low=1)
     k4: int = parameter(7, "nearest items, itself included, over which the result is averaged", low=1)
     k5: int = parameter(80, "entries kept of each row of the random walk", low=1)
     lambda_value: float = parameter(0.3, "share of the distance itself in the result", low=0, high=1)
-    lv: float = parameter(
-        2.0, "weight of the sure neighbours in the average, against 1 for the nearest", low=0
-    )
+    lv: float = parameter(2.0, "weight of the sure neighbours in the average, against 1 for the nearest", low=0)
     sigma: float = parameter(0.3, "width of the similarity kernel", low=0, above_low=True)
     mu: float = parameter(0.23, "pull of the diffusion back to the item itself", low=0, above_low=True)
     beta: float = parameter(0.0, "resistance of the values to being weighed by the sure neighbours", low=0)
@@ -112,7 +106,7 @@ class CAS(Method):
         return (1 - self.lambda_value) * paths.astype(np.float64) + self.lambda_value * raw
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
-        from kinrank.stages._kernels.compiled import threads
+        from kinrank.stages.kernels.compiled import threads
 
         listed = 20 * max(self.k1, self.k2 + 1, self.k3, self.k4, EDGES)
         regions = 12 * min(items, 3 * self.k2) + 16 * self.k3

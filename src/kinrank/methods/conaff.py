@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.gnn import Passed, pass_lists, passed_distances, passed_memory, similarity_weights
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items, Neighbors
+from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -44,9 +45,7 @@ class DFS(Method):
     """
 
     name: ClassVar[str] = "dfs"
-    paper: ClassVar[str] = (
-        "Iscen, Tolias, Avrithis, Furon, Chum: Efficient Diffusion on Region Manifolds (CVPR 2017)"
-    )
+    paper: ClassVar[str] = "Iscen, Tolias, Avrithis, Furon, Chum: Efficient Diffusion on Region Manifolds (CVPR 2017)"
 
     k: int = parameter(50, "neighbours of a gallery item in the graph, itself included", low=1)
     kq: int = parameter(10, "nearest gallery items through which a query enters", low=1)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -78,9 +78,7 @@ class ECN(Method):
         items, lists = prepared.items, prepared.lists
         others = lists.shape[1] - 1
         t, q = min(self.t, others), min(self.q, others)
-        products = family_products(
-            items.queries[queries], lists, prepared.postings, self.k, t, q, items.gallery
-        )
+        products = family_products(items.queries[queries], lists, prepared.postings, self.k, t, q, items.gallery)
         raw = items.query_distances(queries)
         raw *= raw / 2
         return np.where(products > 0, -products / max(2 * t * (q + 1), 1), raw).astype(np.float32)

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.dfs import graph_bytes
-from kinrank.neighbors import Items, Neighbors
+from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -50,14 +51,10 @@ class EGT(Method):
     """
 
     name: ClassVar[str] = "egt"
-    paper: ClassVar[str] = (
-        "Chang, Yu, Wang, Volkovs: Explore-Exploit Graph Traversal for Image Retrieval (CVPR 2019)"
-    )
+    paper: ClassVar[str] = "Chang, Yu, Wang, Volkovs: Explore-Exploit Graph Traversal for Image Retrieval (CVPR 2019)"
 
     k: int = parameter(250, "neighbours of an item in the graph, itself not counted", low=1)
-    tau: float = parameter(
-        0.42, "similarity above which items are taken without exploring first", low=-1, high=1
-    )
+    tau: float = parameter(0.42, "similarity above which items are taken without exploring first", low=-1, high=1)
     p: int = parameter(5000, "most items a walk takes", low=1)
     variant: str = parameter(
         "paper",

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.dfs import graph_bytes
-from kinrank.neighbors import Items, Neighbors
+from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -55,9 +56,7 @@ class EIR(Method):
 
     truncation: int = parameter(1000, "nearest items among which the diffusion of an item is solved", low=1)
     kd: int = parameter(50, "neighbours of an item in the graph, itself included", low=1)
-    kq: int = parameter(
-        10, "nearest gallery items through which a query enters (not in variant joint)", low=1
-    )
+    kq: int = parameter(10, "nearest gallery items through which a query enters (not in variant joint)", low=1)
     gamma: float = parameter(3.0, "exponent on similarities", low=0, above_low=True)
     alpha: float = parameter(0.99, "share of similarity that is passed on per step", low=0, high=0.999999)
     tol: float = parameter(1e-6, "relative residual at which the solver stops", low=0, high=1)
@@ -87,9 +86,7 @@ class EIR(Method):
         used, columns = np.unique(nearest.indices, return_inverse=True)
         weights = kernel(nearest.distances, self.gamma)
         pointers = np.arange(len(weights) + 1) * weights.shape[1]
-        queries = sparse.csr_array(
-            (weights.ravel(), columns.ravel(), pointers), shape=(len(weights), len(used))
-        )
+        queries = sparse.csr_array((weights.ravel(), columns.ravel(), pointers), shape=(len(weights), len(used)))
         return used.astype(np.int64), queries
 
     def _joint(self, items: Items, progress: Progress) -> Rows:
@@ -104,9 +101,7 @@ class EIR(Method):
         from kinrank.stages.truncation import truncated_rows
 
         affinity = normalised(mutual_affinity(lists, self.gamma))
-        return truncated_rows(
-            affinity, vectors, wanted, self.truncation, self.alpha, self.tol, self.maxiter, progress
-        )
+        return truncated_rows(affinity, vectors, wanted, self.truncation, self.alpha, self.tol, self.maxiter, progress)
 
     def all_rows(self, lists: Neighbors, progress: Progress) -> NDArray[np.float32]:
         """(g, truncation) every x_i over its `truncation` nearest, in their order; `lists` hold kd and these."""
@@ -136,7 +131,5 @@ class EIR(Method):
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         length = min(self.truncation, items)
         rows = items if self.variant == "joint" else min(items, queries * self.kq)
-        kept = (
-            rows * length * 24
-        )  # scaled in variant joint, transposed otherwise: twice, with what scaling needs
+        kept = rows * length * 24  # scaled in variant joint, transposed otherwise: twice, with what scaling needs
         return graph_bytes(items, self.kd) + kept + 2048 * (length + 8) * 24 + items * 64 * 24 + 64_000_000

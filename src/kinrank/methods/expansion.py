@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Integers, Items, Neighbors, pairwise, share_equal
+from kinrank.neighbors import Integers, Neighbors, pairwise, share_equal
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
-KDBA = (
-    "items averaged into each gallery item, itself included (database-side augmentation); 0 leaves it as is"
-)
+KDBA = "items averaged into each gallery item, itself included (database-side augmentation); 0 leaves it as is"
 
 
 class Neighborhoods(NamedTuple):
@@ -77,9 +76,7 @@ class Expansion(Method):
     def augmented(self, items: Items, progress: Progress) -> Vectors:
         """(g, d) unit rows: every gallery item mixed with its kdba - 1 nearest others."""
         lists = items.gallery_neighbors(self.kdba)
-        others = Neighbors(
-            np.ascontiguousarray(lists.indices[:, 1:]), np.ascontiguousarray(lists.distances[:, 1:])
-        )
+        others = Neighbors(np.ascontiguousarray(lists.indices[:, 1:]), np.ascontiguousarray(lists.distances[:, 1:]))
         rows = items.gallery_vectors
         around = Neighborhoods(rows, rows, others, self.kdba - 1, np.arange(len(rows)), True)
         return self.expand(around, progress)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items, Neighbors
+from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -60,8 +61,7 @@ class GNN(Method):
 
     name: ClassVar[str] = "gnn"
     paper: ClassVar[str] = (
-        "Zhang, Jiang, Zheng, Yang: Understanding Image Retrieval Re-Ranking: "
-        "A Graph Neural Network Perspective, 2020"
+        "Zhang, Jiang, Zheng, Yang: Understanding Image Retrieval Re-Ranking: A Graph Neural Network Perspective, 2020"
     )
 
     k1: int = parameter(26, "length of the neighbour list that describes an item, itself included", low=1)

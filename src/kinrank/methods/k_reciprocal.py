@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -65,9 +65,7 @@ class KReciprocal(Method):
     k1: int = parameter(20, "neighbours whose reciprocity is asked for, the item itself not counted", low=1)
     k2: int = parameter(6, "nearest items, itself included, over which the descriptions are averaged", low=1)
     lam: float = parameter(0.3, "share of the distance itself in the result", low=0, high=1)
-    variant: str = parameter(
-        "corrected", "corrected: d^2; published: d^4", choices=("corrected", "published")
-    )
+    variant: str = parameter("corrected", "corrected: d^2; published: d^4", choices=("corrected", "published"))
 
     @property
     def _power(self) -> int:
@@ -96,6 +94,4 @@ class KReciprocal(Method):
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         width = min(items, (self.k1 + 1) * 3)  # expanded sets are rarely wider than this
         smooth = min(items, width * self.k2)
-        return (
-            items * (8 * max(self.k1 + 1, self.k2) + 8 * (self.k1 + 1) + 8 * width + 16 * smooth) + 32 * 2**20
-        )
+        return items * (8 * max(self.k1 + 1, self.k2) + 8 * (self.k1 + 1) + 8 * width + 16 * smooth) + 32 * 2**20

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items, Neighbors
+from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -71,15 +72,11 @@ class LPMT(Method):
     rho: float = parameter(
         0.0, "power of the distance in the transport cost; 0: measured from the data", low=0, high=16
     )
-    gamma: float = parameter(
-        0.0, "power of the cost of one transition; 0: measured from the data", low=0, high=16
-    )
+    gamma: float = parameter(0.0, "power of the cost of one transition; 0: measured from the data", low=0, high=16)
     share: float = parameter(
         -1.0, "share of neighbours by F among the confident ones; -1: measured from the data", low=-1, high=1
     )
-    k: int = parameter(
-        10, "neighbours in the reference graph; the others have k / sqrt 2 and k sqrt 2", low=1
-    )
+    k: int = parameter(10, "neighbours in the reference graph; the others have k / sqrt 2 and k sqrt 2", low=1)
     sigma: float = parameter(0.5, "width of the Gaussian, in units of `scale`", low=0, above_low=True)
     mu: float = parameter(0.23, "strength of the regulariser of the diffusion", low=0, above_low=True)
     lam: float = parameter(0.2, "lambda / n: how evenly the graphs are weighted", low=0)
@@ -118,12 +115,8 @@ class LPMT(Method):
         "of the diffusion; all but resolvent with dense matrices",
         choices=("resolvent", "fixed_point", "conjugate_gradient", "dense"),
     )
-    cycles: int = parameter(
-        1, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50
-    )
-    tolerance: float = parameter(
-        2e-3, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1
-    )
+    cycles: int = parameter(1, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50)
+    tolerance: float = parameter(2e-3, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
     transport: str = parameter("sinkhorn", "solver of a transition", choices=("sinkhorn", "exact"))
     epsilon: float = parameter(0.05, "Sinkhorn's regularisation, in units of the mean cost", low=0.02)
     iterations: int = parameter(5, "Sinkhorn's steps", low=1)
@@ -148,9 +141,7 @@ class LPMT(Method):
         if self.distance == "transport":
             local = paths.local_steps(kin, self.path_k, self.steps)
             iterations = self.iterations if self.transport == "sinkhorn" else 0
-            chains = paths.Chains(
-                local, embedded, items.vectors, fitted.rho, fitted.gamma, self.epsilon, iterations
-            )
+            chains = paths.Chains(local, embedded, items.vectors, fitted.rho, fitted.gamma, self.epsilon, iterations)
         return Prepared(items, embedded, fitted.rho, fitted.gamma, beta, chains)
 
     def _similarity(self, items: Items, lists: Neighbors) -> tuple[Any, Neighbors, NDArray[np.float64]]:
@@ -169,9 +160,7 @@ class LPMT(Method):
         scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
         layers = graph.layered_graphs(lists, self.k, self.sigma, self.scale, scales, far, self.loops)
         if self.solver != "resolvent":
-            smoothed, beta = diffusion.collaborative_dense(
-                layers, self.mu, self.lam, self.cycles, self.solver
-            )
+            smoothed, beta = diffusion.collaborative_dense(layers, self.mu, self.lam, self.cycles, self.solver)
             kin = diffusion.neighbors_in(smoothed, lists) if self.neighbors == "diffused" else lists
             return diffusion.on_region(smoothed, states.region_pattern(kin, self.k1, self.region)), kin, beta
         beta = diffusion.collaborative(layers, self.mu, self.lam, self.cycles, self.tolerance)

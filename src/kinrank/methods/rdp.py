@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 

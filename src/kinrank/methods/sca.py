@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.k_reciprocal import Contexts
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -42,9 +42,7 @@ class SCA(Method):
     """
 
     name: ClassVar[str] = "sca"
-    paper: ClassVar[str] = (
-        "Bai, Bai: Sparse Contextual Activation for Efficient Visual Re-ranking, IEEE TIP 2016"
-    )
+    paper: ClassVar[str] = "Bai, Bai: Sparse Contextual Activation for Efficient Visual Re-ranking, IEEE TIP 2016"
 
     k1: int = parameter(20, "nearest items, itself included, that describe an item", low=1)
     k2: int = parameter(6, "nearest items, itself included, over which the descriptions are averaged", low=1)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -61,9 +61,7 @@ class STML(Method):
     name: ClassVar[str] = "stml"
     paper: ClassVar[str] = "Kim, Kim, Cho, Kwak: Self-Taught Metric Learning without Labels, CVPR 2022"
 
-    k: int = parameter(
-        20, "length of the lists whose reciprocity is asked for, the item itself included", low=1
-    )
+    k: int = parameter(20, "length of the lists whose reciprocity is asked for, the item itself included", low=1)
     variant: str = parameter(
         "corrected",
         "corrected: d^2; published: d^4; loss: the similarity of the training loss",
@@ -78,9 +76,7 @@ class STML(Method):
         lists = items.neighbors(self.k).indices
         sets = reciprocal(lists, self.k)
         sizes = np.diff(sets.indptr).astype(np.float32)
-        overlaps = csr_array(
-            sets @ sets
-        )  # reciprocity is symmetric, so this counts the members two sets share
+        overlaps = csr_array(sets @ sets)  # reciprocity is symmetric, so this counts the members two sets share
         if self.variant == "loss":
             overlaps = csr_array(overlaps.multiply(sets))
         half = round(self.k / 2) if self.variant == "loss" else self.k // 2

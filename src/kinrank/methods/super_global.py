@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Integers, Items
+from kinrank.neighbors import Integers
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -71,7 +72,7 @@ class SuperGlobal(Method):
     def distances(self, prepared: TopItems, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         from concurrent.futures import ThreadPoolExecutor
 
-        from kinrank.stages._kernels.compiled import one_blas_thread, threads
+        from kinrank.stages.kernels.compiled import one_blas_thread, threads
 
         items, first = prepared.items, prepared.first
         values = items.query_distances(queries).astype(np.float64)[:, first]
@@ -94,8 +95,8 @@ class SuperGlobal(Method):
 
     def _scores(self, query: Vectors, items: Vectors) -> NDArray[np.float64]:
         """(m,) scores of the top items, nearest first on entry; x~ itself is never formed for all of them."""
-        from kinrank.stages._kernels.compiled import in_chunks
-        from kinrank.stages._kernels.within import nearest_within
+        from kinrank.stages.kernels.compiled import in_chunks
+        from kinrank.stages.kernels.within import nearest_within
 
         shape = (len(items), 1 + min(self.k, len(items) - 1))
         numbers, values = np.empty(shape, np.int64), np.empty(shape, np.float32)
@@ -115,7 +116,7 @@ class SuperGlobal(Method):
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """The lists of all queries; inner products, lists and vectors of one query's top for each thread."""
-        from kinrank.stages._kernels.compiled import threads
+        from kinrank.stages.kernels.compiled import threads
 
         top = min(self.top, items)
         each = top * (top * 4 + (min(self.k, top) + 1) * (40 + dimensions * 8) + dimensions * 16)

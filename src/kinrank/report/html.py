@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.atomic import replacing
+from kinrank.files.atomic import replacing
 
 STYLE = """
 :root { --ink: #1c2530; --soft: #5b6673; --line: #dde3ea; --paper: #f6f8fa; --card: #fff;
@@ -46,12 +46,7 @@ def png(image: NDArray[np.uint8]) -> bytes:
     """
     pixels = np.asarray(image)
     colors = {2: 1, 3: 3}.get(pixels.ndim)
-    if (
-        pixels.dtype != np.uint8
-        or colors is None
-        or (colors == 3 and pixels.shape[2] != 3)
-        or not pixels.size
-    ):
+    if pixels.dtype != np.uint8 or colors is None or (colors == 3 and pixels.shape[2] != 3) or not pixels.size:
         raise ValueError(
             f"image has shape {pixels.shape} and dtype {pixels.dtype}; give (height, width) or "
             "(height, width, 3) uint8 with at least one pixel"

@@ -19,9 +19,7 @@ def _drawing(width: float, height: float, text: str, body: str, kind: str, more:
 def hits_bar(hits: NDArray[np.bool_], text: str) -> str:
     """One bar per rank, left to right: high and green where the answer is right, else low and red."""
     step, height = 10.0, 22.0
-    right = "".join(
-        f"M{i * step + 1:g} 0h{step - 2:g}v{height:g}h-{step - 2:g}z" for i in np.flatnonzero(hits)
-    )
+    right = "".join(f"M{i * step + 1:g} 0h{step - 2:g}v{height:g}h-{step - 2:g}z" for i in np.flatnonzero(hits))
     wrong = "".join(f"M{i * step + 1:g} 14h{step - 2:g}v8h-{step - 2:g}z" for i in np.flatnonzero(~hits))
     body = f'<path fill="var(--good)" d="{right}"/><path fill="var(--bad)" d="{wrong}"/>'
     return _drawing(len(hits) * step, height, text, body, "bar", 'preserveAspectRatio="none" ')
@@ -44,9 +42,7 @@ def scatter(before: NDArray[np.float64], after: NDArray[np.float64], text: str) 
         lines.append(f'<path d="M{left:g} {up:g}h{side:g}M{across:g} 8v{side:g}" stroke="#e6eaef"/>')
         lines.append(f'<text x="{left - 8:g}" y="{up + 4:g}" text-anchor="end">{100 * share:g}</text>')
         lines.append(f'<text x="{across:g}" y="{side + 26:g}" text-anchor="middle">{100 * share:g}</text>')
-    lines.append(
-        f'<path d="M{left:g} {8 + side:g}L{left + side:g} 8" stroke="#9aa4b1" stroke-dasharray="4 4"/>'
-    )
+    lines.append(f'<path d="M{left:g} {8 + side:g}L{left + side:g} 8" stroke="#9aa4b1" stroke-dasharray="4 4"/>')
     middle = 8 + side / 2
     names = (
         f'<text x="{left + side / 2:g}" y="{side + 48:g}" text-anchor="middle">AP before, %</text>'
@@ -56,9 +52,7 @@ def scatter(before: NDArray[np.float64], after: NDArray[np.float64], text: str) 
     return _drawing(left + side + 14, side + bottom + 12, text, body, "plot")
 
 
-def dumbbells(
-    names: Sequence[str], before: NDArray[np.float64], after: NDArray[np.float64], text: str
-) -> str:
+def dumbbells(names: Sequence[str], before: NDArray[np.float64], after: NDArray[np.float64], text: str) -> str:
     """One row per name: a grey dot before, a coloured dot after, 0 to 1, joined by a line."""
     left, side, step = 92.0, 380.0, 17.0
     height = 12 + step * len(names)
@@ -77,7 +71,6 @@ def dumbbells(
             f'<circle cx="{b:.1f}" cy="{y:g}" r="4.5" fill="{color}"/>'
         )
     parts.append(
-        f'<text x="{left + side / 2:g}" y="{height + 36:g}" text-anchor="middle">'
-        "mean AP of its views, %</text>"
+        f'<text x="{left + side / 2:g}" y="{height + 36:g}" text-anchor="middle">mean AP of its views, %</text>'
     )
     return _drawing(left + side + 14, height + 44, text, "".join(parts), "plot")

@@ -1,4 +1,88 @@
-"""Neighbour lists and sparse matrices through pure functions.
+"""Neighbour lists and sparse matrices through pure functions, each stage imported when it is first used.
 
 graph -> diffusion -> states -> transport -> paths -> fusion.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kinrank.deferred import modules_of
+
+if TYPE_CHECKING:
+    from kinrank.stages import (
+        affinity as affinity,
+    )
+    from kinrank.stages import (
+        cas as cas,
+    )
+    from kinrank.stages import (
+        context as context,
+    )
+    from kinrank.stages import (
+        diffusion as diffusion,
+    )
+    from kinrank.stages import (
+        expansion as expansion,
+    )
+    from kinrank.stages import (
+        fallback as fallback,
+    )
+    from kinrank.stages import (
+        fusion as fusion,
+    )
+    from kinrank.stages import (
+        graph as graph,
+    )
+    from kinrank.stages import (
+        kernels as kernels,
+    )
+    from kinrank.stages import (
+        linear as linear,
+    )
+    from kinrank.stages import (
+        offline as offline,
+    )
+    from kinrank.stages import (
+        online as online,
+    )
+    from kinrank.stages import (
+        paths as paths,
+    )
+    from kinrank.stages import (
+        spectrum as spectrum,
+    )
+    from kinrank.stages import (
+        states as states,
+    )
+    from kinrank.stages import (
+        transport as transport,
+    )
+    from kinrank.stages import (
+        traversal as traversal,
+    )
+    from kinrank.stages import (
+        truncation as truncation,
+    )
+
+__getattr__ = modules_of(
+    "kinrank.stages",
+    "affinity",
+    "cas",
+    "context",
+    "diffusion",
+    "expansion",
+    "fallback",
+    "fusion",
+    "graph",
+    "kernels",
+    "linear",
+    "offline",
+    "online",
+    "paths",
+    "spectrum",
+    "states",
+    "transport",
+    "traversal",
+    "truncation",
+)

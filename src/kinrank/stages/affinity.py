@@ -10,8 +10,8 @@ from scipy import sparse
 
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
-from kinrank.stages._kernels.compiled import in_chunks
-from kinrank.stages._kernels.products import mark_mutual
+from kinrank.stages.kernels.compiled import in_chunks
+from kinrank.stages.kernels.products import mark_mutual
 
 
 def similarity(distances: NDArray[Any]) -> NDArray[np.float64]:

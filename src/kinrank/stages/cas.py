@@ -8,10 +8,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.special import comb
 
-from kinrank.stages._kernels import cas as kernels
-from kinrank.stages._kernels import divergence
-from kinrank.stages._kernels.compiled import in_chunks
 from kinrank.stages.context import Floats, Lists, inverted, list_rows, members, parts, row_sums
+from kinrank.stages.kernels import cas as kernels
+from kinrank.stages.kernels import divergence
+from kinrank.stages.kernels.compiled import in_chunks
 
 WIDTH = 64  # rows diffused together: four cache lines of float32 per item
 
@@ -43,9 +43,7 @@ def diffused(weights: csr_array, regions: csr_array, mu: float) -> csr_array:
     S is W divided by the roots of its row sums on both sides. Exact; cost n^2 times about 8 k1
     multiplications in the worst case, less where the graph falls apart; memory 1 kB per item and thread.
     """
-    rows = np.asarray(
-        reverse_cuthill_mckee(weights, symmetric_mode=True), np.int32
-    )  # near items share blocks
+    rows = np.asarray(reverse_cuthill_mckee(weights, symmetric_mode=True), np.int32)  # near items share blocks
     place = np.empty_like(rows)
     place[rows] = np.arange(len(rows), dtype=np.int32)
     starts, columns, values = parts(csr_array(weights[rows][:, rows]))
@@ -146,13 +144,9 @@ def both_ways(lists: Lists, lengths: Floats) -> csr_array:
     return csr_array((values, columns, starts), shape=(len(lists), len(lists)))
 
 
-def path_lengths(
-    graph: csr_array, sources: NDArray[np.int64], gallery: NDArray[np.int64], never: float
-) -> Floats:
+def path_lengths(graph: csr_array, sources: NDArray[np.int64], gallery: NDArray[np.int64], never: float) -> Floats:
     """(len(sources), g) lengths of shortest paths, `never` where there is none."""
     out = np.empty((len(sources), len(gallery)), np.float32)
     first = int(gallery[0]) if len(gallery) else 0
-    in_chunks(
-        divergence.shortest, len(sources), sources, parts(graph), np.float32(never), first, out, chunk=2
-    )
+    in_chunks(divergence.shortest, len(sources), sources, parts(graph), np.float32(never), first, out, chunk=2)
     return out

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from kinrank.features import Vectors
-from kinrank.neighbors import Items, first_equal, pairwise, share_equal
-from kinrank.stages._kernels import context as kernels
-from kinrank.stages._kernels.compiled import in_chunks
+from kinrank.items import Items
+from kinrank.neighbors import first_equal, pairwise, share_equal
+from kinrank.stages.kernels import context as kernels
+from kinrank.stages.kernels.compiled import in_chunks
 
 Lists = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -49,9 +50,7 @@ def farthest(vectors: Vectors) -> Floats:
     return np.asarray(np.maximum(squared, np.finfo(np.float32).tiny), np.float32)
 
 
-def scaled_distances(
-    items: Items, queries: NDArray[np.int64], far: Floats, power: int = 1
-) -> NDArray[np.float64]:
+def scaled_distances(items: Items, queries: NDArray[np.int64], far: Floats, power: int = 1) -> NDArray[np.float64]:
     """(len(queries), g): (d^2 / largest d^2 of the query)^power, in [0, 1] up to rounding.
 
     In float64, so that distances that differ still differ when they are added to something larger.
@@ -124,9 +123,7 @@ def row_sums(lists: Lists, weights: Floats, matrix: csr_array) -> csr_array:
     np.cumsum(starts, out=starts)
     columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
     if len(columns):
-        in_chunks(
-            kernels.row_sums, len(lists), lists, weights, source, width, starts, columns, values, chunk=256
-        )
+        in_chunks(kernels.row_sums, len(lists), lists, weights, source, width, starts, columns, values, chunk=256)
     return _sparse((starts, columns, values), width)
 
 
@@ -137,9 +134,7 @@ def row_means(lists: Lists, matrix: csr_array) -> csr_array:
 
 def inverted(matrix: csr_array, rows: NDArray[np.int64]) -> csr_array:
     """(columns, len(rows)): for every column of the matrix, which of the rows hold it, and how much."""
-    chosen = (
-        matrix if len(rows) == matrix.shape[0] else matrix[int(rows[0]) :]
-    )  # the gallery always comes last
+    chosen = matrix if len(rows) == matrix.shape[0] else matrix[int(rows[0]) :]  # the gallery always comes last
     return csr_array(chosen.T.tocsr())
 
 
@@ -242,9 +237,7 @@ def family_products(
     return out
 
 
-def rank_votes(
-    vectors: Vectors, queries: NDArray[np.int64], lists: Lists, gallery: NDArray[np.int64]
-) -> Floats:
+def rank_votes(vectors: Vectors, queries: NDArray[np.int64], lists: Lists, gallery: NDArray[np.int64]) -> Floats:
     """(len(queries), g) votes sum_t 1 / ((t + 1 + r_m(q)) r_m(x)), m = lists[q, t], r the 1-based ranks."""
     out = np.zeros((len(queries), len(gallery)), np.float32)
     first = int(gallery[0]) if len(gallery) else 0

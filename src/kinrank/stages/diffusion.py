@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.errors import NotEnoughMemory
+from kinrank.memory import NotEnoughMemory
 from kinrank.neighbors import Neighbors
 from kinrank.stages.graph import Layers
 
@@ -54,8 +54,8 @@ def resolvent(layers: Layers, beta: Dense, mu: float, region: Any, tolerance: fl
     """
     from scipy import sparse
 
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.diffusion import resolvent_rows
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.diffusion import resolvent_rows
 
     a = 1.0 / (1.0 + mu)
     n = len(layers.indptr) - 1
@@ -81,8 +81,8 @@ def resolvent_block(
     tolerance: float,
 ) -> NDArray[np.float32]:
     """(rows, columns) a dense block of F, for rankings by F itself; 0 where nothing above the tolerance arrived."""
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.diffusion import resolvent_rows
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.diffusion import resolvent_rows
 
     a = 1.0 / (1.0 + mu)
     step = layers.blended(a * beta)
@@ -122,8 +122,8 @@ def diffused_neighbors(
 
     Where F reaches too few items, `lists` fills up, at F = 0. The lists' distances are 1 - F.
     """
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.diffusion import resolvent_nearest
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.diffusion import resolvent_nearest
 
     a = 1.0 / (1.0 + mu)
     step = layers.blended(a * beta)
@@ -144,13 +144,9 @@ def neighbors_in(smoothed: Dense, lists: Neighbors) -> Neighbors:
     values = np.where(smoothed > 1e-12, smoothed, 0.0)  # less is rounding
     np.fill_diagonal(values, np.inf)
     place = np.full(values.shape, lists.k, np.int32)
-    np.put_along_axis(
-        place, lists.indices.astype(np.int64), np.arange(lists.k, dtype=np.int32)[None, :], axis=1
-    )
+    np.put_along_axis(place, lists.indices.astype(np.int64), np.arange(lists.k, dtype=np.int32)[None, :], axis=1)
     order = np.lexsort((np.where(values > 0, 0, place), -values), axis=1)[:, : lists.k]
-    return Neighbors(
-        order.astype(np.int32), (1.0 - np.take_along_axis(smoothed, order, axis=1)).astype(np.float32)
-    )
+    return Neighbors(order.astype(np.int32), (1.0 - np.take_along_axis(smoothed, order, axis=1)).astype(np.float32))
 
 
 def on_region(smoothed: Dense, region: Any) -> Any:
@@ -168,9 +164,7 @@ def weights_of_graphs(energies: NDArray[Any], lam: float) -> Dense:
     Equal to the paper's valid set and Eq. 12. A constant added to every H changes nothing.
     """
     if lam == 0:
-        return np.asarray(energies == np.min(energies), np.float64) / np.count_nonzero(
-            energies == np.min(energies)
-        )
+        return np.asarray(energies == np.min(energies), np.float64) / np.count_nonzero(energies == np.min(energies))
     return simplex(-np.asarray(energies, np.float64) / lam)
 
 
@@ -185,9 +179,7 @@ def simplex(point: Dense) -> Dense:
 def energies_of(matrices: Sequence[Any], smoothed: Dense) -> Dense:
     """H_v = <F, F> - <F, (F S_v + S_v F)/2> for a dense F, Eq. 4 without the term that all graphs share."""
     square = float(np.vdot(smoothed, smoothed))
-    return np.array(
-        [square - float(np.vdot(smoothed, 0.5 * (S @ smoothed + (S @ smoothed.T).T))) for S in matrices]
-    )
+    return np.array([square - float(np.vdot(smoothed, 0.5 * (S @ smoothed + (S @ smoothed.T).T))) for S in matrices])
 
 
 def fixed_point(S: Any, mu: float, E: Dense, steps: int, F: Dense | None = None) -> Dense:

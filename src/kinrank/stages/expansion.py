@@ -75,8 +75,8 @@ def separating_normal(
     """
     if not far.shape[1]:
         return weighted_sum(rows, gallery, others, average_weights(others))
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.margin import margin_normals
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.margin import margin_normals
 
     result = np.empty(rows.shape, np.float32)
     starts = range(0, len(rows), ROWS)

@@ -32,8 +32,8 @@ class Layers:
 
     def blended(self, weights: NDArray[np.float64]) -> NDArray[np.float32]:
         """(entries,) sum_v weights_v S_v; the same bits wherever it is computed, which BLAS does not promise."""
-        from kinrank.stages._kernels.compiled import in_chunks
-        from kinrank.stages._kernels.diffusion import blend
+        from kinrank.stages.kernels.compiled import in_chunks
+        from kinrank.stages.kernels.diffusion import blend
 
         entries = np.empty(len(self.values), np.float32)
         in_chunks(blend, len(entries), self.values, np.asarray(weights, np.float64), entries, chunk=2**18)
@@ -77,9 +77,7 @@ def kernel_scale(
     return np.where(length > 0, length, np.median(positive) if positive.size else 1.0)
 
 
-def gaussian_weights(
-    neighbors: Neighbors, sigma: float, length: NDArray[np.float64], kind: str
-) -> NDArray[np.float64]:
+def gaussian_weights(neighbors: Neighbors, sigma: float, length: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
     """(n, k) weights of the listed neighbours, Eq. 2 with the kernel length of `kernel_scale`."""
     squared = neighbors.distances.astype(np.float64) ** 2
     unit = length[:, None] ** 2 if kind == "row" else length[:, None] * length[neighbors.indices]

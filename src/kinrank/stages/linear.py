@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinrank.stages._kernels.compiled import in_chunks
-from kinrank.stages._kernels.products import times_block
+from kinrank.stages.kernels.compiled import in_chunks
+from kinrank.stages.kernels.products import times_block
 
 Block = NDArray[np.float64]
 COLUMNS = 64  # right-hand sides solved together: rows of the block then fit the cache
@@ -19,9 +19,7 @@ def times(matrix: sparse.csr_array, block: Block) -> Block:
     """matrix @ block, (m, n), (n, b) -> (m, b), rows over threads: the same bits for any number of them."""
     result = np.empty((matrix.shape[0], block.shape[1]))
     columns = np.ascontiguousarray(block)
-    in_chunks(
-        times_block, len(result), matrix.indptr, matrix.indices, matrix.data, columns, result, chunk=1024
-    )
+    in_chunks(times_block, len(result), matrix.indptr, matrix.indices, matrix.data, columns, result, chunk=1024)
     return result
 
 

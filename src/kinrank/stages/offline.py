@@ -21,12 +21,10 @@ BLOCK = 16384  # rows whose states are made at once
 SAMPLE = 8192  # rows of F that the weights of the graphs are estimated from, in larger galleries
 
 
-def layered(
-    lists: Neighbors, lengths: NDArray[np.float64], k: int, sigma: float, scales: tuple[float, ...]
-) -> Layers:
+def layered(lists: Neighbors, lengths: NDArray[np.float64], k: int, sigma: float, scales: tuple[float, ...]) -> Layers:
     """As `graph.layered_graphs`, for a symmetric kernel exp(-d^2 / (sigma^2 l_i l_j))."""
-    from kinrank.stages._kernels import offline as kernels
-    from kinrank.stages._kernels.compiled import in_chunks
+    from kinrank.stages.kernels import offline as kernels
+    from kinrank.stages.kernels.compiled import in_chunks
 
     n = len(lists.indices)
     sizes = np.array([min(max(1, round(k * scale)), lists.k - 1) for scale in scales])
@@ -56,9 +54,9 @@ def layered(
 
 def _either(near: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Row starts and items of the graph in which either item lists the other; near (n, k), without the item itself."""
-    from kinrank.stages._kernels import offline as kernels
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.products import mark_mutual
+    from kinrank.stages.kernels import offline as kernels
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.products import mark_mutual
 
     n = len(near)
     mutual, starts = np.empty(near.shape, np.bool_), np.zeros(n + 1, np.int64)
@@ -72,7 +70,7 @@ def _either(near: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int3
 
 def steps_between(near: NDArray[np.int32], kind: str) -> Steps:
     """As `paths.local_steps`, for lists (n, k + 1) that start with the item itself."""
-    from kinrank.stages._kernels.offline import mirror_entries
+    from kinrank.stages.kernels.offline import mirror_entries
 
     if kind == "reciprocal":
         return local_steps(Neighbors(near, np.empty((0, 0), np.float32)), near.shape[1] - 1, kind)
@@ -82,15 +80,13 @@ def steps_between(near: NDArray[np.int32], kind: str) -> Steps:
     return Steps(starts, ends, mirror)
 
 
-def graph_weights(
-    layers: Layers, mu: float, lam: float, cycles: int, tolerance: float
-) -> NDArray[np.float64]:
+def graph_weights(layers: Layers, mu: float, lam: float, cycles: int, tolerance: float) -> NDArray[np.float64]:
     """beta as `diffusion.collaborative`; from every (n / SAMPLE)-th row of F where there are more items than SAMPLE.
 
     H_v is a mean over rows times n: thousands of them give it to the few digits that beta needs.
     """
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.diffusion import resolvent_rows
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.diffusion import resolvent_rows
 
     n = len(layers.indptr) - 1
     rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))
@@ -121,8 +117,8 @@ def kindred(
 
     Where F reaches too few items `lists` fills up; where those end, the item itself, at F = 0.
     """
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.diffusion import resolvent_nearest
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.diffusion import resolvent_nearest
 
     a = 1.0 / (1.0 + mu)
     step = layers.blended(a * beta)
@@ -137,8 +133,8 @@ def kindred(
 
 def confident(near: NDArray[np.int32], kappa: float) -> NDArray[np.float32]:
     """(n, k2) weights of Eq. 15 along the lists, as `states.confidence` has them in a matrix."""
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.offline import confidence_rows
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.offline import confidence_rows
 
     weights = np.empty(near.shape, np.float32)
     in_chunks(confidence_rows, len(near), near, float(kappa), weights, chunk=chunk_of(len(near)))
@@ -184,8 +180,8 @@ def mark(
     totals: NDArray[np.float32],
 ) -> NDArray[np.float32]:
     """`similar` itself, with the rows' F outside their regions made negative; `totals` gets their sums inside."""
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.offline import mark_regions
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.offline import mark_regions
 
     k1, reciprocal = min(k1, kin.shape[1]), region == "reciprocal"
     in_chunks(mark_regions, len(rows), rows, kin, k1, reciprocal, similar, totals, chunk=chunk_of(len(rows)))
@@ -222,9 +218,7 @@ def averaged(
     return sparse_rows(starts, places[:filled], masses[:filled], items)
 
 
-def sparse_rows(
-    starts: NDArray[np.int64], items: NDArray[np.int32], values: NDArray[np.float32], n: int
-) -> Any:
+def sparse_rows(starts: NDArray[np.int64], items: NDArray[np.int32], values: NDArray[np.float32], n: int) -> Any:
     """(rows, n) csr around these arrays: scipy turns items into int64 unless the starts are int32, too."""
     from scipy import sparse
 
@@ -241,8 +235,8 @@ def _mean_states(
     rooms: list[NDArray[np.float32]],
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
     """(rows, support) items and masses, of which the first `sizes` count. `rooms` are clean, and used again."""
-    from kinrank.stages._kernels.compiled import chunks, over_threads
-    from kinrank.stages._kernels.online import mean_states
+    from kinrank.stages.kernels.compiled import chunks, over_threads
+    from kinrank.stages.kernels.online import mean_states
 
     n = len(near)
     places, masses = np.empty((n, support), np.int32), np.empty((n, support), np.float32)

@@ -93,8 +93,8 @@ class Attached:
 
 def all_costs(steps: Steps, states: Any, vectors: Vectors, how: Attachment) -> Floats:
     """(len(steps.ends),) W(p_i, p_j; d^rho)^gamma of every step, each solved once; exact for iterations = 0."""
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.online import first_higher
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.online import first_higher
 
     costs = np.zeros(len(steps.ends), np.float32)
     if how.iterations == 0:
@@ -110,9 +110,7 @@ def all_costs(steps: Steps, states: Any, vectors: Vectors, how: Attachment) -> F
     return costs
 
 
-def pair_costs(
-    sources: NDArray[Any], targets: NDArray[Any], states: Any, vectors: Vectors, how: Attachment
-) -> Floats:
+def pair_costs(sources: NDArray[Any], targets: NDArray[Any], states: Any, vectors: Vectors, how: Attachment) -> Floats:
     """(pairs,) the same for some pairs; those of one source are solved together."""
     from kinrank.stages.transport import transition_costs
 
@@ -141,8 +139,8 @@ def _solve(
     costs: Floats,
 ) -> None:
     """Fill in the costs of the steps firsts[i]..links[i + 1] of every item i, and of their mirrors."""
-    from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread, threads
-    from kinrank.stages._kernels.online import step_costs
+    from kinrank.stages.kernels.compiled import in_chunks, one_blas_thread, threads
+    from kinrank.stages.kernels.online import step_costs
 
     kinds = np.int64, np.int32, np.float32
     parts = states.indptr, states.indices, states.data
@@ -161,7 +159,7 @@ def _solve(
 
 def chunk_of(rows: int, least: int = 64) -> int:
     """Rows per call of a loop that clears n entries first: few calls, but enough for every thread."""
-    from kinrank.stages._kernels.compiled import threads
+    from kinrank.stages.kernels.compiled import threads
 
     return max(least, rows // (16 * threads()))
 
@@ -185,8 +183,8 @@ def attach(
     terrain: Terrain, found: Neighbors, how: Attachment, own: Floats | None, room: tuple[NDArray[Any], ...]
 ) -> Attached:
     """States and first steps of the queries that found these items."""
-    from kinrank.stages._kernels.compiled import say_compiling
-    from kinrank.stages._kernels.online import first_costs, mean_states
+    from kinrank.stages.kernels.compiled import say_compiling
+    from kinrank.stages.kernels.online import first_costs, mean_states
 
     count = len(found.indices)
     weights = weights_of(found, terrain.lengths, how, own)
@@ -338,8 +336,8 @@ def _run(
     result: Found,
     chain: tuple[NDArray[np.int32], Floats],
 ) -> None:
-    from kinrank.stages._kernels.compiled import say_compiling
-    from kinrank.stages._kernels.online import best_first
+    from kinrank.stages.kernels.compiled import say_compiling
+    from kinrank.stages.kernels.online import best_first
 
     plain = mixture.kind == "plain" or mixture.theta == 1.0
     say_compiling(best_first)

@@ -103,8 +103,8 @@ class Chains:
         self, sources: NDArray[np.int64], parents: bool = False
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """(reach, parents): (sources, n) cost of the cheapest chain, inf where none leads; the item before each."""
-        from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread, threads
-        from kinrank.stages._kernels.paths import chains
+        from kinrank.stages.kernels.compiled import in_chunks, one_blas_thread, threads
+        from kinrank.stages.kernels.paths import chains
 
         n = len(self.steps.links) - 1
         reach = np.empty((len(sources), n), np.float32)

@@ -33,9 +33,7 @@ def leading(matrix: sparse.csr_array, rank: int | None, limit: int) -> list[Part
     from scipy.sparse.csgraph import connected_components
 
     count, labels = connected_components(matrix, directed=False)
-    members = np.split(
-        np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1]
-    )
+    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
     parts = []
     for items in (some for some in members if len(some) > 1):
         inside = sparse.csr_array(matrix[items][:, items])
@@ -67,9 +65,7 @@ def _largest(parts: list[Part], rank: int) -> list[Part]:
     ]
 
 
-def _dense(
-    inside: sparse.csr_array, wanted: int, limit: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _dense(inside: sparse.csr_array, wanted: int, limit: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """All eigenpairs of a small matrix, largest first, cut to `wanted`."""
     size = inside.shape[0]
     if size > limit:

@@ -44,9 +44,7 @@ def similarity_on(region: Any, neighbors: Neighbors, weights: NDArray[Any]) -> A
     order = np.argsort(neighbors.indices[:, :k], axis=1, kind="stable")
     columns = np.take_along_axis(neighbors.indices[:, :k], order, axis=1)
     data = np.take_along_axis(weights, order, axis=1)
-    listed = sparse.csr_array(
-        (data.ravel(), columns.ravel(), np.arange(n + 1, dtype=np.int64) * k), shape=(n, n)
-    )
+    listed = sparse.csr_array((data.ravel(), columns.ravel(), np.arange(n + 1, dtype=np.int64) * k), shape=(n, n))
     picked = sparse.csr_array(listed.multiply(region))
     picked.sort_indices()
     return picked
@@ -88,8 +86,8 @@ def strongest(states: Any, support: int) -> Any:
     """The `support` largest entries of every row, ties to the lower item number; rows stay sorted by item."""
     from scipy import sparse
 
-    from kinrank.stages._kernels.compiled import in_chunks
-    from kinrank.stages._kernels.states import keep_strongest
+    from kinrank.stages.kernels.compiled import in_chunks
+    from kinrank.stages.kernels.states import keep_strongest
 
     keep = np.zeros(states.nnz, np.bool_)
     n = states.shape[0]
@@ -130,9 +128,7 @@ def state_distances(
         if kind == "cosine":
             distances = 1.0 - inner / np.sqrt(np.outer(squares[queries], squares[gallery]))
         else:
-            distances = np.sqrt(
-                np.maximum(squares[queries][:, None] + squares[gallery][None, :] - 2.0 * inner, 0.0)
-            )
+            distances = np.sqrt(np.maximum(squares[queries][:, None] + squares[gallery][None, :] - 2.0 * inner, 0.0))
     distances = np.maximum(distances, 0.0).astype(np.float32)
     distances[nothing] = np.inf
     return distances

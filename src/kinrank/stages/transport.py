@@ -27,14 +27,12 @@ def wasserstein(
         >>> wasserstein([1.0, 0.0], [0.0, 1.0], [[0.0, 2.0], [2.0, 0.0]])[0]
         2.0
     """
-    from kinrank.stages._kernels import transport as kernels
+    from kinrank.stages.kernels import transport as kernels
 
     a, b = np.asarray(p, np.float32), np.asarray(q, np.float32)
     ground = np.ascontiguousarray(cost, np.float32)
     if ground.shape != (len(a), len(b)):
-        raise ValueError(
-            f"cost has shape {ground.shape} but the distributions have {len(a)} and {len(b)} entries"
-        )
+        raise ValueError(f"cost has shape {ground.shape} but the distributions have {len(a)} and {len(b)} entries")
     rows, columns = np.flatnonzero(a > 0), np.flatnonzero(b > 0)
     inner = np.ascontiguousarray(ground[np.ix_(rows, columns)])
     part = np.zeros(inner.shape, np.float32)
@@ -51,8 +49,8 @@ def transition_costs(
     pairs: NDArray[np.int32], states: Any, vectors: Vectors, rho: float, epsilon: float, iterations: int
 ) -> NDArray[np.float32]:
     """(len(pairs),) W(p_i, p_j; d^rho) on the residual supports, over the threads; exact for iterations = 0."""
-    from kinrank.stages._kernels import transport as kernels
-    from kinrank.stages._kernels.compiled import in_chunks, one_blas_thread
+    from kinrank.stages.kernels import transport as kernels
+    from kinrank.stages.kernels.compiled import in_chunks, one_blas_thread
 
     costs = np.zeros(len(pairs), np.float32)
     problem = (pairs, states.indptr.astype(np.int64), states.indices.astype(np.int32), states.data.astype(np.float32),
@@ -66,11 +64,9 @@ def transition_costs(
     return costs
 
 
-def residual_plan(
-    i: int, j: int, states: Any, vectors: Vectors, rho: float
-) -> list[tuple[int, int, float, float]]:
+def residual_plan(i: int, j: int, states: Any, vectors: Vectors, rho: float) -> list[tuple[int, int, float, float]]:
     """The exact plan between p_i and p_j: (from, to, mass, cost of one unit), largest flows first."""
-    from kinrank.stages._kernels import transport as kernels
+    from kinrank.stages.kernels import transport as kernels
 
     gap = (states[[i]] - states[[j]]).toarray().ravel()
     away, towards = np.flatnonzero(gap > 0), np.flatnonzero(gap < 0)
@@ -80,8 +76,5 @@ def residual_plan(
     plan = np.zeros(cost.shape, np.float32)
     kernels.exact(gap[away].astype(np.float32), -gap[towards].astype(np.float32), cost, plan)
     x, y = np.nonzero(plan > 0)
-    flows = [
-        (int(away[u]), int(towards[v]), float(plan[u, v]), float(cost[u, v]))
-        for u, v in zip(x, y, strict=True)
-    ]
+    flows = [(int(away[u]), int(towards[v]), float(plan[u, v]), float(cost[u, v])) for u, v in zip(x, y, strict=True)]
     return sorted(flows, key=lambda flow: (-flow[2], flow[0], flow[1]))

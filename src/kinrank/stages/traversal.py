@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinrank.neighbors import Neighbors
-from kinrank.stages._kernels.compiled import in_chunks
-from kinrank.stages._kernels.traverse import traverse
 from kinrank.stages.affinity import mutual, similarity
+from kinrank.stages.kernels.compiled import in_chunks
+from kinrank.stages.kernels.traverse import traverse
 
 
 def union_graph(neighbors: Neighbors) -> sparse.csr_array:

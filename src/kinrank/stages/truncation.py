@@ -9,8 +9,8 @@ from scipy import sparse
 from kinrank.features import Vectors
 from kinrank.neighbors import nearest
 from kinrank.progress import SILENT, Progress
-from kinrank.stages._kernels.compiled import in_chunks
-from kinrank.stages._kernels.truncated import local_solutions
+from kinrank.stages.kernels.compiled import in_chunks
+from kinrank.stages.kernels.truncated import local_solutions
 
 ROWS = 2048  # items whose lists are searched together
 

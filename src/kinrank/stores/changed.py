@@ -14,9 +14,7 @@ from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 from kinrank.stores.numbers import item_numbers
 
-TRIES = (
-    4  # searches where too many of those found have left: each four times as deep, the last for everything
-)
+TRIES = 4  # searches where too many of those found have left: each four times as deep, the last for everything
 
 
 class ChangedStore:
@@ -101,9 +99,7 @@ class ChangedStore:
             width = order.shape[1]
             indices[left, :width] = np.take_along_axis(numbers, order, axis=1)
             gaps[left, :width] = np.take_along_axis(distances, order, axis=1)
-            enough = (
-                (indices[left, k - 1] >= 0) | (found.indices.shape[1] < depth) | (found.indices[:, -1] < 0)
-            )
+            enough = (indices[left, k - 1] >= 0) | (found.indices.shape[1] < depth) | (found.indices[:, -1] < 0)
             left = left[~enough]
             if not len(left) or depth >= had:
                 break

@@ -67,9 +67,7 @@ class FaissStore:
             index = faiss.IndexIVFFlat(faiss.IndexFlatL2(dimensions), dimensions, cells)
             index.cp.min_points_per_centroid = 1  # fewer items than it likes are no reason to print
             index.train(self._rows)
-            index.nprobe = min(
-                cells, max(32, cells // 32) if probes is None else whole_number(probes, "probes")
-            )
+            index.nprobe = min(cells, max(32, cells // 32) if probes is None else whole_number(probes, "probes"))
         elif kind == "hnsw":
             index = faiss.IndexHNSWFlat(dimensions, whole_number(links, "links"))
             index.hnsw.efConstruction = index.hnsw.efSearch = whole_number(effort, "effort")
@@ -90,9 +88,7 @@ class FaissStore:
             raise ValueError(f"index must be a faiss.Index; got {type(index).__name__}")
         rows = unit(check(vectors, "vectors", int(index.d)), "vectors")
         if int(index.ntotal) != len(rows):
-            raise ValueError(
-                f"index holds {int(index.ntotal)} items but there are {len(rows)} vectors; give the same"
-            )
+            raise ValueError(f"index holds {int(index.ntotal)} items but there are {len(rows)} vectors; give the same")
         if not index.is_trained:
             raise ValueError("index is not trained; call index.train and index.add first")
         store = cls.__new__(cls)
@@ -127,9 +123,7 @@ class FaissStore:
             return faiss.SearchParametersHNSW(efSearch=k)
         return None
 
-    def _measured(
-        self, rows: Vectors, found: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _measured(self, rows: Vectors, found: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The items found by their distance, then number; -1 and inf behind them."""
         indices, distances = np.empty_like(found), np.empty(found.shape, np.float32)
         for start in range(0, len(rows), ROWS):

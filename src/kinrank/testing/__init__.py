@@ -86,6 +86,4 @@ def check_method(method: Method | type[Method], *, rtol: float = RTOL, skip: Col
             kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
             broken.append(f"  {check.__name__}: {kind}{error}")
     if broken:
-        raise AssertionError(
-            "\n".join([f"{value!r} breaks {len(broken)} of {len(checks)} promises:", *broken])
-        )
+        raise AssertionError("\n".join([f"{value!r} breaks {len(broken)} of {len(checks)} promises:", *broken]))

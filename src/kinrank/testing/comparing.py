@@ -61,9 +61,7 @@ def require_valid(ranking: Ranking, queries: int, items: int, what: str, own: bo
     falls = np.argwhere(np.diff(distances, axis=1) < 0)
     if len(falls):
         row, place = falls[0]
-        require(
-            False, f"{what}: the distances of query {row} fall after place {place}, a row must never decrease"
-        )
+        require(False, f"{what}: the distances of query {row} fall after place {place}, a row must never decrease")
 
 
 def by_item(ranking: Ranking, items: int) -> NDArray[np.float64]:
@@ -85,11 +83,7 @@ def require_same(
     indices = got.indices if names is None else names[got.indices]
     left = by_item(expected, items)
     right = by_item(Ranking(indices, got.distances), items)
-    extent = (
-        np.maximum(np.ptp(expected.distances, axis=1, keepdims=True), 1e-12)
-        if items
-        else np.ones((len(left), 1))
-    )
+    extent = np.maximum(np.ptp(expected.distances, axis=1, keepdims=True), 1e-12) if items else np.ones((len(left), 1))
     worst = np.nan_to_num(np.abs(left - right) / extent)
     if worst.size and worst.max() > rtol:
         row, item = np.unravel_index(int(worst.argmax()), worst.shape)
@@ -125,9 +119,7 @@ def refused(action: Callable[[], Any], kind: Refusal, words: tuple[str, ...], wh
         missing = [word for word in words if word not in str(error)]
         require(not missing, f"{what}: the message should name {missing}; it says: {error}")
     except Exception as error:
-        raise AssertionError(
-            f"{what}: should be a {kind.__name__}, got {type(error).__name__}: {error}"
-        ) from error
+        raise AssertionError(f"{what}: should be a {kind.__name__}, got {type(error).__name__}: {error}") from error
     else:
         raise AssertionError(f"{what}: should be refused with a {kind.__name__}, but nothing was raised")
 

@@ -25,9 +25,7 @@ def is_a_frozen_value(method: Method, rtol: float) -> None:
             setattr(method, declared.name, getattr(method, declared.name))
         except dataclasses.FrozenInstanceError:
             continue
-        raise AssertionError(
-            f"{kind.__name__}: {declared.name} can be set afterwards; use @dataclass(frozen=True)"
-        )
+        raise AssertionError(f"{kind.__name__}: {declared.name} can be set afterwards; use @dataclass(frozen=True)")
 
 
 def prints_as_code(method: Method, rtol: float) -> None:

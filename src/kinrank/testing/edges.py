@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 
-from kinrank.errors import NotEnoughMemory
+from kinrank.memory import NotEnoughMemory
 from kinrank.methods.base import Method
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank

@@ -39,9 +39,7 @@ def layouts_are_converted(method: Method, rtol: float) -> None:
     }
     for what, rows in layouts.items():
         require_identical(expected, ranked(method, queries, rows, what), what)
-        require_identical(
-            expected, ranked(method, np.asfortranarray(queries), rows, what), f"both sides, {what}"
-        )
+        require_identical(expected, ranked(method, np.asfortranarray(queries), rows, what), f"both sides, {what}")
 
 
 def bad_rows_are_named(method: Method, rtol: float) -> None:

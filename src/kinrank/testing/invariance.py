@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from kinrank.features import check, unit
+from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Items
 from kinrank.progress import SILENT
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank

@@ -48,9 +48,7 @@ def toy(kind: str, items: int = 80, dimensions: int = 12, seed: int = 0) -> Toy:
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; give one of: {', '.join(KINDS)}")
     if items < 10 or dimensions < 4:
-        raise ValueError(
-            f"items={items}, dimensions={dimensions}: give at least 10 items in at least 4 dimensions"
-        )
+        raise ValueError(f"items={items}, dimensions={dimensions}: give at least 10 items in at least 4 dimensions")
     return _made(kind, items, dimensions, seed)
 
 
@@ -91,9 +89,7 @@ def _spread(items: int, dimensions: int, rng: np.random.Generator) -> Toy:
     raise ValueError(f"items={items} are too many for distances that all differ; give fewer")
 
 
-def _grouped(
-    kind: str, items: int, dimensions: int, rng: np.random.Generator
-) -> tuple[Rows, NDArray[np.int64]]:
+def _grouped(kind: str, items: int, dimensions: int, rng: np.random.Generator) -> tuple[Rows, NDArray[np.int64]]:
     groups = 2 if kind == "islands" else min(5, dimensions)
     labels = np.arange(items + groups) % groups
     if kind == "islands":  # each in half of the dimensions, of which the other knows nothing
@@ -115,15 +111,11 @@ def _grouped(
 CURVES = {"moons": 2, "rings": 2, "turntable": 8}
 
 
-def _on_curves(
-    kind: str, items: int, dimensions: int, rng: np.random.Generator
-) -> tuple[Rows, NDArray[np.int64]]:
+def _on_curves(kind: str, items: int, dimensions: int, rng: np.random.Generator) -> tuple[Rows, NDArray[np.int64]]:
     """Points along plane curves, lifted by a constant so that directions keep the shape."""
     groups = CURVES[kind]
     labels = np.arange(items + groups) % groups
-    place = (np.arange(items + groups) // groups) / (
-        -(-(items + groups) // groups)
-    )  # 0 <= along the curve < 1
+    place = (np.arange(items + groups) // groups) / (-(-(items + groups) // groups))  # 0 <= along the curve < 1
     if kind == "turntable":
         centres = 0.5 * rng.normal(size=(groups, dimensions))
         axes = np.stack([_rotation(dimensions, rng)[:2] for _ in range(groups)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled
 
 
 @compiled
@@ -296,9 +296,7 @@ def family_products(
 
 
 @compiled
-def rank_scores(
-    start: Any, stop: Any, queries: Any, lists: Any, slots: Any, ranks: Any, first: Any, out: Any
-) -> None:
+def rank_scores(start: Any, stop: Any, queries: Any, lists: Any, slots: Any, ranks: Any, first: Any, out: Any) -> None:
     """Add 1 / ((t + 1 + r_m(i)) r_m(x)) to out[a, x] for every neighbour m = lists[i, t] of i = queries[a].
 
     r_m(x) is the 1-based rank of x in the list of m: ranks[slots[m], x]; neighbours with slot -1 are left

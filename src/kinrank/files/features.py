@@ -12,8 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.errors import NotEnoughMemory
-from kinrank.memory import allowed_bytes, in_words
+from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -29,9 +28,7 @@ def read(path: Path, key: str | None, mmap: bool) -> Array:
         raise FileNotFoundError(f"{path} is not there, or is not a file; check the path")
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise ValueError(
-            f"{path} has the unknown ending {path.suffix!r}; these are read: {', '.join(READERS)}"
-        )
+        raise ValueError(f"{path} has the unknown ending {path.suffix!r}; these are read: {', '.join(READERS)}")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; write it again")
     try:
@@ -42,9 +39,7 @@ def read(path: Path, key: str | None, mmap: bool) -> Array:
         said = " ".join(str(error).split())[:200]
         raise ValueError(f"{path} is truncated, damaged or no {path.suffix} file ({said})") from error
     if array.ndim != 2 or array.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{path} holds {array.dtype} of shape {array.shape}; vectors are 2-d numbers, a row per item"
-        )
+        raise ValueError(f"{path} holds {array.dtype} of shape {array.shape}; vectors are 2-d numbers, a row per item")
     return array
 
 
@@ -75,12 +70,8 @@ def _npy(path: Path, key: str | None, mmap: bool) -> Array:
     with path.open("rb") as file:
         _, _, dtype = _npy_header(file)
     if dtype.hasobject:
-        raise FileProblem(
-            f"{path} holds Python objects, which are never loaded; save it as an array of numbers"
-        )
-    array: Array = np.lib.format.open_memmap(
-        path, mode="r"
-    )  # also refuses a file shorter than its header says
+        raise FileProblem(f"{path} holds Python objects, which are never loaded; save it as an array of numbers")
+    array: Array = np.lib.format.open_memmap(path, mode="r")  # also refuses a file shorter than its header says
     return array if mmap else np.array(array)
 
 
@@ -103,9 +94,7 @@ def _npz(path: Path, key: str | None, mmap: bool) -> Array:
                     shapes[name] = shape
                 sizes[name] = math.prod(shape) * dtype.itemsize
                 if dtype.hasobject and key == name:
-                    raise FileProblem(
-                        f"{path}: {name} holds Python objects, which are never loaded; save numbers"
-                    )
+                    raise FileProblem(f"{path}: {name} holds Python objects, which are never loaded; save numbers")
                 if sizes[name] > info.file_size:
                     raise FileProblem(f"{path}: {name} is shorter than its header says; the file is damaged")
     name = choose(path, key, shapes)
@@ -140,20 +129,16 @@ def _vecs(path: Path, key: str | None, mmap: bool) -> Array:
     dimensions = int.from_bytes(raw[:4].tobytes(), "little", signed=True)
     width = 4 + dimensions * kind.itemsize
     if dimensions < 1 or len(raw) % width:
-        raise FileProblem(
-            f"{path} is truncated or no {path.suffix} file: rows of {dimensions} numbers do not fill it"
-        )
+        raise FileProblem(f"{path} is truncated or no {path.suffix} file: rows of {dimensions} numbers do not fill it")
     rows = raw.reshape(-1, width)
     if (rows[:, :4] != raw[:4]).any():
-        raise FileProblem(
-            f"{path} has rows of different lengths; vectors need {dimensions} numbers in every row"
-        )
+        raise FileProblem(f"{path} has rows of different lengths; vectors need {dimensions} numbers in every row")
     array = rows[:, 4:].view(kind)
     return array if mmap else np.array(array)
 
 
 def _pickle(path: Path, key: str | None, mmap: bool) -> Array:
-    from kinrank import closed_pickle
+    from kinrank.files import closed_pickle
 
     try:
         content = closed_pickle.load(path)
@@ -167,9 +152,7 @@ def _pickle(path: Path, key: str | None, mmap: bool) -> Array:
             try:
                 arrays[str(name)] = np.asarray(value)
             except ValueError:
-                raise FileProblem(
-                    f"{path}: {name} has rows of different lengths; vectors need equal rows"
-                ) from None
+                raise FileProblem(f"{path}: {name} has rows of different lengths; vectors need equal rows") from None
     return arrays[choose(path, key, {name: array.shape for name, array in arrays.items()})]
 
 
@@ -226,11 +209,7 @@ def _parquet(path: Path, key: str | None, mmap: bool) -> Array:
         name = choose(path, key, lists)
         column = _without_nulls(path, name, file.read(columns=[name])[name].combine_chunks())
     flat = _without_nulls(path, name, column.flatten()).to_numpy(zero_copy_only=False)
-    widths = (
-        {len(flat) // max(count, 1)}
-        if lists[name][1] >= 0
-        else set(np.diff(np.asarray(column.offsets)).tolist())
-    )
+    widths = {len(flat) // max(count, 1)} if lists[name][1] >= 0 else set(np.diff(np.asarray(column.offsets)).tolist())
     if len(widths) != 1:
         raise FileProblem(f"{path}: {name} has rows of different lengths; vectors need equal rows")
     return np.asarray(flat.reshape(count, widths.pop()))
@@ -246,9 +225,7 @@ def _safetensors(path: Path, key: str | None, mmap: bool) -> Array:
     with _import("safetensors", path).safe_open(path, framework="numpy") as file:
         name = choose(path, key, {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()})  # noqa: SIM118
         if file.get_slice(name).get_dtype() == "BF16":
-            raise FileProblem(
-                f"{path}: {name} is bfloat16, which numpy does not know; save it as float16 or float32"
-            )
+            raise FileProblem(f"{path}: {name} is bfloat16, which numpy does not know; save it as float16 or float32")
         return np.asarray(file.get_tensor(name))
 
 
@@ -257,9 +234,7 @@ def _import(module: str, path: Path) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.split(".")[0]
-        raise ImportError(
-            f"reading {path.suffix} files needs {package}; pip install 'kinrank[io]'"
-        ) from error
+        raise ImportError(f"reading {path.suffix} files needs {package}; pip install 'kinrank[io]'") from error
 
 
 READERS: dict[str, Callable[[Path, str | None, bool], Array]] = {

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.progress import Progress
+from kinrank.progress import Progress, Show
 
 if TYPE_CHECKING:
     from kinrank.evaluation import Truth
     from kinrank.report.page import Chain, Demo, Side
 
-Show = bool | Callable[[str, int, int], None] | None
 MEASURES = ["mAP", "R@1"]
 
 
@@ -143,9 +141,7 @@ def _far_side(
         walks.append((ranks[1] - ranks[0], query, item, ranks))
     _, query, item, ranks = min(walks, key=lambda walk: walk[:2])
     found = chain(vectors, query, item)
-    return Chain(
-        [int(step) for step in found.items], [float(cost) for cost in found.costs], ranks[0], ranks[1]
-    )
+    return Chain([int(step) for step in found.items], [float(cost) for cost in found.costs], ranks[0], ranks[1])
 
 
 def _summary(demo: Demo, page: Path, views: int, seconds: float) -> dict[str, Any]:

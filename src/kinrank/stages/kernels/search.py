@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.stages._kernels.compiled import compiled, in_chunks
+from kinrank.stages.kernels.compiled import compiled, in_chunks
 
 ROWS, COLUMNS = 1024, 4096  # one block of inner products: 16 MB
 MARGIN = 8  # more than asked for, so that rounding in the products rarely costs an entry at the edge
@@ -170,9 +170,7 @@ def _search_again(
         again = _empty_heaps(len(some), best.shape[1])
         for first_column in range(0, len(items), COLUMNS):
             block = rows @ items[first_column : first_column + COLUMNS].T
-            in_chunks(
-                _keep_nearest, len(some), block, first_column, rows, items, mine, least, *again, chunk=64
-            )
+            in_chunks(_keep_nearest, len(some), block, first_column, rows, items, mine, least, *again, chunk=64)
         in_chunks(_sort_rows, len(some), *again, chunk=256)
         found = again[1][:, wanted - 1] < NOBODY
         best[some[found]], kept[some[found]] = again[0][found], again[1][found]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
-from kinrank.stages._kernels.context import gather
-from kinrank.stages._kernels.search import comes_after as after
-from kinrank.stages._kernels.search import sift_down as sift_down
+from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.context import gather
+from kinrank.stages.kernels.search import comes_after as after
+from kinrank.stages.kernels.search import sift_down as sift_down
 
 STEPS = 10  # of the diffusion
 

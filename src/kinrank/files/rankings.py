@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.atomic import replacing
+from kinrank.files.atomic import replacing
 from kinrank.ranking import Ranking
 
 VERSION = 1
@@ -79,9 +79,7 @@ def load_ranking(path: str | os.PathLike[str], query_ids: Names = None, item_ids
             row[number] = (distance, rank)
         count = len(query_ids) if query_ids is not None else max(rows, default=-1) + 1
         if count > SPARSEST * (len(rows) + 1):
-            raise ValueError(
-                f"only {len(rows)} of {count} queries have lines; pass query_ids= with their names"
-            )
+            raise ValueError(f"only {len(rows)} of {count} queries have lines; pass query_ids= with their names")
         if base == 0:
             _check_ranks(rows)
     except ValueError as error:  # includes text that is not UTF-8
@@ -109,13 +107,9 @@ def _read_npz(path: Path) -> Ranking:
             version, indices, distances = (content[name] for name in ("version", "indices", "distances"))
             meta = json.loads(str(content["meta"]))
         if int(version) > VERSION:
-            raise ValueError(
-                f"it has version {int(version)}, this program reads up to {VERSION}; update kinrank"
-            )
+            raise ValueError(f"it has version {int(version)}, this program reads up to {VERSION}; update kinrank")
         if indices.dtype.kind not in "iu" or distances.dtype.kind != "f" or not isinstance(meta, dict):
-            raise ValueError(
-                f"indices are {indices.dtype}, distances {distances.dtype}, meta {type(meta).__name__}"
-            )
+            raise ValueError(f"indices are {indices.dtype}, distances {distances.dtype}, meta {type(meta).__name__}")
         ranking = Ranking(indices, distances, meta)
         if indices.size and indices.min() < -1:
             raise ValueError(f"item number {indices.min()} is below -1")
@@ -131,9 +125,7 @@ def _write_trec(ranking: Ranking, file: IO[bytes], query_ids: Names, item_ids: N
         asked = _word(_name(query_ids, query, 1))
         lines = [
             f"{asked} Q0 {_word(_name(item_ids, item, 1))} {rank} {score} kinrank\n"
-            for rank, (item, score) in enumerate(
-                zip(items, strictly_decreasing(-distances), strict=True), start=1
-            )
+            for rank, (item, score) in enumerate(zip(items, strictly_decreasing(-distances), strict=True), start=1)
         ]
         file.write("".join(lines).encode())
 
@@ -182,9 +174,7 @@ def _trec_lines(text: str) -> Iterator[tuple[int, str, str, int, float]]:
                 query, _, item, rank, score, _ = parts
                 yield number, query, item, int(rank), -float(score)
             except ValueError:
-                raise ValueError(
-                    f"line {number} is {line[:80]!r}, not `query Q0 item rank score tag`"
-                ) from None
+                raise ValueError(f"line {number} is {line[:80]!r}, not `query Q0 item rank score tag`") from None
 
 
 def _csv_lines(text: str) -> Iterator[tuple[int, str, str, int, float]]:
@@ -197,9 +187,7 @@ def _csv_lines(text: str) -> Iterator[tuple[int, str, str, int, float]]:
                 query, rank, item, distance = parts
                 yield reader.line_num, query, item, int(rank), float(distance)
             except ValueError:
-                raise ValueError(
-                    f"line {reader.line_num} is {parts!r}, not {','.join(COLUMNS)}"[:200]
-                ) from None
+                raise ValueError(f"line {reader.line_num} is {parts!r}, not {','.join(COLUMNS)}"[:200]) from None
 
 
 def _check_ranks(rows: Rows) -> None:
@@ -243,9 +231,7 @@ def _name(names: Names, number: int, base: int) -> str:
 
 def _word(name: str) -> str:
     if name.split() != [name]:
-        raise ValueError(
-            f"id {name!r} is empty or holds a space, which a run line cannot; rename it or use .csv"
-        )
+        raise ValueError(f"id {name!r} is empty or holds a space, which a run line cannot; rename it or use .csv")
     return name
 
 
@@ -253,9 +239,7 @@ def _check_ids(ids: Names, name: str, count: int, exact: bool) -> None:
     if ids is None:
         return
     if len(ids) < count or (exact and len(ids) != count):
-        raise ValueError(
-            f"{name} has {len(ids)} names but the ranking needs {count}; give one per number, in order"
-        )
+        raise ValueError(f"{name} has {len(ids)} names but the ranking needs {count}; give one per number, in order")
     if len({str(entry) for entry in ids}) != len(ids):
         raise ValueError(f"{name} repeats a name; make them unique, or the file could not be read back")
 

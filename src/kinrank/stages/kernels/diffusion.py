@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
-from kinrank.stages._kernels.search import comes_after, sift_down
+from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.search import comes_after, sift_down
 
 
 @compiled

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
-from kinrank.stages._kernels.paths import TOGETHER, _rise, _take
-from kinrank.stages._kernels.search import sift_down
-from kinrank.stages._kernels.states import keep_strongest
-from kinrank.stages._kernels.transport import ground_block, problem, release, sinkhorn, workspace
+from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.paths import TOGETHER, _rise, _take
+from kinrank.stages.kernels.search import sift_down
+from kinrank.stages.kernels.states import keep_strongest
+from kinrank.stages.kernels.transport import ground_block, problem, release, sinkhorn, workspace
 
 SETTLED = -2  # in `place`: the item's cheapest chain is known; -1: not met yet
 
@@ -155,9 +155,7 @@ def first_costs(
         for column in range(entries):
             if found[row, column] >= 0:
                 longest = max(longest, indptr[found[row, column] + 1] - indptr[found[row, column]])
-    own_indptr = np.zeros(
-        entries + 2, np.int64
-    )  # the query's state, then those of the items: a csr of their own
+    own_indptr = np.zeros(entries + 2, np.int64)  # the query's state, then those of the items: a csr of their own
     own_indices = np.empty((entries + 1) * longest, np.int32)
     own_values = np.empty((entries + 1) * longest, np.float32)
     columns = np.empty((entries + 1) * longest, np.int32)
@@ -259,9 +257,7 @@ def _trace(goal: Any, label: Any, place: Any, before: Any, chain: Any, reach: An
 
 
 @compiled
-def _write(
-    count: Any, mixed: Any, numbers: Any, found: Any, gaps: Any, place: Any, order: Any, distances: Any
-) -> None:
+def _write(count: Any, mixed: Any, numbers: Any, found: Any, gaps: Any, place: Any, order: Any, distances: Any) -> None:
     """The settled items by d*, of which `mixed` has the negative; then the others, in the order of the search."""
     for entry in range(count // 2 - 1, -1, -1):
         sift_down(mixed, numbers, entry, count)

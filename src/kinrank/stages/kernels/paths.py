@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
-from kinrank.stages._kernels.transport import ground_block, problem, release, sinkhorn, workspace
+from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.transport import ground_block, problem, release, sinkhorn, workspace
 
 UNSOLVED = np.float32(-1.0)
 TOGETHER = 16  # steps of one item that are solved at once
@@ -73,9 +73,7 @@ def _bound(i: Any, j: Any, centres: Any, rho: Any, gamma: Any) -> Any:
         gap = centres[i, column] - centres[j, column]
         total += gap * gap
     power = np.float32(rho)
-    root = max(
-        np.sqrt(total) - np.float32(1e-6), np.float32(0.0)
-    )  # centres of equal states differ by rounding
+    root = max(np.sqrt(total) - np.float32(1e-6), np.float32(0.0))  # centres of equal states differ by rounding
     least = root**power if power >= 1.0 else root * np.float32(2.0) ** (power - np.float32(1.0))
     return np.float32(0.95) * least**gamma
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled
 
 RIDGE = 1e-8  # 1 / C of the squared slack: far below any real margin, far above rounding in float64
 TOLERANCE = 1e-13  # by how much an optimality condition may fail

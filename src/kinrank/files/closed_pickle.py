@@ -47,9 +47,7 @@ def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> Any:
         raise FileNotFoundError(f"{path} is not there, or is not a file; check the path")
     size = path.stat().st_size
     if size > max_bytes:
-        raise ValueError(
-            f"{path} has {size} bytes, more than the {max_bytes} read from a pickle; save it as .npz"
-        )
+        raise ValueError(f"{path} has {size} bytes, more than the {max_bytes} read from a pickle; save it as .npz")
     content = path.read_bytes()
     try:
         _check_sizes(content)
@@ -59,9 +57,7 @@ def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> Any:
         raise ValueError(f"{path} {refused}") from None
     except MemoryError:
         raise ValueError(f"{path} unpacks to more than fits in memory; save it as .npz") from None
-    except (
-        Exception
-    ) as error:  # a damaged pickle raises nearly anything: EOFError, KeyError, UnicodeError, ...
+    except Exception as error:  # a damaged pickle raises nearly anything: EOFError, KeyError, UnicodeError, ...
         raise ValueError(f"{path} is truncated or is no pickle ({type(error).__name__}: {error})") from None
 
 
@@ -119,9 +115,7 @@ def _check_sizes(content: bytes) -> None:
         if position > end:
             raise _Refused("is truncated, or is no pickle")
         if remembered > done:
-            raise _Refused(
-                "numbers its objects beyond its own length; it is damaged or made to exhaust memory"
-            )
+            raise _Refused("numbers its objects beyond its own length; it is damaged or made to exhaust memory")
         if tuples > MAX_TUPLES:
             raise _Refused(f"holds more than {MAX_TUPLES} tuples; save them as lists, or as .npz")
     raise _Refused("is truncated, or is no pickle")

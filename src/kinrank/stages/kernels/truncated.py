@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled
 
 
 @compiled
-def _cut(
-    ids: Any, place: Any, pointers: Any, columns: Any, values: Any, starts: Any, inner: Any, weights: Any
-) -> Any:
+def _cut(ids: Any, place: Any, pointers: Any, columns: Any, values: Any, starts: Any, inner: Any, weights: Any) -> Any:
     """The rows and columns `ids` of a CSR matrix as a small CSR; only counted where `inner` is too short."""
     size = 0
     room = len(inner)

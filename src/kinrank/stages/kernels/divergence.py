@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled
 
 MANTISSA, ONE = np.uint32(0x7FFFFF), np.uint32(0x3F800000)  # bits of a float32's fraction, and of 1.0
 EXPONENT = np.uint32(23)  # where its exponent begins

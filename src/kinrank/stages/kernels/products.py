@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinrank.stages._kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled
 
 
 @compiled
-def times_block(
-    start: Any, stop: Any, pointers: Any, columns: Any, values: Any, block: Any, result: Any
-) -> None:
+def times_block(start: Any, stop: Any, pointers: Any, columns: Any, values: Any, block: Any, result: Any) -> None:
     """result[row] = sum of values * block[columns], for the rows start..stop of a CSR matrix."""
     width = block.shape[1]
     for row in range(start, stop):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinrank.stages._kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled
 
 
 @compiled

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled
 
 CLOSE = np.float32(1e-3)  # squared distance below which differences are summed instead
 
 
 @compiled
-def residual(
-    indptr: Any, indices: Any, values: Any, i: Any, j: Any, a: Any, a_at: Any, b: Any, b_at: Any
-) -> Any:
+def residual(indptr: Any, indices: Any, values: Any, i: Any, j: Any, a: Any, a_at: Any, b: Any, b_at: Any) -> Any:
     """Split p_i - p_j into what must leave (a) and what must arrive (b); shared mass stays where it is.
 
     Rows are sorted by item. `a_at` and `b_at` are positions in `indices`. Returns the two sizes.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages._kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled
 
 
 @compiled
@@ -50,9 +50,7 @@ def _sink(size: Any, heap: Any, place: Any, best: Any, stamp: Any) -> None:
 
 
 @compiled
-def _offer(
-    item: Any, weight: Any, size: Any, clock: Any, heap: Any, place: Any, best: Any, stamp: Any
-) -> Any:
+def _offer(item: Any, weight: Any, size: Any, clock: Any, heap: Any, place: Any, best: Any, stamp: Any) -> Any:
     """Push an item or raise its weight; the new size. One entry per item stands for its newest push.
 
     A heap that keeps the outdated entries as well pops them later and skips them, with the same order of

@@ -64,9 +64,7 @@ def threads() -> int:
 Span = tuple[int, int]
 
 
-def in_chunks(
-    kernel: Any, rows: int, *arguments: Any, chunk: int = 64, spans: Sequence[Span] | None = None
-) -> None:
+def in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64, spans: Sequence[Span] | None = None) -> None:
     """Call kernel(start, stop, *arguments) over all rows, chunks of them, or the spans given, spread over threads.
 
     Each row writes only its own outputs, so the result does not depend on the number of threads.

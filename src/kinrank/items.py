@@ -1,0 +1,85 @@
+"""Queries and a gallery -> Items, what a method works on: unit vectors, who asks, who can be an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.features import Vectors
+from kinrank.neighbors import Integers, Neighbors, first_equal, nearest, pairwise, share_equal
+
+
+@dataclass(eq=False)
+class Items:
+    """The items of one re-ranking problem: unit vectors, which of them ask, which of them can be answers.
+
+    In a joint problem the queries come first, then the gallery; when every item queries the others, `queries`
+    and `gallery` are the same numbers. Neighbour lists are computed once, for the largest k asked for so far.
+    """
+
+    vectors: Vectors
+    queries: Integers
+    gallery: Integers
+    _lists: dict[str, Neighbors] = field(default_factory=dict, repr=False)
+    _first: Integers | None = field(default=None, repr=False)
+
+    @classmethod
+    def joint(cls, queries: Vectors, gallery: Vectors) -> Items:
+        count = len(queries)
+        vectors = np.concatenate([queries, gallery])
+        return cls(vectors, np.arange(count), np.arange(count, len(vectors)))
+
+    @classmethod
+    def everyone(cls, gallery: Vectors) -> Items:
+        numbers = np.arange(len(gallery))
+        return cls(gallery, numbers, numbers)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def self_query(self) -> bool:
+        """Whether every item queries the others (queries and gallery are the same items)."""
+        return len(self.queries) == len(self.vectors)
+
+    @property
+    def query_vectors(self) -> Vectors:
+        return self.vectors[: len(self.queries)]  # a view: queries always come first
+
+    @property
+    def gallery_vectors(self) -> Vectors:
+        return self.vectors[len(self.vectors) - len(self.gallery) :]
+
+    def neighbors(self, k: int) -> Neighbors:
+        """(n, min(k, n)): over all items, queries included; each item first in its own list."""
+        everything = np.arange(len(self))
+        return self._cached("joint", k, len(self), self.vectors, self.vectors, everything)
+
+    def gallery_neighbors(self, k: int) -> Neighbors:
+        """(g, min(k, g)) positions in the gallery: the gallery's own graph, each item first in its list."""
+        if self.self_query:
+            return self.neighbors(k)
+        size, rows = len(self.gallery), self.gallery_vectors
+        return self._cached("gallery", k, size, rows, rows, np.arange(size))
+
+    def query_neighbors(self, k: int) -> Neighbors:
+        """(q, min(k, g)) positions in the gallery nearest to each query; an item is not its own answer."""
+        if self.self_query:
+            lists = self.neighbors(k + 1)
+            return Neighbors(np.ascontiguousarray(lists.indices[:, 1:]), np.ascontiguousarray(lists.distances[:, 1:]))
+        return self._cached("query", k, len(self.gallery), self.query_vectors, self.gallery_vectors, None)
+
+    def query_distances(self, queries: Integers) -> NDArray[np.float32]:
+        """(len(queries), g) Euclidean distances to the whole gallery; equal items at equal distances."""
+        if self._first is None:
+            self._first = first_equal(self.gallery_vectors)
+        return share_equal(pairwise(self.query_vectors[queries], self.gallery_vectors), self._first)
+
+    def _cached(self, key: str, k: int, most: int, rows: Vectors, items: Vectors, own: Integers | None) -> Neighbors:
+        k = min(k, most)
+        lists = self._lists.get(key)
+        if lists is None or lists.k < k:
+            lists = self._lists[key] = nearest(rows, items, k, own=own)
+        return lists.first(k)

@@ -1,1 +1,0 @@
-"""Compiled loops, one file per stage. Each has a slow twin in tests/reference."""

@@ -1,0 +1,81 @@
+"""The compiled loops of the stages, imported when they are first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kinrank.deferred import modules_of
+
+if TYPE_CHECKING:
+    from kinrank.stages.kernels import (
+        cas as cas,
+    )
+    from kinrank.stages.kernels import (
+        changes as changes,
+    )
+    from kinrank.stages.kernels import (
+        compiled as compiled,
+    )
+    from kinrank.stages.kernels import (
+        context as context,
+    )
+    from kinrank.stages.kernels import (
+        diffusion as diffusion,
+    )
+    from kinrank.stages.kernels import (
+        divergence as divergence,
+    )
+    from kinrank.stages.kernels import (
+        margin as margin,
+    )
+    from kinrank.stages.kernels import (
+        offline as offline,
+    )
+    from kinrank.stages.kernels import (
+        online as online,
+    )
+    from kinrank.stages.kernels import (
+        paths as paths,
+    )
+    from kinrank.stages.kernels import (
+        products as products,
+    )
+    from kinrank.stages.kernels import (
+        search as search,
+    )
+    from kinrank.stages.kernels import (
+        states as states,
+    )
+    from kinrank.stages.kernels import (
+        transport as transport,
+    )
+    from kinrank.stages.kernels import (
+        traverse as traverse,
+    )
+    from kinrank.stages.kernels import (
+        truncated as truncated,
+    )
+    from kinrank.stages.kernels import (
+        within as within,
+    )
+
+__getattr__ = modules_of(
+    "kinrank.stages.kernels",
+    "cas",
+    "changes",
+    "compiled",
+    "context",
+    "diffusion",
+    "divergence",
+    "margin",
+    "offline",
+    "online",
+    "paths",
+    "products",
+    "search",
+    "states",
+    "transport",
+    "traverse",
+    "truncated",
+    "within",
+)
