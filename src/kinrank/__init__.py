@@ -7,9 +7,11 @@ Example:
 
 from kinrank.augment import DBA, augment
 from kinrank.evaluation import Truth, compare, evaluate
-from kinrank.explain import Explanation, explain
+
+# from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
-from kinrank.manifold import Manifold
+
+# from kinrank.manifold import Manifold
 from kinrank.memory import NotEnoughMemory
 from kinrank.methods import (
     AQE,
@@ -37,6 +39,7 @@ from kinrank.methods import (
     AugmentedDQE,
     ConAff,
     KReciprocal,
+    LPMTAblation,
     Method,
     NoReranking,
     SuperGlobal,
@@ -76,7 +79,8 @@ __all__ = [
     "ConAff",
     "Explanation",
     "KReciprocal",
-    "Manifold",
+    "LPMTAblation",
+    #    "Manifold",
     "Method",
     "NoReranking",
     "NotEnoughMemory",

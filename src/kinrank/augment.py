@@ -47,7 +47,7 @@ class DBA:
             object.__setattr__(self, declared.name, declared.check("DBA", getattr(self, declared.name)))
 
     @classmethod
-    def parameters(cls) -> list[Parameter]:
+    def parameters(cls) -> tuple[Parameter, ...]:
         """Every parameter with its meaning, default and range."""
         return parameters_of(cls)
 

@@ -7,6 +7,7 @@ has to know about it (checks, flags, docs) reads that declaration.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 import typing
@@ -27,10 +28,15 @@ class Parameter:
     high: float | None
     choices: tuple[str, ...] | None
     above_low: bool
+    optional: bool = False
 
     @property
     def allowed(self) -> str:
         """The range in words, as it stands in errors, help texts and docs."""
+        return f"{self._range}, or none to have it measured from the data" if self.optional else self._range
+
+    @property
+    def _range(self) -> str:
         if self.choices is not None:
             return " | ".join(self.choices)
         if self.kind is bool:
@@ -43,6 +49,8 @@ class Parameter:
 
     def check(self, owner: str, value: Any) -> Any:
         """The value as its plain Python type, or a ValueError that says what is allowed."""
+        if value is None and self.optional:
+            return None
         if self.choices is not None:
             if isinstance(value, str) and value in self.choices:
                 return value
@@ -71,7 +79,10 @@ def parameter(
     choices: Sequence[str] | None = None,
     above_low: bool = False,
 ) -> Any:
-    """Declare a field of a method: default, meaning, inclusive range (`above_low`: strictly above low)."""
+    """Declare a field of a method: default, meaning, inclusive range (`above_low`: strictly above low).
+
+    A field of type `float | None` may be None, which means that it is measured from the data.
+    """
     metadata = {
         "meaning": meaning,
         "low": low,
@@ -82,13 +93,17 @@ def parameter(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def parameters_of(method: type) -> list[Parameter]:
+@functools.cache
+def parameters_of(method: type) -> tuple[Parameter, ...]:
     """The declared hyper-parameters of a method class, in order of declaration."""
-    kinds = typing.get_type_hints(method)
-    return [
-        Parameter(name=field.name, kind=kinds[field.name], default=field.default, **field.metadata)
-        for field in dataclasses.fields(method)
-    ]
+    hints = typing.get_type_hints(method)
+    declared = []
+    for field in dataclasses.fields(method):
+        kinds = [kind for kind in typing.get_args(hints[field.name]) if kind is not type(None)]
+        kind, optional = (kinds[0], True) if kinds else (hints[field.name], False)
+        found = Parameter(name=field.name, kind=kind, default=field.default, optional=optional, **field.metadata)
+        declared.append(found)
+    return tuple(declared)
 
 
 def whole_number(value: Any, name: str) -> int:

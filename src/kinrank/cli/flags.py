@@ -79,6 +79,8 @@ def _value(parameter: Parameter, text: str | None, flag: str) -> Any:
         raise ValueError(f"--{flag} needs a value: {parameter.allowed} ({parameter.meaning})")
     if parameter.choices is not None:
         return text
+    if parameter.optional and text.lower() in ("none", "auto"):
+        return None
     try:
         return int(text) if parameter.kind is int else float(text)
     except ValueError:

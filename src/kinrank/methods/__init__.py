@@ -20,6 +20,7 @@ from kinrank.methods.gnn import GNN
 from kinrank.methods.k_reciprocal import KReciprocal
 from kinrank.methods.knn import KNN
 from kinrank.methods.lpmt import LPMT
+from kinrank.methods.lpmt_ablation import LPMTAblation
 from kinrank.methods.none import NoReranking
 from kinrank.methods.rdp import RDP
 from kinrank.methods.sca import SCA
@@ -55,6 +56,7 @@ METHODS: dict[str, type[Method]] = {
         BSD,
         BCD,
         LPMT,
+        LPMTAblation,
     )
 }
 
@@ -84,6 +86,7 @@ __all__ = [
     "AugmentedDQE",
     "ConAff",
     "KReciprocal",
+    "LPMTAblation",
     "Method",
     "NoReranking",
     "SuperGlobal",

@@ -30,7 +30,7 @@ class Method:
             object.__setattr__(self, declared.name, value)
 
     @classmethod
-    def parameters(cls) -> list[Parameter]:
+    def parameters(cls) -> tuple[Parameter, ...]:
         """Every hyper-parameter with its meaning, default and range."""
         return parameters_of(cls)
 

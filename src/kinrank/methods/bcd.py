@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
 if TYPE_CHECKING:
+    from kinrank.stages.csr import Rows
     from kinrank.stages.graph import Layers
 
 
 @dataclass(frozen=True, eq=False)
 class Diffused:
-    """What the queries share: the graphs and their weights."""
+    """What the queries share: the items and the graph that similarity spreads over."""
 
     items: Items
-    layers: Layers
-    beta: NDArray[np.float64]
+    graph: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,25 +56,40 @@ class BCD(Method):
         "Luo, Wu, Yao, Yu, Xu: Locality Preserving Markovian Transition for Instance Retrieval, ICML 2025 (Sec. 4.1)"
     )
 
-    k: int = parameter(10, "neighbours in the reference graph; the others have k / sqrt 2 and k sqrt 2", low=1)
-    sigma: float = parameter(0.3, "width of the Gaussian, in units of `scale`", low=0, above_low=True)
-    mu: float = parameter(0.23, "strength of the regulariser", low=0, above_low=True)
-    lam: float = parameter(0.2, "lambda / n: how evenly the graphs are weighted", low=0)
+    k: int = parameter(
+        10, "neighbours of an item in the middle one of three graphs; the others have k / sqrt 2 and k sqrt 2", low=1
+    )
+    sigma: float = parameter(
+        0.3, "width of the Gaussian edge weights, in the unit that `scale` names", low=0, above_low=True
+    )
+    mu: float = parameter(
+        0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0, above_low=True
+    )
+    lam: float = parameter(
+        0.2, "lambda / n: how evenly the three graphs are weighted; 0 keeps only the smoothest one", low=0
+    )
     scale: str = parameter(
         "row",
-        "unit of sigma: distance of the k-th neighbour, of the farthest item, the largest of all, or 1",
+        "unit of sigma: the distance of the k-th neighbour (local), of the farthest item (row), the largest "
+        "distance of all (global), or 1 (raw)",
         choices=("local", "row", "global", "raw"),
     )
-    cycles: int = parameter(3, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50)
-    tolerance: float = parameter(1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
+    cycles: int = parameter(
+        3, "rounds in which diffusion and weights of the graphs are adapted to each other", low=0, high=50
+    )
+    tolerance: float = parameter(
+        1e-5,
+        "largest residual left unspread when a diffusion row is computed; smaller is more exact and slower",
+        low=0,
+        above_low=True,
+        high=1,
+    )
 
     def prepare(self, items: Items, progress: Progress) -> Diffused:
-        from kinrank.stages import diffusion
-        from kinrank.stages.graph import SCALES
-
-        layers = graphs(items, self.k, self.sigma, self.scale, SCALES)
-        beta = diffusion.collaborative(layers, self.mu, self.lam, self.cycles, max(1e-3, self.tolerance))
-        return Diffused(items, layers, beta)
+        layers = graphs(items, self.k, self.sigma, self.scale, stages.graph.SCALES)
+        tolerance = max(1e-3, self.tolerance)  # the weights need a few digits only
+        beta = stages.diffusion.graph_weights(layers, self.mu, self.lam, self.cycles, tolerance)
+        return Diffused(items, stages.diffusion.spreading_graph(layers, beta, self.mu))
 
     def distances(self, prepared: Diffused, queries: NDArray[np.int64]) -> NDArray[Any]:
         return by_diffusion(prepared, queries, self.mu, self.tolerance)
@@ -84,21 +100,15 @@ class BCD(Method):
 
 def graphs(items: Items, k: int, sigma: float, scale: str, scales: tuple[float, ...]) -> Layers:
     """The neighbour graphs of all items at these scales of k."""
-    from kinrank.stages import graph
-    from kinrank.stages.context import farthest
-
-    lists = items.neighbors(1 + max(round(k * factor) for factor in (1.0, *scales)))
-    far = np.sqrt(farthest(items.vectors)) if scale in ("row", "global") else None
-    return graph.layered_graphs(lists, k, sigma, scale, scales, far)
+    graph = stages.graph
+    lists = items.neighbors(1 + max(graph.widths(k, (1.0, *scales))))
+    far = np.sqrt(stages.context.farthest(items.vectors)) if scale in ("row", "global") else None
+    lengths = graph.kernel_lengths(lists, k, scale, far)
+    return graph.layered_graphs(lists, lengths, k, sigma, scales, own_scale=scale == "row")
 
 
 def by_diffusion(prepared: Diffused, queries: NDArray[np.int64], mu: float, tolerance: float) -> NDArray[Any]:
     """-F of some queries to the gallery; items the diffusion does not reach behind, in the order of d."""
-    from kinrank.stages import diffusion
-    from kinrank.stages.fallback import from_scores
-
     items = prepared.items
-    scores = diffusion.resolvent_block(
-        prepared.layers, prepared.beta, mu, items.queries[queries], items.gallery, tolerance
-    )
-    return from_scores(scores.astype(np.float64), lambda: items.query_distances(queries))
+    scores = stages.diffusion.resolvent_block(prepared.graph, mu, items.queries[queries], items.gallery, tolerance)
+    return stages.fallback.from_scores(scores.astype(np.float64), lambda: items.query_distances(queries))

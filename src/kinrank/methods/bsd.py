@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.bcd import Diffused, by_diffusion, graphs
@@ -42,18 +43,30 @@ class BSD(Method):
         "Luo, Yao, Xu: Cluster-Aware Similarity Diffusion for Instance Retrieval, ICML 2024 (its diffusion)"
     )
 
-    k: int = parameter(10, "neighbours in the graph, the item itself not counted", low=1)
-    sigma: float = parameter(0.3, "width of the Gaussian, in units of `scale`", low=0, above_low=True)
-    mu: float = parameter(0.23, "strength of the regulariser", low=0, above_low=True)
+    k: int = parameter(10, "neighbours of an item in the graph, the item itself not counted", low=1)
+    sigma: float = parameter(
+        0.3, "width of the Gaussian edge weights, in the unit that `scale` names", low=0, above_low=True
+    )
+    mu: float = parameter(
+        0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0, above_low=True
+    )
     scale: str = parameter(
         "row",
-        "unit of sigma: distance of the k-th neighbour, of the farthest item, the largest of all, or 1",
+        "unit of sigma: the distance of the k-th neighbour (local), of the farthest item (row), the largest "
+        "distance of all (global), or 1 (raw)",
         choices=("local", "row", "global", "raw"),
     )
-    tolerance: float = parameter(1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
+    tolerance: float = parameter(
+        1e-5,
+        "largest residual left unspread when a diffusion row is computed; smaller is more exact and slower",
+        low=0,
+        above_low=True,
+        high=1,
+    )
 
     def prepare(self, items: Items, progress: Progress) -> Diffused:
-        return Diffused(items, graphs(items, self.k, self.sigma, self.scale, (1.0,)), np.ones(1))
+        layers = graphs(items, self.k, self.sigma, self.scale, (1.0,))
+        return Diffused(items, stages.diffusion.spreading_graph(layers, np.ones(1), self.mu))
 
     def distances(self, prepared: Diffused, queries: NDArray[np.int64]) -> NDArray[Any]:
         return by_diffusion(prepared, queries, self.mu, self.tolerance)

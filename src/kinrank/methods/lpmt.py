@@ -8,26 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
 if TYPE_CHECKING:
-    from kinrank.stages.paths import Chains
+    from kinrank.stages.pipeline import Prepared
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """What all queries share: states p_i, powers in force, weights of the graphs, chains between states (or none)."""
+class Joint:
+    """Queries and gallery in one graph, and what their chains run over."""
 
     items: Items
-    states: Any
-    rho: float
-    gamma: float
-    beta: NDArray[np.float64]
-    chains: Chains | None
+    prepared: Prepared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +40,15 @@ class LPMT(Method):
         p^_i = F_i on the reciprocal region R(i, k1), summing to one
         p_i  = sum over j in N(i, k2) of (1 + kappa [j in R(i, k2)]) p^_j, summing to one
         d'   = min over chains i_0 .. i_K of sum_k W1(p_{i_k}, p_{i_k+1}; d^rho)^gamma
-        d*   = theta d + (1 - theta) d'                                (see `fusion` for the scales)
+        d*   = theta d + (1 - theta) d'                                (on the scales of stages/fusion.py)
 
     R is taken by F, N by distance, and where distances are spread (pixels) a share of N by F too. That share, rho and
-    gamma are measured from the data, without labels, unless given; see `fit_to`.
+    gamma are measured from the data, without labels, unless given; see stages/pipeline.py. Variants of each stage, as
+    in the paper's ablations: `LPMTAblation`.
 
-    Cost: the neighbour search, then O(n) small problems: about 8 transports of `support` x `support` and one local
-    push per item; a search over 10 links per item for each query. Memory about 1 kB per item beside the vectors, twice.
+    Cost: the neighbour search, then O(n) small problems: about 6 transports of `support` x `support` and one local
+    diffusion per item; a search over 12 steps per item for each query. Memory about 1 kB per item beside the vectors,
+    twice.
 
     Helps where right answers hang together, however far from the query: views of an object, photographs of a place,
     classes. Hurts where an item has one or two right answers only, and gains little where distances carry no more than
@@ -65,167 +63,70 @@ class LPMT(Method):
         "Luo, Wu, Yao, Yu, Xu: Locality Preserving Markovian Transition for Instance Retrieval, ICML 2025"
     )
 
-    k1: int = parameter(60, "size of the local region, the item itself included", low=1)
-    k2: int = parameter(5, "confident neighbours whose states are averaged, the item itself included", low=1)
-    kappa: float = parameter(3.0, "extra weight of reciprocal neighbours in that average", low=0)
-    theta: float = parameter(0.4, "share of the distance of the search in the result", low=0, high=1)
-    rho: float = parameter(
-        0.0, "power of the distance in the transport cost; 0: measured from the data", low=0, high=16
+    k1: int = parameter(60, "how many items the local region of an item may hold, the item itself included", low=1)
+    k2: int = parameter(
+        5, "how many nearest items are averaged into the state of an item, the item itself included", low=1
     )
-    gamma: float = parameter(0.0, "power of the cost of one transition; 0: measured from the data", low=0, high=16)
-    share: float = parameter(
-        -1.0, "share of neighbours by F among the confident ones; -1: measured from the data", low=-1, high=1
+    kappa: float = parameter(
+        3.0, "extra weight, in that average, of neighbours that list each other among their k2 nearest", low=0
     )
-    k: int = parameter(10, "neighbours in the reference graph; the others have k / sqrt 2 and k sqrt 2", low=1)
-    sigma: float = parameter(0.5, "width of the Gaussian, in units of `scale`", low=0, above_low=True)
-    mu: float = parameter(0.23, "strength of the regulariser of the diffusion", low=0, above_low=True)
-    lam: float = parameter(0.2, "lambda / n: how evenly the graphs are weighted", low=0)
-    path_k: int = parameter(10, "nearest others of an item to which a chain may go on", low=1)
-    support: int = parameter(40, "largest entries of a state that are kept; 0: all", low=0)
-    similarity: str = parameter(
-        "bcd", "weights of the states; bsd: one graph only", choices=("bcd", "bsd", "gaussian", "cosine")
+    theta: float = parameter(
+        0.4, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
     )
-    region: str = parameter("reciprocal", "local region of a state", choices=("reciprocal", "knn"))
-    distance: str = parameter(
-        "transport",
-        "between states; all but transport without chains",
-        choices=("transport", "total_variation", "jaccard", "cosine", "euclidean"),
+    rho: float | None = parameter(
+        None, "power of the distance when mass is moved between items; large powers punish far moves", low=0,
+        above_low=True, high=16,
+    )  # fmt: skip
+    gamma: float | None = parameter(
+        None, "power of the cost of one step; above 1, many small steps are cheaper than a large one", low=0,
+        above_low=True, high=16,
+    )  # fmt: skip
+    share: float | None = parameter(
+        None, "share of the k2 averaged neighbours chosen by diffused similarity instead of distance", low=0, high=1
     )
-    neighbors: str = parameter(
-        "diffused",
-        "regions and steps by F, or by distance; gaussian and cosine: always by distance",
-        choices=("diffused", "euclidean"),
+    k: int = parameter(
+        10, "neighbours of an item in the middle one of three graphs; the others have k / sqrt 2 and k sqrt 2", low=1
     )
-    steps: str = parameter(
-        "union",
-        "a chain may go on if one, or each, is among the other's nearest",
-        choices=("union", "reciprocal"),
+    sigma: float = parameter(
+        0.5, "width of the Gaussian edge weights, in units of the distance of the k-th neighbour", low=0, above_low=True
     )
-    scale: str = parameter(
-        "local",
-        "unit of sigma: distance of the k-th neighbour, of the farthest item, the largest of all, or 1",
-        choices=("local", "row", "global", "raw"),
+    mu: float = parameter(
+        0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0, above_low=True
     )
-    loops: bool = parameter(False, "whether an item neighbours itself in the graphs")
-    fusion: str = parameter(
-        "local", "scales on which d and d' are mixed; plain: as they are", choices=("local", "plain")
+    lam: float = parameter(
+        0.2, "lambda / n: how evenly the three graphs are weighted; 0 keeps only the smoothest one", low=0
     )
-    solver: str = parameter(
-        "resolvent",
-        "of the diffusion; all but resolvent with dense matrices",
-        choices=("resolvent", "fixed_point", "conjugate_gradient", "dense"),
+    path_k: int = parameter(10, "how many nearest items of an item, by diffused similarity, a chain may step to", low=1)
+    support: int = parameter(40, "how many of the largest entries of a state are kept; 0 keeps all", low=0)
+    cycles: int = parameter(
+        1, "rounds in which diffusion and weights of the graphs are adapted to each other", low=0, high=50
     )
-    cycles: int = parameter(1, "rounds in which graph weights and diffusion are adapted to each other", low=0, high=50)
-    tolerance: float = parameter(2e-3, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
-    transport: str = parameter("sinkhorn", "solver of a transition", choices=("sinkhorn", "exact"))
-    epsilon: float = parameter(0.05, "Sinkhorn's regularisation, in units of the mean cost", low=0.02)
-    iterations: int = parameter(5, "Sinkhorn's steps", low=1)
+    tolerance: float = parameter(
+        2e-3, "largest residual left unspread when a diffusion row is computed; smaller is more exact and slower",
+        low=0, above_low=True, high=1,
+    )  # fmt: skip
+    transport: str = parameter(
+        "sinkhorn", "how a step is priced: by a few rounds of `sinkhorn`, or `exact`, many times slower",
+        choices=("sinkhorn", "exact"),
+    )  # fmt: skip
+    epsilon: float = parameter(
+        0.05, "Sinkhorn's regularisation as a share of the mean cost; smaller is nearer to exact transport", low=0.02
+    )
+    iterations: int = parameter(5, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1)
 
-    def prepare(self, items: Items, progress: Progress) -> Prepared:
-        from kinrank.stages import graph, paths, states
+    def prepare(self, items: Items, progress: Progress) -> Joint:
+        prepared = stages.pipeline.prepare(items.neighbors, items.vectors, self, progress=progress)
+        return Joint(items, prepared)
 
-        progress.stage("neighbours", 0, 3)
-        widest = max(round(self.k * scale) for scale in graph.SCALES)
-        lists = items.neighbors(max(self.k1, self.k2, widest + 1, self.path_k + 1, FAR + 1))
-        fitted = fit_to(lists, self.rho, self.gamma, self.share)
-        progress.stage("diffusion", 1, 3)
-        similarity, kin, beta = self._similarity(items, lists)
-        progress.stage("states", 2, 3)
-        weights = states.confidence(lists, self.k2, self.kappa)
-        if kin is not lists and fitted.share > 0:
-            by_similarity = states.confidence(kin, self.k2, self.kappa)
-            weights = (1.0 - fitted.share) * weights + fitted.share * by_similarity
-        embedded = states.locality_states(similarity, weights, self.support)
-        progress.stage("chains", 3, 3)
-        chains = None
-        if self.distance == "transport":
-            local = paths.local_steps(kin, self.path_k, self.steps)
-            iterations = self.iterations if self.transport == "sinkhorn" else 0
-            chains = paths.Chains(local, embedded, items.vectors, fitted.rho, fitted.gamma, self.epsilon, iterations)
-        return Prepared(items, embedded, fitted.rho, fitted.gamma, beta, chains)
-
-    def _similarity(self, items: Items, lists: Neighbors) -> tuple[Any, Neighbors, NDArray[np.float64]]:
-        """F on the local regions (csr), the lists that regions and steps go by, and the weights of the graphs."""
-        from kinrank.stages import diffusion, graph, states
-
-        far = self._farthest(items)
-        if self.similarity in ("gaussian", "cosine"):
-            if self.similarity == "cosine":
-                weights = np.maximum(1.0 - 0.5 * lists.distances.astype(np.float64) ** 2, 1e-12)
-            else:
-                length = graph.kernel_scale(lists, self.scale, self.k, far)
-                weights = graph.gaussian_weights(lists, self.sigma, length, self.scale)
-            region = states.region_pattern(lists, self.k1, self.region)
-            return states.similarity_on(region, lists, weights), lists, np.zeros(0)
-        scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
-        layers = graph.layered_graphs(lists, self.k, self.sigma, self.scale, scales, far, self.loops)
-        if self.solver != "resolvent":
-            smoothed, beta = diffusion.collaborative_dense(layers, self.mu, self.lam, self.cycles, self.solver)
-            kin = diffusion.neighbors_in(smoothed, lists) if self.neighbors == "diffused" else lists
-            return diffusion.on_region(smoothed, states.region_pattern(kin, self.k1, self.region)), kin, beta
-        beta = diffusion.collaborative(layers, self.mu, self.lam, self.cycles, self.tolerance)
-        if self.neighbors == "diffused":
-            kin, similar = diffusion.diffused_neighbors(layers, beta, self.mu, self.tolerance, lists)
-            region = states.region_pattern(kin, self.k1, self.region)
-            reached = states.similarity_on(region, kin, similar)
-            return (states.mutual(reached) if self.region == "reciprocal" else reached), kin, beta
-        region = states.region_pattern(lists, self.k1, self.region)
-        return diffusion.resolvent(layers, beta, self.mu, region, self.tolerance).similarity, lists, beta
-
-    def _farthest(self, items: Items) -> NDArray[np.float32] | None:
-        if self.scale not in ("row", "global"):
-            return None
-        from kinrank.stages.context import farthest
-
-        return np.sqrt(farthest(items.vectors))
-
-    def distances(self, prepared: Prepared, queries: NDArray[np.int64]) -> NDArray[Any]:
-        from kinrank.stages import fusion, states
-
-        items = prepared.items
-        asked = items.queries[queries]
-        if prepared.chains is not None:
-            chained = prepared.chains.from_items(asked)[0][:, items.gallery]
-            gamma = prepared.gamma
-        else:
-            chained = states.state_distances(prepared.states, asked, items.gallery, self.distance)
-            gamma = 1.0
-        direct = items.query_distances(queries)
-        return fusion.fused(direct, chained, self.theta, gamma, self.fusion, self.k, items.self_query)
+    def distances(self, prepared: Joint, queries: NDArray[np.int64]) -> NDArray[Any]:
+        items, graph = prepared.items, prepared.prepared
+        chained = stages.chains.chains_from(items.queries[queries], graph.steps)[0][:, items.gallery]
+        mixture = stages.fusion.mixture_of(self.theta, graph.powers.gamma, self.k)
+        return stages.fusion.fused(items.query_distances(queries), chained, mixture, items.self_query)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         width = max(self.k1, 61)
-        dense = 8 * items * items * 5 if self.solver != "resolvent" and items <= 6000 else 0
-        per_item = 8 * width * 4 + 12 * self.support * 3 + 4 * dimensions + 60 * self.path_k + 40 * self.k
-        return items * per_item + 64 * 2**20 + dense
-
-
-NEAR, FAR = 1, 60
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What is measured from the data where it is not given."""
-
-    rho: float
-    gamma: float
-    share: float
-
-
-def fit_to(lists: Neighbors, rho: float = 0.0, gamma: float = 0.0, share: float = -1.0) -> Fitted:
-    """rho, gamma and share in force: those given, or else from the contrast of the distances, without labels.
-
-    The contrast is log(d_60 / d_1) of the median distances of the 60th and the first neighbour. Where distances are
-    concentrated (deep features: 0.1 to 0.4), a larger rho tells near from far within one transition. Where they are
-    spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F is a better judge of
-    confident neighbours than the distance. docs/decisions/ has the measurements.
-    """
-    far, near = min(FAR, lists.k - 1), min(NEAR, lists.k - 1)
-    wide, close = (float(np.median(lists.distances[:, column])) for column in (far, near))
-    contrast = float(np.log(wide / close)) if 0.0 < close <= wide else 1.0  # many duplicates: as if spread
-    contrast = max(contrast, 1e-3)
-    return Fitted(
-        rho=rho if rho > 0 else float(np.clip(0.55 / contrast, 0.4, 4.0)),
-        gamma=gamma if gamma > 0 else float(np.clip(2.0 + 1.4 * contrast, 2.0, 4.0)),
-        share=share if share >= 0 else float(np.clip((contrast - 0.4) / 0.3, 0.0, 1.0)),
-    )
+        support = self.support or self.k2 * self.k1
+        small = 12 * items * items if items <= 1024 else 0
+        per_item = 8 * width * 4 + 12 * support * 3 + 4 * dimensions + 60 * self.path_k + 40 * self.k
+        return items * per_item + 64 * 2**20 + small

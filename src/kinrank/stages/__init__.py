@@ -14,10 +14,25 @@ if TYPE_CHECKING:
         affinity as affinity,
     )
     from kinrank.stages import (
+        attach as attach,
+    )
+    from kinrank.stages import (
         cas as cas,
     )
     from kinrank.stages import (
+        chains as chains,
+    )
+    from kinrank.stages import (
         context as context,
+    )
+    from kinrank.stages import (
+        costs as costs,
+    )
+    from kinrank.stages import (
+        csr as csr,
+    )
+    from kinrank.stages import (
+        dense as dense,
     )
     from kinrank.stages import (
         diffusion as diffusion,
@@ -41,13 +56,10 @@ if TYPE_CHECKING:
         linear as linear,
     )
     from kinrank.stages import (
-        offline as offline,
+        pipeline as pipeline,
     )
     from kinrank.stages import (
-        online as online,
-    )
-    from kinrank.stages import (
-        paths as paths,
+        run as run,
     )
     from kinrank.stages import (
         spectrum as spectrum,
@@ -68,8 +80,13 @@ if TYPE_CHECKING:
 __getattr__ = modules_of(
     "kinrank.stages",
     "affinity",
+    "attach",
     "cas",
+    "chains",
     "context",
+    "costs",
+    "csr",
+    "dense",
     "diffusion",
     "expansion",
     "fallback",
@@ -77,9 +94,8 @@ __getattr__ = modules_of(
     "graph",
     "kernels",
     "linear",
-    "offline",
-    "online",
-    "paths",
+    "pipeline",
+    "run",
     "spectrum",
     "states",
     "transport",

@@ -7,8 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from kinrank.neighbors import Neighbors
+from kinrank.stages.csr import Rows
+from kinrank.stages.kernels import graph as kernels
+from kinrank.stages.kernels.compiled import in_chunks
+from kinrank.stages.kernels.products import mark_mutual
+from kinrank.stages.run import THREADS, Output, Run
 
 SCALES = (2**-0.5, 1.0, 2**0.5)  # Sec. 5.3 of the paper: one reference k becomes three graphs
 
@@ -30,33 +36,30 @@ class Layers:
     def count(self) -> int:
         return int(self.values.shape[1])
 
-    def blended(self, weights: NDArray[np.float64]) -> NDArray[np.float32]:
-        """(entries,) sum_v weights_v S_v; the same bits wherever it is computed, which BLAS does not promise."""
-        from kinrank.stages.kernels.compiled import in_chunks
-        from kinrank.stages.kernels.diffusion import blend
-
-        entries = np.empty(len(self.values), np.float32)
-        in_chunks(blend, len(entries), self.values, np.asarray(weights, np.float64), entries, chunk=2**18)
-        return entries
-
-    def mixed(self, beta: NDArray[np.float64]) -> Any:
-        """S_beta = sum_v beta_v S_v as a scipy csr_array."""
-        from scipy import sparse
-
-        n = len(self.indptr) - 1
-        return sparse.csr_array((self.blended(beta), self.indices, self.indptr), shape=(n, n))
+    def mixed(self, weights: NDArray[np.float64]) -> Rows:
+        """sum_v weights_v S_v; the same bits wherever it is computed, which BLAS does not promise."""
+        data = np.empty(len(self.values), np.float32)
+        in_chunks(kernels.blend, len(data), self.values, np.asarray(weights, np.float64), data, chunk=2**18)
+        return Rows(self.indptr, self.indices, data)
 
     def layer(self, v: int) -> Any:
-        """S_v alone."""
-        return self.mixed(np.eye(self.count)[v])
+        """S_v alone, as a scipy csr_array."""
+        rows = self.mixed(np.eye(self.count)[v])
+        n = len(self.indptr) - 1
+        return sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(n, n))
 
 
-def kernel_scale(
-    neighbors: Neighbors, kind: str, k: int, farthest: NDArray[np.float32] | None = None
+def widths(k: int, scales: tuple[float, ...] = SCALES) -> list[int]:
+    """How many neighbours an item has in each graph: 7, 10 and 14 for k = 10 and the paper's scales."""
+    return [max(1, round(k * scale)) for scale in scales]
+
+
+def kernel_lengths(
+    neighbors: Neighbors, k: int, kind: str = "local", farthest: NDArray[np.float32] | None = None
 ) -> NDArray[np.float64]:
     """The length l_i in the Gaussian exp(-d^2(i, j) / (sigma^2 l_i l_j)).
 
-    `local`: the distance of i's k-th neighbour, so that sigma means the same in dense and in thin places and for
+    `local`: the distance of i's k-th neighbour, so that sigma means the same in dense and in sparse places and for
     every data set. `row`: the distance of the farthest item, l_i l_j read as l_i^2 (the authors' earlier code,
     kernel not symmetric before W is). `global`: the largest distance of all. `raw`: 1, Eq. 2 as printed.
     """
@@ -66,75 +69,72 @@ def kernel_scale(
     if kind in ("row", "global"):
         if farthest is None:
             raise ValueError(f"scale={kind!r} needs the distance of every item's farthest item")
-        length = farthest.astype(np.float64)
+        lengths = farthest.astype(np.float64)
         if kind == "global":
-            length[:] = length.max(initial=0.0)
+            lengths[:] = lengths.max(initial=0.0)
     else:
-        column = min(k, neighbors.k - 1)
-        length = neighbors.distances[:, column].astype(np.float64)
-    positive = length[length > 0]
+        lengths = neighbors.distances[:, min(k, neighbors.k - 1)].astype(np.float64)
+    positive = lengths[lengths > 0]
     # an item whose whole neighbourhood are its duplicates borrows the typical length
-    return np.where(length > 0, length, np.median(positive) if positive.size else 1.0)
+    return np.where(lengths > 0, lengths, np.median(positive) if positive.size else 1.0)
 
 
-def gaussian_weights(neighbors: Neighbors, sigma: float, length: NDArray[np.float64], kind: str) -> NDArray[np.float64]:
-    """(n, k) weights of the listed neighbours, Eq. 2 with the kernel length of `kernel_scale`."""
+def gaussian_weights(
+    neighbors: Neighbors, lengths: NDArray[np.float64], sigma: float, own_scale: bool = False
+) -> NDArray[np.float32]:
+    """(n, k) Eq. 2 along the lists themselves, without a graph."""
     squared = neighbors.distances.astype(np.float64) ** 2
-    unit = length[:, None] ** 2 if kind == "row" else length[:, None] * length[neighbors.indices]
-    # an edge stays an edge, however far
-    return np.maximum(np.exp(-squared / (sigma**2 * unit)), 1e-30)
+    unit = lengths[:, None] ** 2 if own_scale else lengths[:, None] * lengths[neighbors.indices]
+    return np.maximum(np.exp(-squared / (sigma**2 * unit)), 1e-30).astype(np.float32)
 
 
-def symmetric_graph(neighbors: Neighbors, weights: NDArray[np.float64]) -> Any:
-    """W <- (W + W')/2 of the directed weights to the k nearest others, as csr; k is the width of `weights`."""
-    from scipy import sparse
+def union(lists: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """indptr and indices of the graph in which either item lists the other; rows ascend. lists (n, k)."""
+    n = len(lists)
+    mutual, indptr = np.empty(lists.shape, np.bool_), np.zeros(n + 1, np.int64)
+    in_chunks(mark_mutual, n, lists, mutual, chunk=256)
+    kernels.union_indptr(lists, mutual, indptr)
+    indices = np.empty(int(indptr[-1]), np.int32)
+    kernels.union_indices(lists, mutual, indptr, indices)
+    in_chunks(kernels.sort_rows, n, indptr, indices, chunk=1024)
+    return indptr, indices
 
-    n, k = weights.shape
-    columns = neighbors.indices[:, 1 : k + 1]
-    directed = sparse.csr_array((weights.ravel(), columns.ravel(), np.arange(n + 1) * k), shape=(n, n))
-    return sparse.csr_array((directed + directed.T) * 0.5)
 
-
-def normalised(graph: Any) -> Any:
-    """S = D^-1/2 W D^-1/2 with the degrees of the symmetric W; an item without edges keeps an empty row."""
-    from scipy import sparse
-
-    degrees = np.asarray(graph.sum(axis=1)).ravel()
-    half = np.zeros_like(degrees)
-    np.divide(1.0, np.sqrt(degrees), out=half, where=degrees > 0)
-    scaling = sparse.diags_array(half)
-    return sparse.csr_array(scaling @ graph @ scaling)
+def mutual_pattern(lists: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The same of the graph in which both items list each other."""
+    mutual = np.empty(lists.shape, np.bool_)
+    in_chunks(mark_mutual, len(lists), lists, mutual, chunk=256)
+    indptr = np.concatenate([[0], np.cumsum(mutual.sum(axis=1))]).astype(np.int64)
+    indices = lists[mutual]
+    in_chunks(kernels.sort_rows, len(lists), indptr, indices, chunk=1024)
+    return indptr, indices
 
 
 def layered_graphs(
     neighbors: Neighbors,
+    lengths: NDArray[np.float64],
     k: int,
     sigma: float,
-    kind: str = "local",
     scales: tuple[float, ...] = SCALES,
-    farthest: NDArray[np.float32] | None = None,
+    own_scale: bool = False,
     loops: bool = False,
+    run: Run = THREADS,
 ) -> Layers:
-    """S_v for k_v = round(k * scale): 7, 10 and 14 neighbours for k = 10 and the paper's scales.
+    """S_v = D^-1/2 (W + W')/2 D^-1/2 for the `widths` of k, with the Gaussian weights of Eq. 2.
 
-    Shapes: neighbour lists (n, >= 1 + max k_v) -> Layers over n items. `loops` lets every item neighbour itself.
+    Shapes: neighbour lists (n, >= 1 + widest), lengths (n,) from `kernel_lengths` -> Layers over n items. `own_scale`
+    reads l_i l_j as l_i^2; `loops` lets every item neighbour itself.
     """
-    from scipy import sparse
-
-    n = len(neighbors.indices)
-    length = kernel_scale(neighbors, kind, k, farthest)
-    sizes = [min(max(1, round(k * scale)), neighbors.k - 1) for scale in scales]
-    near = neighbors.first(max(sizes) + 1)
-    weights = gaussian_weights(near, sigma, length, kind)
-    own = sparse.eye_array(n) if loops else sparse.csr_array((n, n))  # exp(0) = 1 to itself
-    matrices = [normalised(symmetric_graph(near, weights[:, 1 : size + 1]) + own) for size in sizes]
-    pattern = matrices[int(np.argmax(sizes))]
-    pattern.sort_indices()
-    values = np.zeros((pattern.nnz, len(sizes)), np.float32)
-    rows = np.repeat(np.arange(n, dtype=np.int64), np.diff(pattern.indptr))
-    keys = rows * n + pattern.indices
-    for v, matrix in enumerate(matrices):
-        entries = sparse.coo_array(matrix)
-        at = np.searchsorted(keys, entries.row.astype(np.int64) * n + entries.col)
-        values[at, v] = entries.data
-    return Layers(pattern.indptr.astype(np.int64), pattern.indices.astype(np.int32), values)
+    n, first = len(neighbors.indices), 0 if loops else 1
+    sizes = np.array([min(size, neighbors.k - 1) for size in widths(k, scales)])
+    wide = slice(first, int(sizes.max()) + 1)
+    lists = np.ascontiguousarray(neighbors.indices[:, wide])
+    distances = np.ascontiguousarray(neighbors.distances[:, wide])
+    indptr, indices = union(lists)
+    shape = len(indices), len(sizes)
+    weights, degrees = run.empty(shape, np.float32), run.empty((n, len(sizes)), np.float64)
+    inputs = lists, distances, lengths, bool(own_scale), float(sigma), sizes + loops, indptr, indices
+    run(kernels.layer_weights, n, inputs, (Output(weights, indptr), Output(degrees)), "graphs")
+    values = run.empty(shape, np.float32)
+    run(kernels.normalise_layers, n, (indptr, indices, degrees, weights), (Output(values, indptr),), "graphs")
+    return Layers(indptr, indices, values)

@@ -1,4 +1,10 @@
-"""Similarity on local regions -> one sparse probability distribution per item (LSE: Sec. 4.2)."""
+"""Similarities along neighbour lists -> one sparse probability distribution per item (LSE: Sec. 4.2).
+
+    p^_i = F_i on its region R(i, k1), divided by its sum
+    p_i  = sum over j in N(i, k2) of weights_ij p^_j, its `support` largest entries, divided by their sum
+
+Only the largest entries are kept, because the others hold little mass and their transport would take most of the time.
+"""
 
 from __future__ import annotations
 
@@ -7,102 +13,85 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.neighbors import Neighbors
+from kinrank.stages.context import inverted, jaccard
+from kinrank.stages.csr import Rows
+from kinrank.stages.kernels import states as kernels
+from kinrank.stages.run import THREADS, Output, Run
+
+NO_MASS = np.empty(0, np.float32)  # the loop makes its own
 
 
-def nearest_pattern(neighbors: Neighbors, k: int) -> Any:
-    """N(i, k) as csr of ones, rows sorted: i itself and its k - 1 nearest others."""
-    from scipy import sparse
-
-    lists = neighbors.indices[:, :k]
-    n, width = lists.shape
-    ordered = np.sort(lists, axis=1)
-    indptr = np.arange(n + 1, dtype=np.int64) * width
-    return sparse.csr_array((np.ones(ordered.size, np.float32), ordered.ravel(), indptr), shape=(n, n))
+def confidence(lists: NDArray[np.int32], kappa: float) -> NDArray[np.float32]:
+    """(n, k2) Eq. 15's weights along the lists: (kappa [j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2)."""
+    weights = np.empty(lists.shape, np.float32)
+    THREADS(kernels.confidence_rows, len(lists), (lists, float(kappa)), (Output(weights),))
+    return weights
 
 
-def reciprocal_pattern(neighbors: Neighbors, k: int) -> Any:
-    """R(i, k) = {j in N(i, k) with i in N(j, k)} as csr of ones, rows sorted, i itself included (Eq. 13)."""
-    from scipy import sparse
-
-    pattern = nearest_pattern(neighbors, k)
-    mutual = sparse.csr_array(pattern.multiply(pattern.T))
-    mutual.sort_indices()
-    return mutual
-
-
-def region_pattern(neighbors: Neighbors, k1: int, kind: str) -> Any:
-    """The local region of every item: `reciprocal` R(i, k1), or plainly `knn` N(i, k1)."""
-    return reciprocal_pattern(neighbors, k1) if kind == "reciprocal" else nearest_pattern(neighbors, k1)
+def confident_lists(
+    lists: NDArray[np.int32], nearest: NDArray[np.int32], k2: int, kappa: float, share: float
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The items whose regions each state averages, and their weights: the k2 nearest, and a share of those by F."""
+    near = np.ascontiguousarray(lists[:, :k2])
+    weights = confidence(near, kappa)
+    if share <= 0:
+        return near, weights
+    similar = np.ascontiguousarray(nearest[:, :k2])
+    both = (1.0 - share) * weights, share * confidence(similar, kappa)
+    return np.concatenate([near, similar], axis=1), np.concatenate(both, axis=1).astype(np.float32, copy=False)
 
 
-def similarity_on(region: Any, neighbors: Neighbors, weights: NDArray[Any]) -> Any:
-    """A weight per neighbour-list entry, (n, k) -> csr on the region's pattern."""
-    from scipy import sparse
+def locality_states(
+    lists: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    nearest: NDArray[np.int32],
+    similar: NDArray[np.float32],
+    k1: int,
+    support: int,
+    rows: NDArray[np.int64] | None = None,
+    reciprocal: bool = True,
+    run: Run = THREADS,
+) -> Rows:
+    """p_i of every item, or of those whose `lists` and `weights` are given, sorted by item, each summing to 1.
 
-    n, k = weights.shape
-    order = np.argsort(neighbors.indices[:, :k], axis=1, kind="stable")
-    columns = np.take_along_axis(neighbors.indices[:, :k], order, axis=1)
-    data = np.take_along_axis(weights, order, axis=1)
-    listed = sparse.csr_array((data.ravel(), columns.ravel(), np.arange(n + 1, dtype=np.int64) * k), shape=(n, n))
-    picked = sparse.csr_array(listed.multiply(region))
-    picked.sort_indices()
-    return picked
-
-
-def mutual(similarity: Any) -> Any:
-    """Without the entries whose mirror is 0 or not there: items that listed the other only to fill up their lists."""
-    from scipy import sparse
-
-    similarity.eliminate_zeros()
-    return sparse.csr_array(similarity.multiply((similarity.T > 0).astype(np.float32)))
-
-
-def confidence(neighbors: Neighbors, k2: int, kappa: float) -> Any:
-    """Rows of Eq. 15's weights, csr: (kappa [j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2) for j in N(i, k2)."""
-    from scipy import sparse
-
-    nearest = nearest_pattern(neighbors, k2)
-    if kappa:
-        nearest = sparse.csr_array(nearest + np.float32(kappa) * reciprocal_pattern(neighbors, k2))
-    return _rows_to_one(nearest)
-
-
-def locality_states(similarity: Any, weights: Any, support: int) -> Any:
-    """p_i, rows of a csr, each summing to 1, sorted by item, at most `support` entries.
-
-    p^_i = F_i on its region, divided by its sum; then p_i = sum_j weights_ij p^_j, with the weights of `confidence`.
-    Only the `support` largest entries are kept and scaled to 1 again: the tail holds little mass, and the transport
-    of it costs most of the time (support = 0 keeps all).
+    lists, weights: (m, c) from `confident_lists`; nearest, similar: (n, k) from `nearest_by_diffusion`. `rows` are the
+    items that stand in `lists`, all unless given. F may come back negative outside the regions; its sign means nothing.
     """
-    from scipy import sparse
+    n, width = nearest.shape
+    rows = np.arange(n) if rows is None else rows
+    totals = run.empty((n,), np.float32)
+    marked = similar if run is THREADS else run.empty(similar.shape, np.float32)
+    inputs = rows, nearest, min(k1, width), reciprocal, similar
+    run(kernels.mark_regions, len(rows), inputs, (Output(marked), Output(totals)), "states")
+    regions = Rows(np.arange(n + 1, dtype=np.int64) * width, nearest.reshape(-1), marked.reshape(-1))
+    return averaged(lists, weights, totals, regions, support or min(n, lists.shape[1] * min(k1, width)), run)
 
-    mixed = sparse.csr_array(weights @ _rows_to_one(similarity))
-    mixed.sort_indices()
-    return _rows_to_one(strongest(mixed, support)) if support else mixed.astype(np.float32)
 
-
-def strongest(states: Any, support: int) -> Any:
-    """The `support` largest entries of every row, ties to the lower item number; rows stay sorted by item."""
-    from scipy import sparse
-
-    from kinrank.stages.kernels.compiled import in_chunks
-    from kinrank.stages.kernels.states import keep_strongest
-
-    keep = np.zeros(states.nnz, np.bool_)
-    n = states.shape[0]
-    in_chunks(
-        keep_strongest,
-        n,
-        states.indptr.astype(np.int64),
-        states.data.astype(np.float32),
-        support,
-        keep,
-        chunk=512,
-    )
-    counts = np.add.reduceat(np.append(keep, False), states.indptr[:-1]) * (np.diff(states.indptr) > 0)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    return sparse.csr_array((states.data[keep], states.indices[keep], indptr), shape=states.shape)
+def averaged(
+    lists: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    totals: NDArray[np.float32],
+    regions: Rows,
+    support: int,
+    run: Run = THREADS,
+) -> Rows:
+    """Means of the regions `lists`, over their `totals`, with these weights; at most `support` entries each."""
+    count = len(lists)
+    indptr = np.zeros(count + 1, np.int64)
+    indices, data = np.empty(count * support, np.int32), np.empty(count * support, np.float32)  # used: what is filled
+    for first in range(0, count, run.together):
+        block = slice(first, min(first + run.together, count))
+        here = block.stop - first
+        items, masses = run.empty((here, support), np.int32), run.empty((here, support), np.float32)
+        sizes = run.empty((here,), np.int64)
+        inputs = lists[block], weights[block] / totals[lists[block]], regions, NO_MASS
+        run(kernels.average, here, inputs, (Output(items), Output(masses), Output(sizes)), "states")
+        indptr[first + 1 : block.stop + 1] = indptr[first] + np.cumsum(sizes)
+        filled = np.arange(support) < sizes[:, None]
+        entries = slice(int(indptr[first]), int(indptr[block.stop]))
+        indices[entries], data[entries] = items[filled], masses[filled]
+    size = int(indptr[-1])
+    return Rows(indptr, indices[:size], data[:size])
 
 
 def state_distances(
@@ -112,10 +101,8 @@ def state_distances(
 
     total_variation 1 - m and jaccard 1 - m / (2 - m), with m = sum_c min(p_c, q_c); cosine 1 - <p, q> / |p||q|;
     euclidean |p - q|. Without anything shared these are constant or know only the lengths: the caller orders such
-    items by the distance of the search.
+    items by the distance of the search. `states` is a csr_array.
     """
-    from kinrank.stages.context import inverted, jaccard
-
     if kind in ("total_variation", "jaccard"):
         distances = jaccard(states, inverted(states, gallery), queries)
         nothing = distances >= 1.0
@@ -128,18 +115,8 @@ def state_distances(
         if kind == "cosine":
             distances = 1.0 - inner / np.sqrt(np.outer(squares[queries], squares[gallery]))
         else:
-            distances = np.sqrt(np.maximum(squares[queries][:, None] + squares[gallery][None, :] - 2.0 * inner, 0.0))
+            squared = squares[queries][:, None] + squares[gallery][None, :] - 2.0 * inner
+            distances = np.sqrt(np.maximum(squared, 0.0))
     distances = np.maximum(distances, 0.0).astype(np.float32)
     distances[nothing] = np.inf
     return distances
-
-
-def _rows_to_one(matrix: Any) -> Any:
-    """Rows divided by their sum, float32."""
-    from scipy import sparse
-
-    totals = np.asarray(matrix.sum(axis=1, dtype=np.float64)).ravel()
-    inverse = np.zeros_like(totals)
-    np.divide(1.0, totals, out=inverse, where=totals > 0)
-    data = matrix.data * np.repeat(inverse, np.diff(matrix.indptr))
-    return sparse.csr_array((data.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -1,8 +1,8 @@
-"""States and vectors -> the cost of one transition: W1 on the mass that has to move (TMT: Sec. 4.3, Appendix B).
+"""Two states -> what the step between them costs, and what moves where (TMT: Sec. 4.3, Appendix B).
 
 W(p, q; C) = min over plans Q of <Q, C>, with C = d^rho between the items of the two supports. Mass that p and q share
 stays where it is and only (p - q)+ is carried to (q - p)+: for rho = 1, a metric, that is W1 itself; for rho > 1 it is
-an upper bound of it, and it is what is computed here.
+an upper bound of it, and it is what is computed here. Prices of many steps at once: stages/costs.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
+from kinrank.stages.csr import Rows
+from kinrank.stages.kernels import transport as kernels
+
+State = tuple[NDArray[np.int32], NDArray[np.float32]]  # the items of one state and their mass
+Flow = tuple[int, int, float, float]  # from, to, mass, cost of one unit
 
 
 def wasserstein(
@@ -27,54 +32,47 @@ def wasserstein(
         >>> wasserstein([1.0, 0.0], [0.0, 1.0], [[0.0, 2.0], [2.0, 0.0]])[0]
         2.0
     """
-    from kinrank.stages.kernels import transport as kernels
-
     a, b = np.asarray(p, np.float32), np.asarray(q, np.float32)
     ground = np.ascontiguousarray(cost, np.float32)
     if ground.shape != (len(a), len(b)):
         raise ValueError(f"cost has shape {ground.shape} but the distributions have {len(a)} and {len(b)} entries")
     rows, columns = np.flatnonzero(a > 0), np.flatnonzero(b > 0)
+    m, k = len(rows), len(columns)
     inner = np.ascontiguousarray(ground[np.ix_(rows, columns)])
     part = np.zeros(inner.shape, np.float32)
     if iterations:
-        value = kernels.sinkhorn(a[rows], b[columns], inner, epsilon, iterations, part)
+        u, v, sums = np.empty(m, np.float32), np.empty(k, np.float32), np.empty(k, np.float32)
+        value = kernels.sinkhorn(a[rows], b[columns], m, k, inner, float(epsilon), iterations, part, u, v, sums)
+        part *= u[:, None] * v
     else:
-        value = kernels.exact(a[rows], b[columns], inner, part)
+        value = kernels.exact(a[rows], b[columns], m, k, inner, part)
     plan = np.zeros(ground.shape, np.float32)
     plan[np.ix_(rows, columns)] = part
     return float(value), plan
 
 
-def transition_costs(
-    pairs: NDArray[np.int32], states: Any, vectors: Vectors, rho: float, epsilon: float, iterations: int
-) -> NDArray[np.float32]:
-    """(len(pairs),) W(p_i, p_j; d^rho) on the residual supports, over the threads; exact for iterations = 0."""
-    from kinrank.stages.kernels import transport as kernels
-    from kinrank.stages.kernels.compiled import in_chunks, one_blas_thread
-
-    costs = np.zeros(len(pairs), np.float32)
-    problem = (pairs, states.indptr.astype(np.int64), states.indices.astype(np.int32), states.data.astype(np.float32),
-               vectors, float(rho))  # fmt: skip
-    with one_blas_thread():
-        if iterations:
-            solver = (float(epsilon), int(iterations))
-            in_chunks(kernels.entropic_transitions, len(pairs), *problem, *solver, costs, chunk=256)
-        else:
-            in_chunks(kernels.exact_transitions, len(pairs), *problem, costs, chunk=256)
-    return costs
+def state_of(states: Rows, item: int) -> State:
+    """p_i: its items and their mass."""
+    entries = slice(int(states.indptr[item]), int(states.indptr[item + 1]))
+    return states.indices[entries], states.data[entries]
 
 
-def residual_plan(i: int, j: int, states: Any, vectors: Vectors, rho: float) -> list[tuple[int, int, float, float]]:
-    """The exact plan between p_i and p_j: (from, to, mass, cost of one unit), largest flows first."""
-    from kinrank.stages.kernels import transport as kernels
-
-    gap = (states[[i]] - states[[j]]).toarray().ravel()
-    away, towards = np.flatnonzero(gap > 0), np.flatnonzero(gap < 0)
+def exact_flows(left: State, right: State, vectors: Vectors, rho: float) -> list[Flow]:
+    """The exact plan between two states: (from, to, mass, cost of one unit), largest flows first."""
+    items, inverse = np.unique(np.concatenate([left[0], right[0]]), return_inverse=True)
+    difference = np.zeros(len(items))
+    np.add.at(difference, inverse, np.concatenate([left[1], -right[1]]))
+    away, towards = np.flatnonzero(difference > 0), np.flatnonzero(difference < 0)
     if not len(away) or not len(towards):
         return []
-    cost = kernels.ground(vectors[away], vectors[towards], float(rho))
+    rows, columns = vectors[items[away]], vectors[items[towards]]
+    cost = np.ascontiguousarray(rows @ columns.T)
+    kernels.ground_costs(cost, rows, columns, float(rho))
+    a, b = difference[away].astype(np.float32), -difference[towards].astype(np.float32)
     plan = np.zeros(cost.shape, np.float32)
-    kernels.exact(gap[away].astype(np.float32), -gap[towards].astype(np.float32), cost, plan)
-    x, y = np.nonzero(plan > 0)
-    flows = [(int(away[u]), int(towards[v]), float(plan[u, v]), float(cost[u, v])) for u, v in zip(x, y, strict=True)]
+    kernels.exact(a, b, len(a), len(b), cost, plan)
+    flows = [
+        (int(items[away[x]]), int(items[towards[y]]), float(plan[x, y]), float(cost[x, y]))
+        for x, y in zip(*np.nonzero(plan > 0), strict=True)
+    ]
     return sorted(flows, key=lambda flow: (-flow[2], flow[0], flow[1]))

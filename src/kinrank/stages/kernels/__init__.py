@@ -8,7 +8,13 @@ from kinrank.deferred import modules_of
 
 if TYPE_CHECKING:
     from kinrank.stages.kernels import (
+        attach as attach,
+    )
+    from kinrank.stages.kernels import (
         cas as cas,
+    )
+    from kinrank.stages.kernels import (
+        chains as chains,
     )
     from kinrank.stages.kernels import (
         changes as changes,
@@ -20,22 +26,28 @@ if TYPE_CHECKING:
         context as context,
     )
     from kinrank.stages.kernels import (
+        costs as costs,
+    )
+    from kinrank.stages.kernels import (
         diffusion as diffusion,
     )
     from kinrank.stages.kernels import (
         divergence as divergence,
     )
     from kinrank.stages.kernels import (
+        fastmath as fastmath,
+    )
+    from kinrank.stages.kernels import (
+        fusion as fusion,
+    )
+    from kinrank.stages.kernels import (
+        graph as graph,
+    )
+    from kinrank.stages.kernels import (
+        heap as heap,
+    )
+    from kinrank.stages.kernels import (
         margin as margin,
-    )
-    from kinrank.stages.kernels import (
-        offline as offline,
-    )
-    from kinrank.stages.kernels import (
-        online as online,
-    )
-    from kinrank.stages.kernels import (
-        paths as paths,
     )
     from kinrank.stages.kernels import (
         products as products,
@@ -61,16 +73,20 @@ if TYPE_CHECKING:
 
 __getattr__ = modules_of(
     "kinrank.stages.kernels",
+    "attach",
     "cas",
+    "chains",
     "changes",
     "compiled",
     "context",
+    "costs",
     "diffusion",
     "divergence",
+    "fastmath",
+    "fusion",
+    "graph",
+    "heap",
     "margin",
-    "offline",
-    "online",
-    "paths",
     "products",
     "search",
     "states",

@@ -11,10 +11,10 @@ from kinrank.stages.kernels.search import _distance, comes_after
 
 
 @compiled
-def pair_gaps(start: Any, stop: Any, rows: Any, items: Any, vectors: Any, gaps: Any) -> None:
-    """gaps[p] = |vectors[rows[p]] - vectors[items[p]]|, summed as the search sums it."""
+def pair_distances(start: Any, stop: Any, rows: Any, items: Any, vectors: Any, distances: Any) -> None:
+    """distances[p] = |vectors[rows[p]] - vectors[items[p]]|, summed as the search sums it."""
     for pair in range(start, stop):
-        gaps[pair] = _distance(vectors[rows[pair]], vectors[items[pair]])
+        distances[pair] = _distance(vectors[rows[pair]], vectors[items[pair]])
 
 
 @compiled
@@ -34,26 +34,26 @@ def insert(rows: Any, items: Any, values: Any, lists: Any, best: Any) -> None:
 
 
 @compiled
-def close_up(start: Any, stop: Any, lists: Any, gaps: Any, counts: Any) -> None:
+def close_up(start: Any, stop: Any, lists: Any, distances: Any, counts: Any) -> None:
     """Move what is there (>= 0) to the front of rows start..stop, in order; -1 and inf behind; how many there are."""
     for row in range(start, stop):
         size = 0
         for column in range(lists.shape[1]):
             if lists[row, column] >= 0:
                 lists[row, size] = lists[row, column]
-                gaps[row, size] = gaps[row, column]
+                distances[row, size] = distances[row, column]
                 size += 1
         counts[row] = size
         for column in range(size, lists.shape[1]):
             lists[row, column] = -1
-            gaps[row, column] = np.inf
+            distances[row, column] = np.inf
 
 
 @compiled
 def fill_up(start: Any, stop: Any, rows: Any, near: Any, lists: Any, best: Any) -> None:
-    """Close the gaps (-1) in lists[rows[p]]; what is free behind takes the nearest not yet listed, at 0.
+    """Close the holes (-1) in lists[rows[p]]; what is free behind takes the nearest not yet listed, at 0.
 
-    Where `near` ends (-1), it takes the item itself, as `resolvent_nearest` does.
+    Where `near` ends (-1), it takes the item itself, as `kernels.diffusion.nearest_rows` does.
     """
     k = lists.shape[1]
     for pair in range(start, stop):
@@ -91,10 +91,10 @@ def count_within(start: Any, stop: Any, products: Any, least: Any, counts: Any) 
 
 
 @compiled
-def list_within(start: Any, stop: Any, products: Any, least: Any, starts: Any, columns: Any) -> None:
-    """Those columns, from columns[starts[row]] on."""
+def list_within(start: Any, stop: Any, products: Any, least: Any, indptr: Any, columns: Any) -> None:
+    """Those columns, from columns[indptr[row]] on."""
     for row in range(start, stop):
-        at = starts[row]
+        at = indptr[row]
         for column in range(products.shape[1]):
             if products[row, column] >= least[column]:
                 columns[at] = column
@@ -102,80 +102,65 @@ def list_within(start: Any, stop: Any, products: Any, least: Any, starts: Any, c
 
 
 @compiled
-def known_costs(
-    start: Any,
-    stop: Any,
-    sources: Any,
-    numbers: Any,
-    links: Any,
-    ends: Any,
-    costs: Any,
-    now: Any,
-    to: Any,
-    found: Any,
+def known_prices(
+    start: Any, stop: Any, sources: Any, numbers: Any, before: Any, indptr: Any, indices: Any, prices: Any
 ) -> None:
-    """Costs of steps that were there before: found[e] of now[i]..now[i + 1] to `to`, or -1; rows start..stop.
+    """prices[e] of steps that were there before, -1 of others; rows start..stop of indptr and indices.
 
-    Row i was sources[i] before (-1: nobody), and an item that was o then is numbers[o].
+    Row i was sources[i] before (-1: nobody), and an item that was o then is numbers[o]; before csr.Rows, prices
+    (steps,) float32.
     """
     for row in range(start, stop):
         source = sources[row]
-        for entry in range(now[row], now[row + 1]):
-            found[entry] = -1.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            prices[entry] = -1.0
             if source < 0:
                 continue
-            for former in range(links[source], links[source + 1]):
-                if numbers[ends[former]] == to[entry]:
-                    found[entry] = costs[former]
+            for former in range(before.indptr[source], before.indptr[source + 1]):
+                if numbers[before.indices[former]] == indices[entry]:
+                    prices[entry] = before.data[former]
                     break
 
 
 @compiled
 def row_changes(
-    start: Any,
-    stop: Any,
-    rows: Any,
-    sources: Any,
-    numbers: Any,
-    old_starts: Any,
-    old_items: Any,
-    old_values: Any,
-    starts: Any,
-    items: Any,
-    values: Any,
-    change: Any,
+    start: Any, stop: Any, rows: Any, sources: Any, numbers: Any, before: Any, after: Any, change: Any
 ) -> None:
-    """change[row] = L1 distance of sparse row `row` from what it was, row sources[row]; for rows[start..stop].
+    """change[row] = L1 distance of row `row` of `after` from row sources[row] of `before`; for rows[start..stop].
 
-    An item that was o before is numbers[o] now; what was at one who left (-1) counts whole.
+    Both csr.Rows; change (n,) float32. An item that was o before is numbers[o] now; what was at one who left (-1)
+    counts whole.
     """
-    room = np.zeros(len(starts) - 1, np.float32)
+    difference = np.zeros(len(after.indptr) - 1, np.float32)
     for position in range(start, stop):
         row = rows[position]
         source = sources[row]
         total = 0.0
-        for entry in range(starts[row], starts[row + 1]):
-            room[items[entry]] += values[entry]
-        for entry in range(old_starts[source], old_starts[source + 1]):
-            item = numbers[old_items[entry]]
+        for entry in range(after.indptr[row], after.indptr[row + 1]):
+            difference[after.indices[entry]] += after.data[entry]
+        for entry in range(before.indptr[source], before.indptr[source + 1]):
+            item = numbers[before.indices[entry]]
             if item < 0:
-                total += old_values[entry]
+                total += before.data[entry]
             else:
-                room[item] -= old_values[entry]
-        for entry in range(starts[row], starts[row + 1]):
-            total += abs(room[items[entry]])
-            room[items[entry]] = 0.0
-        for entry in range(old_starts[source], old_starts[source + 1]):
-            item = numbers[old_items[entry]]
+                difference[item] -= before.data[entry]
+        for entry in range(after.indptr[row], after.indptr[row + 1]):
+            total += abs(difference[after.indices[entry]])
+            difference[after.indices[entry]] = 0.0
+        for entry in range(before.indptr[source], before.indptr[source + 1]):
+            item = numbers[before.indices[entry]]
             if item >= 0:
-                total += abs(room[item])
-                room[item] = 0.0
+                total += abs(difference[item])
+                difference[item] = 0.0
         change[row] = total
 
 
 @compiled
-def reached_changes(start: Any, stop: Any, lists: Any, values: Any, moved: Any, total: Any) -> None:
-    """total[i] = sum over its list of values * moved[item]; rows start..stop."""
+def weighted_sums(start: Any, stop: Any, lists: Any, values: Any, moved: Any, total: Any) -> None:
+    """total[i] = sum over its list of values * moved[item]; rows start..stop.
+
+    lists (n, k) int32, values (n, k) float32, moved (n,) float32 -> total (n,) float32.
+    """
     for row in range(start, stop):
         found = np.float32(0.0)
         for column in range(lists.shape[1]):
@@ -184,30 +169,20 @@ def reached_changes(start: Any, stop: Any, lists: Any, values: Any, moved: Any, 
 
 
 @compiled
-def splice_rows(
-    start: Any,
-    stop: Any,
-    which: Any,
-    old_starts: Any,
-    old_items: Any,
-    old_values: Any,
-    new_starts: Any,
-    new_items: Any,
-    new_values: Any,
-    starts: Any,
-    items: Any,
-    values: Any,
-) -> None:
-    """Sparse rows start..stop: row which[i] of the new ones, or where that is -1, row i of the old ones."""
+def splice_rows(start: Any, stop: Any, which: Any, old: Any, new: Any, spliced: Any) -> None:
+    """Rows start..stop of `spliced`: row which[i] of the new ones, or where that is -1, row i of the old ones.
+
+    which (n,) int64; old, new and spliced csr.Rows, of which the last has its indptr already.
+    """
     for row in range(start, stop):
-        at = starts[row]
+        at = spliced.indptr[row]
         if which[row] >= 0:
-            for entry in range(new_starts[which[row]], new_starts[which[row] + 1]):
-                items[at] = new_items[entry]
-                values[at] = new_values[entry]
+            for entry in range(new.indptr[which[row]], new.indptr[which[row] + 1]):
+                spliced.indices[at] = new.indices[entry]
+                spliced.data[at] = new.data[entry]
                 at += 1
         else:
-            for entry in range(old_starts[row], old_starts[row + 1]):
-                items[at] = old_items[entry]
-                values[at] = old_values[entry]
+            for entry in range(old.indptr[row], old.indptr[row + 1]):
+                spliced.indices[at] = old.indices[entry]
+                spliced.data[at] = old.data[entry]
                 at += 1

@@ -64,17 +64,15 @@ def threads() -> int:
 Span = tuple[int, int]
 
 
-def in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64, spans: Sequence[Span] | None = None) -> None:
-    """Call kernel(start, stop, *arguments) over all rows, chunks of them, or the spans given, spread over threads.
+def in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64) -> None:
+    """Call kernel(start, stop, *arguments) over all rows, chunks of them, spread over threads.
 
     Each row writes only its own outputs, so the result does not depend on the number of threads.
     """
-    say_compiling(kernel)
-    if spans is None:
-        spans = chunks(rows, chunk)
+    spans = chunks(rows, chunk)
     if not spans:
         return
-    kernel(0, 0, *arguments)  # compiles, or loads from disk, before the threads start
+    say_compiling(kernel)
     if threads() == 1 or len(spans) == 1:
         kernel(0, rows, *arguments)
     else:

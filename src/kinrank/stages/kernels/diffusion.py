@@ -1,8 +1,11 @@
-"""Sparse graph -> rows of the resolvent (1 - a)(I - a S)^-1, one row at a time, read off where they are needed."""
+"""Sparse graph -> rows of the resolvent (1 - a)(I - a S)^-1, one row at a time, read off where they are needed.
+
+`graph` is csr.Rows with the entries of a S_beta; `restart` is 1 - a.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,62 +13,63 @@ from kinrank.stages.kernels.compiled import compiled
 from kinrank.stages.kernels.search import comes_after, sift_down
 
 
-@compiled
-def blend(start: Any, stop: Any, values: Any, weights: Any, entries: Any) -> None:
-    """entries[e] = sum_v weights[v] values[e, v] for e in start..stop."""
-    for entry in range(start, stop):
-        total = 0.0
-        for layer in range(len(weights)):
-            total += weights[layer] * values[entry, layer]
-        entries[entry] = np.float32(total)
+class Spread(NamedTuple):
+    """What one row is computed in, one entry per item; clean before a row, and cleaned by `_clean` behind it.
 
-
-@compiled
-def _spread(
-    source: Any,
-    indptr: Any,
-    indices: Any,
-    step: Any,
-    restart: Any,
-    tolerance: Any,
-    f: Any,
-    r: Any,
-    touched: Any,
-    seen: Any,
-    front: Any,
-    upcoming: Any,
-    mass: Any,
-) -> Any:
-    """Fill f with row `source`; r keeps what was not pushed. Returns how many nodes were touched.
-
-    Invariant after every sweep: row = f + restart * (I - step)^-1 r, with r >= 0. All entries above the tolerance
-    are pushed together, so that the result does not depend on how the items are numbered.
+    f: the row so far. left: mass that was not passed on yet. mass, front, upcoming: the items above the tolerance and
+    their mass. touched: the items met, in order. seen: whether an item was met.
     """
+
+    f: Any
+    left: Any
+    mass: Any
+    touched: Any
+    front: Any
+    upcoming: Any
+    seen: Any
+
+
+@compiled
+def _spread_scratch(n: Any) -> Any:
+    f, left, mass = np.zeros(n, np.float32), np.zeros(n, np.float32), np.empty(n, np.float32)
+    touched, front, upcoming = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    return Spread(f, left, mass, touched, front, upcoming, np.zeros(n, np.bool_))
+
+
+@compiled
+def _spread(source: Any, graph: Any, restart: Any, tolerance: Any, scratch: Any) -> Any:
+    """Fill scratch.f with row `source`; scratch.left keeps what was not passed on. Returns how many items were met.
+
+    Invariant after every sweep: row = f + restart * (I - graph)^-1 left, with left >= 0. All entries above the
+    tolerance are passed on together, so that the result does not depend on how the items are numbered.
+    """
+    f, left, mass, touched, seen = scratch.f, scratch.left, scratch.mass, scratch.touched, scratch.seen
+    front, upcoming = scratch.front, scratch.upcoming
     count = 1
     touched[0] = source
     seen[source] = True
-    r[source] = 1.0
+    left[source] = 1.0
     size = 1
     front[0] = source
     while size > 0:
         for position in range(size):
             node = front[position]
-            mass[position] = r[node]
-            r[node] = 0.0
+            mass[position] = left[node]
+            left[node] = 0.0
             f[node] += restart * mass[position]
         waiting = 0
         for position in range(size):
             node = front[position]
             amount = mass[position]
-            for entry in range(indptr[node], indptr[node + 1]):
-                other = indices[entry]
+            for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+                other = graph.indices[entry]
                 if not seen[other]:
                     seen[other] = True
                     touched[count] = other
                     count += 1
-                before = r[other]
-                r[other] = before + amount * step[entry]
-                if before <= tolerance and r[other] > tolerance:
+                before = left[other]
+                left[other] = before + amount * graph.data[entry]
+                if before <= tolerance and left[other] > tolerance:
                     upcoming[waiting] = other
                     waiting += 1
         front, upcoming = upcoming, front
@@ -74,148 +78,142 @@ def _spread(
 
 
 @compiled
-def _room(n: Any) -> Any:
-    """What `_spread` works in, one entry per item: clean before a row, cleaned by `_tidy` behind it."""
-    f, r, mass = np.zeros(n, np.float32), np.zeros(n, np.float32), np.empty(n, np.float32)
-    touched, front, upcoming = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    return f, r, mass, touched, front, upcoming, np.zeros(n, np.bool_)
-
-
-@compiled
-def _tidy(count: Any, touched: Any, f: Any, r: Any, seen: Any) -> None:
+def _clean(count: Any, scratch: Any) -> None:
     for position in range(count):
-        node = touched[position]
-        f[node] = 0.0
-        r[node] = 0.0
-        seen[node] = False
+        node = scratch.touched[position]
+        scratch.f[node] = 0.0
+        scratch.left[node] = 0.0
+        scratch.seen[node] = False
 
 
 @compiled
-def resolvent_rows(
-    start: Any,
-    stop: Any,
-    rows: Any,
-    indptr: Any,
-    indices: Any,
-    step: Any,
-    restart: Any,
-    tolerance: Any,
-    region_indptr: Any,
-    region_indices: Any,
-    values: Any,
+def resolvent_values(
+    start: Any, stop: Any, rows: Any, graph: Any, restart: Any, tolerance: Any, indptr: Any, indices: Any, values: Any,
     bounds: Any,
-    layers: Any,
-    energies: Any,
-) -> None:
-    """For rows start..stop: F on its region, the bound of its error, and <f, f> - <f, S_v f> for every layer v."""
-    n = len(indptr) - 1
-    f, r, mass, touched, front, upcoming, seen = _room(n)
+) -> None:  # fmt: skip
+    """Row rows[p] on the items indices[indptr[p]..indptr[p + 1]], and the norm of what was left; p from start to stop.
+
+    rows (m,) int64; indptr (m + 1,) int64, indices (entries,) int32 -> values (entries,) float32, bounds (m,) float32.
+    """
+    scratch = _spread_scratch(len(graph.indptr) - 1)
     for row in range(start, stop):
-        count = _spread(
-            rows[row],
-            indptr,
-            indices,
-            step,
-            restart,
-            np.float32(tolerance),
-            f,
-            r,
-            touched,
-            seen,
-            front,
-            upcoming,
-            mass,
-        )
-        for entry in range(region_indptr[row], region_indptr[row + 1]):
-            values[entry] = f[region_indices[entry]]
-        left = np.float32(0.0)
+        count = _spread(rows[row], graph, restart, tolerance, scratch)
+        for entry in range(indptr[row], indptr[row + 1]):
+            values[entry] = scratch.f[indices[entry]]
+        squares = np.float32(0.0)
         for position in range(count):
-            left += r[touched[position]] ** 2
-        bounds[row] = np.sqrt(left)
-        if energies.shape[1] > 0:
-            for layer in range(energies.shape[1]):
-                energies[row, layer] = 0.0
-            square = np.float32(0.0)
-            for position in range(count):
-                node = touched[position]
-                if f[node] == 0.0:
-                    continue
-                square += f[node] * f[node]
-                for entry in range(indptr[node], indptr[node + 1]):
-                    product = f[node] * f[indices[entry]]
-                    for layer in range(energies.shape[1]):
-                        energies[row, layer] -= product * layers[entry, layer]
-            for layer in range(energies.shape[1]):
-                energies[row, layer] += square
-        _tidy(count, touched, f, r, seen)
+            squares += scratch.left[scratch.touched[position]] ** 2
+        bounds[row] = np.sqrt(squares)
+        _clean(count, scratch)
 
 
 @compiled
-def resolvent_nearest(
-    start: Any,
-    stop: Any,
-    rows: Any,
-    indptr: Any,
-    indices: Any,
-    step: Any,
-    restart: Any,
-    tolerance: Any,
-    lists: Any,
-    nearest: Any,
-    similar: Any,
+def row_energies(
+    start: Any, stop: Any, rows: Any, graph: Any, restart: Any, tolerance: Any, layers: Any, energies: Any
 ) -> None:
-    """For rows[start..stop]: the items of the largest F and F itself; the item first, ties to the lower number.
+    """energies[p, v] = <f, f> - <f, S_v f> of row f = rows[p] and every layer v; p from start to stop.
 
-    Where F reaches too few items, `lists` fills up, at similarity 0; where that ends (-1), the item itself.
+    rows (m,) int64, layers (entries, v) float32 on the pattern of the graph, energies (m, v) float32.
     """
-    n = len(indptr) - 1
-    k = nearest.shape[1]
-    f, r, mass, touched, front, upcoming, seen = _room(n)
+    scratch = _spread_scratch(len(graph.indptr) - 1)
+    f = scratch.f
+    for row in range(start, stop):
+        count = _spread(rows[row], graph, restart, tolerance, scratch)
+        for layer in range(energies.shape[1]):
+            energies[row, layer] = 0.0
+        square = np.float32(0.0)
+        for position in range(count):
+            node = scratch.touched[position]
+            if f[node] == 0.0:
+                continue
+            square += f[node] * f[node]
+            for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+                product = f[node] * f[graph.indices[entry]]
+                for layer in range(energies.shape[1]):
+                    energies[row, layer] -= product * layers[entry, layer]
+        for layer in range(energies.shape[1]):
+            energies[row, layer] += square
+        _clean(count, scratch)
+
+
+@compiled
+def _list_largest(row: Any, f: Any, touched: Any, count: Any, lists: Any, nearest: Any, similar: Any) -> None:
+    """Row `row` of nearest and similar: the items of the largest f among those touched, and f; see `nearest_rows`."""
+    nearest[row, 0] = row
+    similar[row, 0] = f[row]
+    numbers, values = nearest[row, 1:], similar[row, 1:]
+    size = nearest.shape[1] - 1
+    for place in range(size):
+        numbers[place] = len(f)
+        values[place] = 0.0
+    if size > 0:
+        for place in range(count):
+            node = touched[place]
+            if node != row and f[node] > 0.0 and comes_after(values[0], numbers[0], f[node], node):
+                values[0] = f[node]
+                numbers[0] = node
+                sift_down(values, numbers, 0, size)
+        for last in range(size - 1, 0, -1):
+            values[0], values[last] = values[last], values[0]
+            numbers[0], numbers[last] = numbers[last], numbers[0]
+            sift_down(values, numbers, 0, last)
+    filled = 0
+    while filled < size and values[filled] > 0.0:
+        filled += 1
+    for place in range(lists.shape[1]):
+        node = lists[row, place]
+        if filled >= size or node < 0:
+            break
+        if node != row and f[node] == 0.0:
+            numbers[filled] = node
+            filled += 1
+    for place in range(filled, size):
+        numbers[place] = row
+
+
+@compiled
+def nearest_rows(
+    start: Any, stop: Any, rows: Any, graph: Any, restart: Any, tolerance: Any, lists: Any, nearest: Any, similar: Any
+) -> None:
+    """For i in rows[start..stop]: the items of the largest F_i and F_i itself; i first, ties to the lower number.
+
+    rows (m,) int64, lists (n, >= 1) int32 -> nearest (n, k) int32, similar (n, k) float32. Where F reaches too few
+    items, `lists` fills up, at similarity 0; where that ends (-1), the item itself.
+    """
+    scratch = _spread_scratch(len(graph.indptr) - 1)
+    for position in range(start, stop):
+        count = _spread(rows[position], graph, restart, tolerance, scratch)
+        _list_largest(rows[position], scratch.f, scratch.touched, count, lists, nearest, similar)
+        _clean(count, scratch)
+
+
+@compiled
+def dense_energies(start: Any, stop: Any, smoothed: Any, graph: Any, layers: Any, energies: Any) -> None:
+    """energies[i, v] = <F_i, F_i> - sum_j S_v[i, j] <F_i, F_j>, of which the sums over i are those of `row_energies`.
+
+    smoothed (n, n) float32, symmetric; energies (n, v) float32; rows start..stop.
+    """
+    for i in range(start, stop):
+        mine = smoothed[i]
+        square = np.float32(0.0)
+        for column in range(len(mine)):
+            square += mine[column] * mine[column]
+        for layer in range(energies.shape[1]):
+            energies[i, layer] = square
+        for entry in range(graph.indptr[i], graph.indptr[i + 1]):
+            other = smoothed[graph.indices[entry]]
+            product = np.float32(0.0)
+            for column in range(len(mine)):
+                product += mine[column] * other[column]
+            for layer in range(energies.shape[1]):
+                energies[i, layer] -= product * layers[entry, layer]
+
+
+@compiled
+def dense_nearest_rows(
+    start: Any, stop: Any, rows: Any, smoothed: Any, everyone: Any, lists: Any, nearest: Any, similar: Any
+) -> None:
+    """As `nearest_rows`, from F itself: smoothed (n, n) float32, everyone (n,) int32 = 0, 1, 2, ..."""
     for position in range(start, stop):
         row = rows[position]
-        count = _spread(
-            row,
-            indptr,
-            indices,
-            step,
-            restart,
-            np.float32(tolerance),
-            f,
-            r,
-            touched,
-            seen,
-            front,
-            upcoming,
-            mass,
-        )
-        nearest[row, 0] = row
-        similar[row, 0] = f[row]
-        numbers, values = nearest[row, 1:], similar[row, 1:]
-        size = k - 1
-        for place in range(size):
-            numbers[place] = n
-            values[place] = 0.0
-        if size > 0:
-            for place in range(count):
-                node = touched[place]
-                if node != row and f[node] > 0.0 and comes_after(values[0], numbers[0], f[node], node):
-                    values[0] = f[node]
-                    numbers[0] = node
-                    sift_down(values, numbers, 0, size)
-            for last in range(size - 1, 0, -1):
-                values[0], values[last] = values[last], values[0]
-                numbers[0], numbers[last] = numbers[last], numbers[0]
-                sift_down(values, numbers, 0, last)
-        filled = 0
-        while filled < size and values[filled] > 0.0:
-            filled += 1
-        for place in range(lists.shape[1]):
-            node = lists[row, place]
-            if filled >= size or node < 0:
-                break
-            if node != row and f[node] == 0.0:
-                numbers[filled] = node
-                filled += 1
-        for place in range(filled, size):
-            numbers[place] = row
-        _tidy(count, touched, f, r, seen)
+        _list_largest(row, smoothed[row], everyone, len(everyone), lists, nearest, similar)

@@ -1,4 +1,4 @@
-"""Sparse rows -> which of their entries are the largest."""
+"""Similarities along neighbour lists -> regions, confident neighbours, and states: one sparse distribution per item."""
 
 from __future__ import annotations
 
@@ -7,27 +7,141 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.graph import position
 from kinrank.stages.kernels.search import comes_after, sift_down
 
 
 @compiled
-def keep_strongest(start: Any, stop: Any, indptr: Any, values: Any, support: Any, keep: Any) -> None:
-    """Mark the `support` largest entries of rows start..stop; of equal ones those that come first."""
-    best = np.empty(support, np.float32)
-    places = np.empty(support, np.int64)
+def _keep_strongest(values: Any, count: Any, best: Any, places: Any, keep: Any) -> None:
+    """keep[:count] = whether an entry of values[:count] is among the len(best) largest; of equal ones the first."""
+    support = len(best)
+    for entry in range(count):
+        keep[entry] = count <= support
+    if count <= support:
+        return
+    for place in range(support):
+        best[place] = -np.inf
+        places[place] = count
+    for entry in range(count):
+        if comes_after(best[0], places[0], values[entry], entry):
+            best[0] = values[entry]
+            places[0] = entry
+            sift_down(best, places, 0, support)
+    for place in range(support):
+        keep[places[place]] = True
+
+
+@compiled
+def mark_regions(
+    start: Any, stop: Any, rows: Any, nearest: Any, k1: Any, reciprocal: Any, similar: Any, marked: Any, totals: Any
+) -> None:
+    """For i in rows[start..stop]: marked[i] = F_i, negative outside the region of i; totals[i] = its sum inside.
+
+    rows (m,) int64, nearest (n, k) int32, similar and marked (n, k) float32, which may be the same array, totals (n,)
+    float32. Items that list each other among their first k1 are in each other's regions if F reaches both ways: lists
+    may have been filled up by others. Not `reciprocal`: all first k1 are.
+    """
+    for place in range(start, stop):
+        i = rows[place]
+        total = 0.0
+        for column in range(similar.shape[1]):
+            inside = column < k1
+            if inside and reciprocal:
+                other = nearest[i, column]
+                at = position(nearest[other, :k1], i)
+                inside = at < k1 and similar[other, at] != 0.0
+            value = abs(similar[i, column])
+            if inside:
+                total += value
+            marked[i, column] = value if inside else -value
+        totals[i] = np.float32(total)
+
+
+@compiled
+def confidence_rows(start: Any, stop: Any, lists: Any, kappa: Any, weights: Any) -> None:
+    """Eq. 15 along the lists: 1 + kappa where the other lists i too, else 1, summing to one; rows start..stop.
+
+    lists (n, k2) int32, each item first in its own -> weights (n, k2) float32.
+    """
+    k = lists.shape[1]
+    for i in range(start, stop):
+        total = 0.0
+        for column in range(k):
+            mutual = position(lists[lists[i, column]], i) < k
+            weights[i, column] = np.float32(1.0 + kappa if mutual else 1.0)
+            total += weights[i, column]
+        for column in range(k):
+            weights[i, column] = np.float32(weights[i, column] / total)
+
+
+@compiled
+def _sort(items: Any, count: Any) -> None:
+    """items[:count] ascending, by Shell's method; numba's own sort takes longer to compile than all of this file."""
+    step = 1
+    while step < count // 3:
+        step = 3 * step + 1
+    while step > 0:
+        for place in range(step, count):
+            item = items[place]
+            at = place
+            while at >= step and items[at - step] > item:
+                items[at] = items[at - step]
+                at -= step
+            items[at] = item
+        step //= 3
+
+
+@compiled
+def average(
+    start: Any, stop: Any, lists: Any, weights: Any, regions: Any, mass: Any, items: Any, masses: Any, sizes: Any
+) -> None:
+    """Row r of the result: sum_c weights[r, c] * row lists[r, c] of `regions`, its largest entries summing to 1.
+
+    lists (m, c) int32; weights (m, c) float32, 0 where nothing is added; regions csr.Rows, of which positive entries
+    count; mass (n,) float32, all zero before and after, or empty to have one made -> items (m, support) int32 and
+    masses (m, support) float32, of which the first sizes[r] (int64) count, sorted by item; rows start..stop.
+    """
+    indptr, indices, data = regions.indptr, regions.indices, regions.data
+    if len(mass) == 0:
+        mass = np.zeros(len(indptr) - 1, np.float32)
+    longest = 1
     for row in range(start, stop):
-        first, last = indptr[row], indptr[row + 1]
-        if last - first <= support:
-            for entry in range(first, last):
-                keep[entry] = True
-            continue
-        for position in range(support):
-            best[position] = -np.inf
-            places[position] = last
-        for entry in range(first, last):
-            if comes_after(best[0], places[0], values[entry], entry):
-                best[0] = values[entry]
-                places[0] = entry
-                sift_down(best, places, 0, support)
-        for position in range(support):
-            keep[places[position]] = True
+        total = 0
+        for column in range(weights.shape[1]):
+            if weights[row, column] > 0.0:
+                total += indptr[lists[row, column] + 1] - indptr[lists[row, column]]
+        longest = max(longest, total)
+    touched = np.empty(longest, np.int32)
+    gathered = np.empty(longest, np.float32)
+    keep = np.empty(longest, np.bool_)
+    best, places = np.empty(items.shape[1], np.float32), np.empty(items.shape[1], np.int64)
+    for row in range(start, stop):
+        count = 0
+        for column in range(weights.shape[1]):
+            weight = weights[row, column]
+            if weight <= 0.0:
+                continue
+            for entry in range(indptr[lists[row, column]], indptr[lists[row, column] + 1]):
+                item = indices[entry]
+                if data[entry] <= 0.0:
+                    continue
+                if mass[item] == 0.0:
+                    touched[count] = item
+                    count += 1
+                mass[item] += weight * data[entry]
+        _sort(touched, count)
+        for place in range(count):
+            gathered[place] = mass[touched[place]]
+            mass[touched[place]] = 0.0
+        _keep_strongest(gathered, count, best, places, keep)
+        size = 0
+        total_mass = np.float32(0.0)
+        for place in range(count):
+            if keep[place]:
+                items[row, size] = touched[place]
+                masses[row, size] = gathered[place]
+                total_mass += gathered[place]
+                size += 1
+        for place in range(size):
+            masses[row, place] /= total_mass
+        sizes[row] = size

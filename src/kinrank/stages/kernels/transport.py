@@ -1,147 +1,201 @@
-"""Two sparse distributions and the vectors of their supports -> what it costs to carry one into the other."""
+"""Two states and the vectors of their items -> the price of a step: what it costs to carry one state into the other.
+
+States are sparse rows, csr.Rows(indptr, indices, data), sorted by item. Mass that two states share stays where it is.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.fastmath import exp32, power32
 
-CLOSE = np.float32(1e-3)  # squared distance below which differences are summed instead
+CLOSE = np.float32(1e-3)  # squared distance below which differences are summed instead of products
+LEAST = np.float32(-80.0)  # exp(-80) still is a float32: the floor keeps every row and column of a plan alive
+
+
+class Transport(NamedTuple):
+    """How a step is priced: W(p, q; d^rho)^gamma by `iterations` of Sinkhorn, exactly where that is 0."""
+
+    rho: float
+    gamma: float
+    epsilon: float
+    iterations: int
+
+
+class Scratch(NamedTuple):
+    """What pricing works in; s the longest state.
+
+    left, right: (s,) float32 mass that has to leave, and to arrive. left_at, right_at: (s,) int64 its rows and columns
+    in the matrix of ground costs. u, v, sums: (s,) float32. cost, plan: (s, s) float32. rows, columns: float32 vectors
+    of the two sides. slots: (n,) int32 the column of each item in the ground costs, -1 where it has none.
+    """
+
+    left: Any
+    right: Any
+    left_at: Any
+    right_at: Any
+    u: Any
+    v: Any
+    sums: Any
+    cost: Any
+    plan: Any
+    rows: Any
+    columns: Any
+    slots: Any
 
 
 @compiled
-def residual(indptr: Any, indices: Any, values: Any, i: Any, j: Any, a: Any, a_at: Any, b: Any, b_at: Any) -> Any:
-    """Split p_i - p_j into what must leave (a) and what must arrive (b); shared mass stays where it is.
+def scratch_for(longest: Any, rows: Any, columns: Any, slots: Any) -> Any:
+    """Scratch for states of at most `longest` entries."""
+    left, right = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    left_at, right_at = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    u, v, sums = np.empty(longest, np.float32), np.empty(longest, np.float32), np.empty(longest, np.float32)
+    cost, plan = np.empty((longest, longest), np.float32), np.empty((longest, longest), np.float32)
+    return Scratch(left, right, left_at, right_at, u, v, sums, cost, plan, rows, columns, slots)
 
-    Rows are sorted by item. `a_at` and `b_at` are positions in `indices`. Returns the two sizes.
-    """
-    left, left_end = indptr[i], indptr[i + 1]
-    right, right_end = indptr[j], indptr[j + 1]
+
+@compiled
+def longest_row(indptr: Any) -> Any:
+    """The largest number of entries in a row, at least 1."""
+    longest = 1
+    for row in range(len(indptr) - 1):
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    return longest
+
+
+@compiled
+def _residual(states: Any, i: Any, j: Any, scratch: Any) -> Any:
+    """Split p_i - p_j into what must leave and what must arrive; positions in states.indices. Returns the two sizes."""
+    indices, masses = states.indices, states.data
+    left, left_end = states.indptr[i], states.indptr[i + 1]
+    right, right_end = states.indptr[j], states.indptr[j + 1]
     m = 0
     k = 0
     while left < left_end or right < right_end:
         if right >= right_end or (left < left_end and indices[left] < indices[right]):
-            gap = values[left]
+            difference = masses[left]
             left += 1
         elif left >= left_end or indices[right] < indices[left]:
-            gap = -values[right]
+            difference = -masses[right]
             right += 1
         else:
-            gap = values[left] - values[right]
+            difference = masses[left] - masses[right]
             left += 1
             right += 1
-        if gap > 0:
-            a[m] = gap
-            a_at[m] = left - 1
+        if difference > 0:
+            scratch.left[m] = difference
+            scratch.left_at[m] = left - 1
             m += 1
-        elif gap < 0:
-            b[k] = -gap
-            b_at[k] = right - 1
+        elif difference < 0:
+            scratch.right[k] = -difference
+            scratch.right_at[k] = right - 1
             k += 1
     return m, k
 
 
 @compiled
-def ground(left: Any, right: Any, rho: Any) -> Any:
-    """(m, k) costs d^rho between unit rows."""
-    cost = np.dot(left, right.T)
-    m, k = cost.shape
+def ground_costs(products: Any, left: Any, right: Any, rho: Any) -> None:
+    """(m, k) inner products of unit rows become d^rho, in place."""
     half = np.float32(0.5 * rho)
-    for x in range(m):
-        for y in range(k):
-            squared = np.float32(2.0) - np.float32(2.0) * cost[x, y]
-            if squared < CLOSE:  # the inner product has lost the digits: duplicates must be at distance 0
-                squared = np.float32(0.0)
-                for column in range(left.shape[1]):
-                    gap = left[x, column] - right[y, column]
-                    squared += gap * gap
-            if rho == 1.0:
-                cost[x, y] = np.sqrt(squared)
-            elif rho == 2.0:
-                cost[x, y] = squared
-            elif rho == 4.0:
-                cost[x, y] = squared * squared
-            else:
-                cost[x, y] = squared**half
-    return cost
+    for x in range(len(products)):
+        row = products[x]
+        least = np.float32(4.0)
+        for y in range(len(row)):
+            row[y] = np.float32(2.0) - np.float32(2.0) * row[y]
+            least = min(least, row[y])
+        if least < CLOSE:  # products have lost the digits: duplicates must be at distance 0
+            for y in range(len(row)):
+                if row[y] < CLOSE:
+                    squared = np.float32(0.0)
+                    for column in range(left.shape[1]):
+                        difference = left[x, column] - right[y, column]
+                        squared += difference * difference
+                    row[y] = squared
+        for y in range(len(row)):
+            row[y] = power32(row[y], half)
 
 
 @compiled
-def sinkhorn(a: Any, b: Any, cost: Any, epsilon: Any, iterations: Any, plan: Any) -> Any:
-    """<Q, C> of the entropic plan Q between a and b (equal sums), without the entropy term; fills `plan` with Q.
+def sinkhorn(
+    a: Any, b: Any, m: Any, k: Any, cost: Any, epsilon: Any, iterations: Any, plan: Any, u: Any, v: Any, sums: Any
+) -> Any:
+    """<Q, C> of the entropic plan Q between a[:m] and b[:k] (equal sums), without the entropy term.
 
-    `epsilon` is relative to the mean cost, so that it means the same for every ground power and data set. The last
-    half step makes the columns of Q exact.
+    Q = u_x plan_xy v_y, with the kernel exp(-(C - least C) / eps) in plan[:m, :k]. `epsilon` is relative to the mean
+    cost, so that it means the same for every ground power and data set. The last half step makes the columns of Q
+    exact. Rows are taken as views: only then does the compiler put eight entries into one instruction.
     """
-    m, k = cost.shape
     mean = np.float32(0.0)
     least = cost[0, 0]
     for x in range(m):
+        row = cost[x]
         for y in range(k):
-            mean += cost[x, y]
-            least = min(least, cost[x, y])
+            mean += row[y]
+            least = min(least, row[y])
     mean /= np.float32(m * k)
     scale = np.float32(-1.0) / (np.float32(epsilon) * max(mean, np.float32(1e-30)))
     for x in range(m):
+        row, kernel = cost[x], plan[x]
         for y in range(k):
-            # exp(-80) still is a float32: the floor keeps every row and column alive
-            plan[x, y] = np.exp(max((cost[x, y] - least) * scale, np.float32(-80.0)))
-    u = np.empty(m, np.float32)
-    v = np.ones(k, np.float32)
+            kernel[y] = exp32(max((row[y] - least) * scale, LEAST))
+    for y in range(k):
+        v[y] = 1.0
     for _ in range(iterations):
+        for y in range(k):
+            sums[y] = 0.0
         for x in range(m):
+            kernel = plan[x]
             total = np.float32(0.0)
             for y in range(k):
-                total += plan[x, y] * v[y]
+                total += kernel[y] * v[y]
             u[x] = a[x] / total
-        for y in range(k):
-            v[y] = 0.0
-        for x in range(m):
             for y in range(k):
-                v[y] += plan[x, y] * u[x]
+                sums[y] += kernel[y] * u[x]
         for y in range(k):
-            v[y] = b[y] / v[y]
+            v[y] = b[y] / sums[y]
     answer = np.float32(0.0)
     for x in range(m):
+        row, kernel = cost[x], plan[x]
+        moved = np.float32(0.0)
         for y in range(k):
-            plan[x, y] *= u[x] * v[y]
-            answer += plan[x, y] * cost[x, y]
+            moved += kernel[y] * v[y] * row[y]
+        answer += u[x] * moved
     return answer
 
 
 @compiled
 def _relax(
-    row: Any, so_far: Any, cost: Any, row_price: Any, column_price: Any, done: Any, reach: Any, came_from: Any
+    row: Any, so_far: Any, cost: Any, row_price: Any, column_price: Any, done: Any, reached: Any, came_from: Any
 ) -> None:
     """Let the columns that are not done yet be reached from this row, if that is nearer (reduced costs)."""
-    for y in range(cost.shape[1]):
+    for y in range(len(done)):
         if not done[y]:
             through = so_far + cost[row, y] - row_price[row] - column_price[y]
-            if through < reach[y]:
-                reach[y] = through
+            if through < reached[y]:
+                reached[y] = through
                 came_from[y] = row
 
 
 @compiled
-def _nearest_open(reach: Any, done: Any) -> Any:
+def _nearest_open(reached: Any, done: Any) -> Any:
     """The nearest column that is not done, -1 if none is left."""
     nearest = -1
-    for y in range(len(reach)):
-        if not done[y] and (nearest < 0 or reach[y] < reach[nearest]):
+    for y in range(len(reached)):
+        if not done[y] and (nearest < 0 or reached[y] < reached[nearest]):
             nearest = y
     return nearest
 
 
 @compiled
-def exact(a: Any, b: Any, cost: Any, plan: Any) -> Any:
-    """min <Q, C> over all plans between a and b (equal sums up to rounding); fills `plan` with an optimal Q.
+def exact(a: Any, b: Any, m: Any, k: Any, cost: Any, plan: Any) -> Any:
+    """min <Q, C> over all plans between a[:m] and b[:k] (equal sums up to rounding); an optimal Q goes to plan[:m, :k].
 
     Successive shortest paths with potentials on the dense bipartite graph: every augmentation empties a source, fills
     a sink or frees an edge, and finding it costs O(m k).
     """
-    m, k = cost.shape
     supply = np.empty(m, np.float64)
     demand = np.empty(k, np.float64)
     given = 0.0
@@ -161,8 +215,8 @@ def exact(a: Any, b: Any, cost: Any, plan: Any) -> Any:
         column_price[y] = cost[0, y]
         for x in range(1, m):
             column_price[y] = min(column_price[y], cost[x, y])
-    reach = np.empty(k, np.float64)
-    row_reach = np.empty(m, np.float64)
+    reached = np.empty(k, np.float64)
+    row_reached = np.empty(m, np.float64)
     came_from = np.empty(k, np.int64)
     row_from = np.empty(m, np.int64)
     done = np.empty(k, np.bool_)
@@ -170,30 +224,30 @@ def exact(a: Any, b: Any, cost: Any, plan: Any) -> Any:
     for source in range(m):
         while supply[source] > small:
             for y in range(k):
-                reach[y] = np.inf
+                reached[y] = np.inf
                 done[y] = False
             for x in range(m):
                 row_done[x] = x == source
-            row_reach[source] = 0.0
-            _relax(source, 0.0, cost, row_price, column_price, done, reach, came_from)
-            target = _nearest_open(reach, done)
+            row_reached[source] = 0.0
+            _relax(source, 0.0, cost, row_price, column_price, done, reached, came_from)
+            target = _nearest_open(reached, done)
             while target >= 0 and demand[target] <= small:
                 done[target] = True  # full: its mass may be sent on from the rows that feed it
                 for x in range(m):
                     if flow[x, target] > 0.0 and not row_done[x]:
                         row_done[x] = True
-                        row_reach[x] = reach[target]
+                        row_reached[x] = reached[target]
                         row_from[x] = target
-                        _relax(x, row_reach[x], cost, row_price, column_price, done, reach, came_from)
-                target = _nearest_open(reach, done)
+                        _relax(x, row_reached[x], cost, row_price, column_price, done, reached, came_from)
+                target = _nearest_open(reached, done)
             if target < 0:
                 break  # only rounding is left
             for x in range(m):
                 if row_done[x]:
-                    row_price[x] += reach[target] - row_reach[x]
+                    row_price[x] += reached[target] - row_reached[x]
             for y in range(k):
                 if done[y]:
-                    column_price[y] -= reach[target] - reach[y]
+                    column_price[y] -= reached[target] - reached[y]
             amount = min(supply[source], demand[target])
             column = target
             while came_from[column] != source:
@@ -219,30 +273,6 @@ def exact(a: Any, b: Any, cost: Any, plan: Any) -> Any:
 
 
 @compiled
-def workspace(indptr: Any, dimensions: Any, together: Any) -> Any:
-    """Room for one group of transport problems after another: masses and places of both sides, vectors, slots."""
-    n = len(indptr) - 1
-    longest = 1
-    for row in range(n):
-        longest = max(longest, indptr[row + 1] - indptr[row])
-    masses = np.empty((2, longest), np.float32)
-    places = np.empty((2, longest), np.int64)
-    rows = np.empty((longest, dimensions), np.float32)
-    columns = np.empty((min(n, together * longest), dimensions), np.float32)
-    slots = np.empty(n, np.int32)
-    for node in range(n):
-        slots[node] = -1
-    return masses, places, rows, columns, slots
-
-
-@compiled
-def _copy(source: Any, target: Any) -> None:
-    """One row into another; an assignment of slices would compile a message about shapes for several seconds."""
-    for column in range(len(source)):
-        target[column] = source[column]
-
-
-@compiled
 def _largest(values: Any, size: Any) -> Any:
     best = values[0]
     for position in range(1, size):
@@ -251,102 +281,51 @@ def _largest(values: Any, size: Any) -> Any:
 
 
 @compiled
-def ground_block(i: Any, others: Any, indptr: Any, indices: Any, vectors: Any, rho: Any, room: Any) -> Any:
-    """Distances^rho from i's support to the union of the supports of `others`; `slots` says which column is whose.
+def problem(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any) -> Any:
+    """Set up the transport of what differs between p_i and p_j: sizes (m, k), and whether the sides changed places.
 
-    The supports of neighbours overlap: together they are far fewer than one after the other.
+    `ground`: costs between all items (`whole`), or rows for the entries of p_i and columns by `scratch.slots`. The
+    smaller side is put first, so that an entropic price does not depend on how the items are numbered.
     """
-    _, _, rows, columns, slots = room
-    begin, end = indptr[i], indptr[i + 1]
-    for entry in range(begin, end):
-        _copy(vectors[indices[entry]], rows[entry - begin])
-    used = 0
-    for j in others:
-        for entry in range(indptr[j], indptr[j + 1]):
-            node = indices[entry]
-            if slots[node] < 0:
-                slots[node] = used
-                _copy(vectors[node], columns[used])
-                used += 1
-    return ground(rows[: end - begin], columns[:used], rho)
-
-
-@compiled
-def release(others: Any, indptr: Any, indices: Any, room: Any) -> None:
-    """Forget the columns of `others`."""
-    slots = room[4]
-    for j in others:
-        for entry in range(indptr[j], indptr[j + 1]):
-            slots[indices[entry]] = -1
-
-
-@compiled
-def problem(i: Any, j: Any, indptr: Any, indices: Any, values: Any, block: Any, room: Any) -> Any:
-    """(a, b, cost) of the residual transport between p_i and p_j, or empty arrays where nothing moves.
-
-    The smaller side is put first, so that an entropic value does not depend on how the items are numbered.
-    """
-    masses, places, _, _, slots = room
-    m, k = residual(indptr, indices, values, i, j, masses[0], places[0], masses[1], places[1])
-    if m == 0 or k == 0:
-        return masses[0, :0], masses[1, :0], block[:0]
-    begin = indptr[i]
-    if m > k or (m == k and _largest(masses[0], m) < _largest(masses[1], k)):
-        cost = np.empty((k, m), np.float32)
-        for y in range(k):
-            column = slots[indices[places[1, y]]]
-            for x in range(m):
-                cost[y, x] = block[places[0, x] - begin, column]
-        return masses[1, :k], masses[0, :m], cost
-    cost = np.empty((m, k), np.float32)
+    m, k = _residual(states, i, j, scratch)
+    begin = states.indptr[i]
+    for x in range(m):
+        scratch.left_at[x] = states.indices[scratch.left_at[x]] if whole else scratch.left_at[x] - begin
     for y in range(k):
-        column = slots[indices[places[1, y]]]
+        item = states.indices[scratch.right_at[y]]
+        scratch.right_at[y] = item if whole else scratch.slots[item]
+    if m == 0 or k == 0:
+        return 0, 0, False
+    if m > k or (m == k and _largest(scratch.left, m) < _largest(scratch.right, k)):
         for x in range(m):
-            cost[x, y] = block[places[0, x] - begin, column]
-    return masses[0, :m], masses[1, :k], cost
+            row = ground[scratch.left_at[x]]
+            for y in range(k):
+                scratch.cost[y, x] = row[scratch.right_at[y]]
+        return k, m, True
+    for x in range(m):
+        row = ground[scratch.left_at[x]]
+        for y in range(k):
+            scratch.cost[x, y] = row[scratch.right_at[y]]
+    return m, k, False
 
 
 @compiled
-def entropic_transitions(
-    start: Any,
-    stop: Any,
-    pairs: Any,
-    indptr: Any,
-    indices: Any,
-    values: Any,
-    vectors: Any,
-    rho: Any,
-    epsilon: Any,
-    iterations: Any,
-    costs: Any,
-) -> None:
-    """Sinkhorn's W(p_i, p_j; d^rho) of pairs start..stop."""
-    room = workspace(indptr, vectors.shape[1], 1)
-    for pair in range(start, stop):
-        i, others = pairs[pair, 0], pairs[pair, 1:]
-        block = ground_block(i, others, indptr, indices, vectors, rho, room)
-        a, b, cost = problem(i, others[0], indptr, indices, values, block, room)
-        costs[pair] = sinkhorn(a, b, cost, epsilon, iterations, np.empty_like(cost)) if len(a) > 0 else 0.0
-        release(others, indptr, indices, room)
+def price(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any, settings: Any) -> Any:
+    """W(p_i, p_j; d^rho)^gamma by Sinkhorn: the one place where a step gets its price."""
+    m, k, swapped = problem(i, j, states, ground, whole, scratch)
+    if m == 0:
+        return np.float32(0.0)
+    a, b = (scratch.right, scratch.left) if swapped else (scratch.left, scratch.right)
+    steps, scales = settings.iterations, (scratch.u, scratch.v, scratch.sums)
+    moved = sinkhorn(a, b, m, k, scratch.cost, settings.epsilon, steps, scratch.plan, *scales)
+    return moved ** np.float32(settings.gamma)
 
 
 @compiled
-def exact_transitions(
-    start: Any,
-    stop: Any,
-    pairs: Any,
-    indptr: Any,
-    indices: Any,
-    values: Any,
-    vectors: Any,
-    rho: Any,
-    costs: Any,
-) -> None:
-    """The exact W(p_i, p_j; d^rho) of pairs start..stop."""
-    room = workspace(indptr, vectors.shape[1], 1)
-    for pair in range(start, stop):
-        i, others = pairs[pair, 0], pairs[pair, 1:]
-        block = ground_block(i, others, indptr, indices, vectors, rho, room)
-        a, b, cost = problem(i, others[0], indptr, indices, values, block, room)
-        costs[pair] = exact(a, b, cost, np.empty_like(cost)) if len(a) > 0 else 0.0
-        release(others, indptr, indices, room)
+def exact_price(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any, settings: Any) -> Any:
+    """The same with the exact transport."""
+    m, k, swapped = problem(i, j, states, ground, whole, scratch)
+    if m == 0:
+        return np.float32(0.0)
+    a, b = (scratch.right, scratch.left) if swapped else (scratch.left, scratch.right)
+    return exact(a, b, m, k, scratch.cost, scratch.plan) ** np.float32(settings.gamma)

@@ -1,0 +1,163 @@
+"""LPMT with its stages exchanged one by one, as in the ablations of the paper (Tables 4 and 5). Joint only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank import stages
+from kinrank.items import Items
+from kinrank.methods.lpmt import LPMT
+from kinrank.neighbors import Neighbors
+from kinrank.parameters import parameter
+from kinrank.progress import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class Varied:
+    """What all queries share: states, powers in force, weights of the graphs, steps with their prices (or none)."""
+
+    items: Items
+    states: Any
+    powers: Any
+    beta: NDArray[np.float64]
+    steps: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class LPMTAblation(LPMT):
+    """LPMT with one of its stages replaced by a plainer one, to see what each of them is worth.
+
+    At its defaults it is LPMT. Each further parameter exchanges one stage: the similarity that states are made of, the
+    region it is read on, the distance between states, how neighbours and steps are chosen, the Gaussian's scale, the
+    mixture of the two distances, and the solver of the diffusion.
+
+    Equation: that of LPMT, with
+
+        F      bcd: several graphs, weighted; bsd: one graph; gaussian: Eq. 2; cosine: inner products
+        region reciprocal: R(i, k1); knn: N(i, k1)
+        d'     transport: chains; total_variation, jaccard, cosine, euclidean: between p_q and p_x, without chains
+
+    Cost: as LPMT; solvers other than `resolvent` need n x n matrices and stop at 6000 items.
+
+    Helps when you want to know which part of LPMT matters on your data. Hurts as a replacement of LPMT: every variant
+    is weaker on most sets, and none can be prepared for queries to come.
+
+    Example:
+        >>> kinrank.rerank(queries, gallery, kinrank.LPMTAblation(similarity="cosine"))
+    """
+
+    name: ClassVar[str] = "lpmt-ablation"
+
+    similarity: str = parameter(
+        "bcd", "similarity that states are made of: diffused over several graphs (bcd) or one (bsd), or not at all",
+        choices=("bcd", "bsd", "gaussian", "cosine"),
+    )  # fmt: skip
+    region: str = parameter(
+        "reciprocal", "items of a local region: those of the k1 nearest that list the item too, or all of them (knn)",
+        choices=("reciprocal", "knn"),
+    )  # fmt: skip
+    distance: str = parameter(
+        "transport", "distance between states: `transport` along chains, or one of the others directly, without chains",
+        choices=("transport", "total_variation", "jaccard", "cosine", "euclidean"),
+    )  # fmt: skip
+    neighbors: str = parameter(
+        "diffused", "whether regions and steps go to the nearest by diffused similarity or by Euclidean distance; "
+        "similarities gaussian and cosine always go by distance",
+        choices=("diffused", "euclidean"),
+    )  # fmt: skip
+    steps: str = parameter(
+        "union",
+        "which neighbours a chain may step to: `union`, if either lists the other; `reciprocal`, only if both do",
+        choices=("union", "reciprocal"),
+    )  # fmt: skip
+    scale: str = parameter(
+        "local", "unit of sigma: the distance of the k-th neighbour (local), of the farthest item (row), the largest "
+        "distance of all (global), or 1 (raw)",
+        choices=("local", "row", "global", "raw"),
+    )  # fmt: skip
+    loops: bool = parameter(False, "whether an item is its own neighbour in the graphs")
+    fusion: str = parameter(
+        "local", "whether the two distances are brought to the scale of the query's neighbourhood before they are "
+        "mixed (local) or mixed as they are (plain)",
+        choices=("local", "plain"),
+    )  # fmt: skip
+    solver: str = parameter(
+        "resolvent", "solver of the diffusion equation; all but `resolvent` need n x n matrices",
+        choices=("resolvent", "fixed_point", "conjugate_gradient", "dense"),
+    )  # fmt: skip
+
+    def prepare(self, items: Items, progress: Progress) -> Varied:  # type: ignore[override]
+        pipeline = stages.pipeline
+        progress.stage("neighbours", 0, 4)
+        lists = items.neighbors(pipeline.Widths.of(self).searched)
+        powers = pipeline.measured(lists, self)
+        progress.stage("diffusion", 1, 4)
+        nearest, similar, beta = self._similarity(items, lists)
+        progress.stage("states", 2, 4)
+        share = powers.share if nearest is not lists.indices else 0.0
+        confident = stages.states.confident_lists(lists.indices, nearest, self.k2, self.kappa, share)
+        reciprocal = self.region == "reciprocal"
+        states = stages.states.locality_states(
+            *confident, nearest, similar, self.k1, self.support, reciprocal=reciprocal
+        )
+        progress.stage("steps", 3, 4)
+        steps = None
+        if self.distance == "transport":
+            pattern = stages.costs.step_pattern(nearest, self.path_k, self.steps == "reciprocal")
+            prices = stages.costs.step_costs(*pattern, states, items.vectors, pipeline.pricing(self, powers))
+            steps = stages.csr.Rows(*pattern, prices)
+        progress.stage("steps", 4, 4)
+        return Varied(items, states, powers, beta, steps)
+
+    def _similarity(
+        self, items: Items, lists: Neighbors
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float64]]:
+        """The lists that regions and steps go by, the similarity along them, and the weights of the graphs."""
+        graph, diffusion = stages.graph, stages.diffusion
+        far = np.sqrt(stages.context.farthest(items.vectors)) if self.scale in ("row", "global") else None
+        lengths = graph.kernel_lengths(lists, self.k, self.scale, far)
+        if self.similarity in ("gaussian", "cosine"):
+            weights = graph.gaussian_weights(lists, lengths, self.sigma, self.scale == "row")
+            if self.similarity == "cosine":
+                weights = np.maximum(1.0 - 0.5 * lists.distances**2, 1e-12)
+            return lists.indices, weights, np.zeros(0)
+        scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
+        layers = graph.layered_graphs(lists, lengths, self.k, self.sigma, scales, self.scale == "row", self.loops)
+        width = min(stages.pipeline.Widths.of(self).diffused, len(items))
+        if self.solver != "resolvent":
+            smoothed, beta = stages.dense.collaborative(layers, self.mu, self.lam, self.cycles, self.solver)
+            if self.neighbors == "diffused":
+                return *stages.dense.nearest_in(smoothed, lists.first(width)), beta
+            return lists.indices, np.take_along_axis(smoothed, lists.indices, axis=1).astype(np.float32), beta
+        beta = diffusion.graph_weights(layers, self.mu, self.lam, self.cycles, self.tolerance)
+        spreading = diffusion.spreading_graph(layers, beta, self.mu)
+        if self.neighbors == "diffused":
+            found = diffusion.nearest_by_diffusion(spreading, self.mu, self.tolerance, lists.indices, width)
+            return *found, beta
+        n, width = lists.indices.shape
+        indptr = np.arange(n + 1, dtype=np.int64) * width
+        values, _ = diffusion.resolvent_on(
+            spreading, self.mu, self.tolerance, np.arange(n), indptr, lists.indices.reshape(-1)
+        )
+        return lists.indices, values.reshape(n, width), beta
+
+    def distances(self, prepared: Varied, queries: NDArray[np.int64]) -> NDArray[Any]:  # type: ignore[override]
+        items = prepared.items
+        asked = items.queries[queries]
+        gamma = prepared.powers.gamma
+        if prepared.steps is not None:
+            chained = stages.chains.chains_from(asked, prepared.steps)[0][:, items.gallery]
+        else:
+            states = stages.csr.matrix_of(prepared.states, len(items))
+            chained = stages.states.state_distances(states, asked, items.gallery, self.distance)
+            gamma = 1.0
+        mixture = stages.fusion.mixture_of(self.theta, gamma, self.k, self.fusion)
+        return stages.fusion.fused(items.query_distances(queries), chained, mixture, items.self_query)
+
+    def memory(self, items: int, queries: int, dimensions: int) -> int:
+        dense = 8 * items * items * 5 if self.solver != "resolvent" and items <= 6000 else 0
+        return super().memory(items, queries, dimensions) + dense

@@ -1,0 +1,214 @@
+"""Neighbours of a query outside the graph -> its state, its first steps, and the best items along cheap chains.
+
+The gallery is prepared once: states p_i, steps and their prices. A query that is not among them gets
+
+    w_j = exp(-d(q, j)^2 / (sigma^2 l_q l_j)) on its k2 nearest, summing to one     l: as in graph.kernel_lengths
+    p_q = sum_j w_j p_j                                                             (its largest entries)
+    d'(q, x) = min over its first steps q -> j of W(p_q, p_j; d^rho)^gamma + d'(j, x)
+
+It has no mass on itself: a state of its neighbours only, which nothing else could share. Measured, this is better than
+the query's own row of the diffusion, and better than rebuilding the graph around it; docs/decisions/ has the numbers.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.features import Vectors
+from kinrank.neighbors import Neighbors
+from kinrank.stages.csr import Rows
+from kinrank.stages.kernels import attach as kernels
+from kinrank.stages.kernels.compiled import say_compiling
+from kinrank.stages.kernels.fusion import Mixture
+from kinrank.stages.kernels.states import average
+from kinrank.stages.kernels.transport import Transport
+from kinrank.stages.transport import State, exact_flows, state_of
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedGraph:
+    """What chains run over: unit vectors, states, steps with their prices, kernel lengths l_i."""
+
+    vectors: Vectors
+    states: Rows
+    steps: Rows
+    lengths: Floats
+    _free: queue.SimpleQueue[tuple[Floats, NDArray[np.int32], kernels.Labels]] = field(
+        default_factory=queue.SimpleQueue, init=False, repr=False
+    )
+
+    @contextmanager
+    def scratch(self) -> Iterator[tuple[Floats, NDArray[np.int32], kernels.Labels]]:
+        """(mass, slots, labels), one entry per item, clean; loops put back what they touched.
+
+        Kept between searches, one set per thread at work, because clearing n entries would cost more than a search.
+        """
+        try:
+            scratch = self._free.get_nowait()
+        except queue.Empty:
+            n = len(self.steps.indptr) - 1
+            labels = kernels.Labels(
+                np.full(n, np.inf, np.float32), np.full(n, -1, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+            )
+            scratch = np.zeros(n, np.float32), np.full(n, -1, np.int32), labels
+        yield scratch
+        self._free.put(scratch)  # not after an error: then it may not be clean
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """How queries enter: sigma and k2 of their states, `entries` first steps, and how steps are priced."""
+
+    sigma: float
+    k2: int
+    support: int
+    entries: int
+    transport: Transport
+    mixture: Mixture
+
+
+class QueryStates(NamedTuple):
+    """States of queries: row q is items[q, : sizes[q]] with masses[q, : sizes[q]]."""
+
+    items: NDArray[np.int32]
+    masses: Floats
+    sizes: NDArray[np.int64]
+
+    def state(self, row: int) -> State:
+        size = int(self.sizes[row])
+        return self.items[row, :size], self.masses[row, :size]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """(q, depth) items and d*, nearest first, -1 and inf behind them; (q,) whether the k best are certain, and
+    how many items were settled."""
+
+    indices: NDArray[np.int64]
+    distances: Floats
+    certain: NDArray[np.bool_]
+    settled: NDArray[np.int64]
+
+
+def weights_of(found: Neighbors, lengths: Floats, sigma: float, k2: int, k: int) -> Floats:
+    """(q, <= k2) weights w of the nearest items, summing to one; 0 where the list is padded with -1.
+
+    l_q is the distance of the k-th item found, or of the last one.
+    """
+    count = np.maximum((found.indices >= 0).sum(axis=1), 1)
+    own = found.distances[np.arange(len(found.indices)), np.minimum(k, count) - 1]
+    near = found.indices[:, :k2]
+    there = near >= 0
+    others = lengths[np.maximum(near, 0)].astype(np.float64)
+    mine = np.where(own > 0, own, others[:, 0])[:, None]
+    squared = np.where(there, found.distances[:, :k2], 0.0).astype(np.float64) ** 2
+    exponent = np.where(there, squared / (sigma**2 * mine * others), np.inf)
+    weights = np.exp(exponent.min(axis=1, keepdims=True, initial=1e300) - exponent)
+    return np.ascontiguousarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300), np.float32)
+
+
+def query_states(graph: PreparedGraph, found: Neighbors, settings: Attachment, mass: Floats) -> QueryStates:
+    """p_q of the queries that found these items."""
+    count = len(found.indices)
+    weights = weights_of(found, graph.lengths, settings.sigma, settings.k2, settings.mixture.k)
+    width = settings.support
+    if not width:
+        sizes = np.diff(graph.states.indptr)
+        width = int(sizes[np.maximum(found.indices[:, : settings.k2], 0)].sum(axis=1).max(initial=1))
+    made = QueryStates(
+        np.zeros((count, width), np.int32), np.zeros((count, width), np.float32), np.zeros(count, np.int64)
+    )
+    average(0, count, found.indices, weights, graph.states, mass, *made)
+    return made
+
+
+def first_steps(
+    graph: PreparedGraph, found: Neighbors, states: QueryStates, settings: Attachment, slots: NDArray[np.int32]
+) -> Floats:
+    """(q, entries) the prices of the steps from each query to the items it found first."""
+    costs = np.zeros((len(found.indices), min(settings.entries, found.k)), np.float32)
+    transport = settings.transport
+    if transport.iterations:
+        kernels.first_costs(
+            0, len(costs), found.indices, states, graph.states, graph.vectors, transport, slots, costs
+        )  # fmt: skip
+        return costs
+    for row, column in zip(*np.nonzero(found.indices[:, : costs.shape[1]] >= 0), strict=True):
+        item = int(found.indices[row, column])
+        flows = exact_flows(states.state(row), state_of(graph.states, item), graph.vectors, transport.rho)
+        costs[row, column] = sum(mass * cost for _, _, mass, cost in flows) ** transport.gamma
+    return costs
+
+
+def search_chains(
+    graph: PreparedGraph, queries: Vectors, found: Neighbors, settings: Attachment, k: int, depth: int, budget: int
+) -> Found:
+    """Items by d* = theta d + (1 - theta) d', the k best of them certain unless `budget` items did not suffice."""
+    count = len(queries)
+    result = Found(
+        np.full((count, depth), -1, np.int64),
+        np.full((count, depth), np.inf, np.float32),
+        np.zeros(count, np.bool_),
+        np.zeros(count, np.int64),
+    )
+    nothing = kernels.Chain(np.empty(0, np.int32), np.empty(0, np.float32))
+    with graph.scratch() as (mass, slots, labels):
+        states = query_states(graph, found, settings, mass)
+        first = first_steps(graph, found, states, settings, slots)
+        _run(graph, queries, found, first, settings.mixture, k, budget, -1, labels, result, nothing)
+    return result
+
+
+def chain_from(
+    graph: PreparedGraph, query: Vectors, found: Neighbors, settings: Attachment, item: int
+) -> tuple[list[int], list[float], State]:
+    """(items, totals, state): the cheapest chain from one query to `item`, d' along it, and the state of the query.
+
+    The chain is empty where none leads there.
+    """
+    n = len(graph.steps.indptr) - 1
+    empty = np.empty((1, 0), np.int64), np.empty((1, 0), np.float32)
+    result = Found(*empty, np.zeros(1, np.bool_), np.zeros(1, np.int64))
+    chain = kernels.Chain(np.empty(n, np.int32), np.empty(n, np.float32))
+    with graph.scratch() as (mass, slots, labels):
+        states = query_states(graph, found, settings, mass)
+        first = first_steps(graph, found, states, settings, slots)
+        _run(graph, query, found, first, settings.mixture, 1, n, item, labels, result, chain)
+    size = int(result.settled[0])
+    return chain.items[:size][::-1].tolist(), chain.totals[:size][::-1].tolist(), states.state(0)
+
+
+def _run(
+    graph: PreparedGraph,
+    queries: Vectors,
+    found: Neighbors,
+    first: Floats,
+    mixture: Mixture,
+    k: int,
+    budget: int,
+    goal: int,
+    labels: kernels.Labels,
+    result: Found,
+    chain: kernels.Chain,
+) -> None:
+    say_compiling(kernels.best_first)
+    candidates = kernels.Candidates(found.indices, found.distances)
+    written = kernels.Result(result.indices, result.distances, result.certain, result.settled)
+    kernels.best_first(
+        0, len(queries), queries, graph.vectors, candidates, first, graph.steps, mixture, int(k),
+        int(max(budget, k, mixture.k)), int(goal), labels, written, chain,
+    )  # fmt: skip
+
+
+def open_graph(vectors: Vectors, states: Rows, steps: Rows, lengths: NDArray[Any]) -> PreparedGraph:
+    """What searches run over, of arrays that are known to be whole."""
+    return PreparedGraph(vectors, states, steps, lengths.astype(np.float32, copy=False))

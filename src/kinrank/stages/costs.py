@@ -1,0 +1,90 @@
+"""States -> the steps a chain may take, and the price of each: W(p_i, p_j; d^rho)^gamma (TMT: Sec. 4.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.features import Vectors
+from kinrank.stages.csr import Rows
+from kinrank.stages.diffusion import SMALL
+from kinrank.stages.graph import mutual_pattern, union
+from kinrank.stages.kernels import costs as kernels
+from kinrank.stages.kernels.compiled import one_blas_thread
+from kinrank.stages.kernels.transport import Transport
+from kinrank.stages.run import THREADS, Output, Run
+
+NO_TABLE = np.empty((0, 0), np.float32)
+
+
+def step_pattern(nearest: NDArray[np.int32], k: int, both: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """indptr and indices of the steps between items of which one has the other among its k nearest; rows ascend.
+
+    `both`: only between items that list each other. nearest (n, > k), each item first in its own list.
+    """
+    lists = np.ascontiguousarray(nearest[:, 1 : k + 1])
+    return mutual_pattern(lists) if both else union(lists)
+
+
+def step_costs(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    states: Rows,
+    vectors: Vectors,
+    settings: Transport,
+    run: Run = THREADS,
+) -> NDArray[np.float32]:
+    """(steps,) the price of every step of a symmetric pattern, each solved once, from its lower item."""
+    n = len(indptr) - 1
+    firsts = np.empty(n, np.int64)
+    THREADS(kernels.first_higher, n, (indptr, indices), (Output(firsts),))
+    costs = _solved(firsts, indptr, indices, states, vectors, settings, run)
+    mirror(indptr, indices, costs)
+    return costs
+
+
+def mirror(indptr: NDArray[np.int64], indices: NDArray[np.int32], costs: NDArray[np.float32]) -> None:
+    """Steps to lower items cost what they cost from there, in place."""
+    THREADS(kernels.mirror_costs, len(indptr) - 1, (indptr, indices), (Output(costs, indptr),))
+
+
+def pair_costs(
+    sources: NDArray[np.int64], targets: NDArray[np.int32], states: Rows, vectors: Vectors, settings: Transport
+) -> NDArray[np.float32]:
+    """(pairs,) the same for some pairs; those of one source are solved together."""
+    n = len(states.indptr) - 1
+    order = np.argsort(sources, kind="stable")
+    indptr = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(sources, minlength=n), out=indptr[1:])
+    indices = targets[order].astype(np.int32, copy=False)
+    found = np.empty(len(order), np.float32)
+    found[order] = _solved(indptr[:-1].copy(), indptr, indices, states, vectors, settings, THREADS)
+    return found
+
+
+def _solved(
+    firsts: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    states: Rows,
+    vectors: Vectors,
+    settings: Transport,
+    run: Run,
+) -> NDArray[np.float32]:
+    """Prices of the steps from firsts[i] to indptr[i + 1] of every item i."""
+    kernel = kernels.step_costs if settings.iterations else kernels.exact_step_costs
+    costs = run.empty((len(indices),), np.float32)
+    with one_blas_thread():
+        inputs = firsts, indptr, indices, states, vectors, _ground_table(vectors, settings.rho), settings
+        run(kernel, len(firsts), inputs, (Output(costs, indptr),), "steps")
+    return costs
+
+
+def _ground_table(vectors: Vectors, rho: float) -> NDArray[np.float32]:
+    """d^rho between all items where these are few; nothing where the loops compute it from the vectors."""
+    n = len(vectors)
+    if n > SMALL:
+        return NO_TABLE
+    table = np.empty((n, n), np.float32)
+    THREADS(kernels.ground_table, -(-n // kernels.BLOCK), (vectors, float(rho)), (Output(table),))
+    return table
