@@ -197,3 +197,33 @@ def test_only_numbers_that_were_measured(builder: ModuleType, tmp_path: Path) ->
     assert "kinrank bench accuracy" in page
     assert "figures/" not in page
     assert not re.search(r"\| \d+\.\d", page)
+
+
+@pytest.fixture(scope="module")
+def reference(builder: ModuleType) -> dict[str, str]:
+    from generator.reference import reference
+
+    pages: dict[str, str] = reference()
+    return pages
+
+
+def test_reference_holds_every_public_name_once(reference: dict[str, str]) -> None:
+    """Each name of a public module has one entry, or a link to it; methods stand on their own page."""
+    from generator.reference import PUBLIC, names_of, path_of
+
+    entries = re.findall(r"^::: (\S+)", "\n".join(reference.values()), flags=re.MULTILINE)
+    assert len(entries) == len(set(entries)), "an object is described twice"
+    for package in set(PUBLIC) - {"kinrank.methods"}:
+        page = reference[path_of(package)]
+        for name in names_of(package):
+            assert f"heading: {name}\n" in page or f"[`{name}`][" in page, f"{package}.{name}"
+    methods = reference[path_of("kinrank.methods")]
+    assert all(f"\n## {kind.__name__} " in methods for kind in kinrank.METHODS.values())
+    offered = set(names_of("kinrank")) | {kind.__name__ for kind in kinrank.METHODS.values()} | {"Method", "METHODS"}
+    assert offered == set(kinrank.__all__)
+
+
+def test_reference_holds_every_stage_and_room(reference: dict[str, str]) -> None:
+    for room in ("stages", "manifold"):
+        files = {path.stem for path in (ROOT / "src" / "kinrank" / room).glob("[!_]*.py")}
+        assert {Path(page).stem for page in reference if page.startswith(f"reference/{room}/")} == files
