@@ -191,6 +191,15 @@ def test_citation_names_the_paper_and_this_version() -> None:
     assert re.findall(r"family-names: (\w+)", text) == ["Luo", "Wu", "Yao", "Yu", "Xu"]
 
 
+def test_one_version() -> None:
+    """It stands in kinrank/__init__.py; the package takes it from there, and the changelog opens with it."""
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert 'dynamic = ["version"]' in project
+    assert not re.search(r"^version\s*=", project, flags=re.MULTILINE)
+    changes = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
+    assert changes[0] == kinrank.__version__
+
+
 def test_only_numbers_that_were_measured(builder: ModuleType, tmp_path: Path) -> None:
     """Without records the choosing page has no table of numbers and no picture, only how to measure."""
     page = builder.which.page(builder.read(tmp_path))
