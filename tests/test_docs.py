@@ -236,3 +236,12 @@ def test_reference_holds_every_stage_and_room(reference: dict[str, str]) -> None
     for room in ("stages", "manifold"):
         files = {path.stem for path in (ROOT / "src" / "kinrank" / room).glob("[!_]*.py")}
         assert {Path(page).stem for page in reference if page.startswith(f"reference/{room}/")} == files
+
+
+def test_contributing_names_every_room() -> None:
+    """The table of rooms is the list that the imports are checked against, row by row."""
+    from test_imports import ORDER
+
+    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("| room |")[1].split("\n\n")[0]
+    rows = [re.findall(r"`([\w/]+)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+    assert rows == [[room.replace(".", "/") for room in rooms] for rooms in ORDER]
