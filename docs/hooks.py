@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from markdown import Extension, Markdown
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,6 +33,13 @@ TEXTS = {  # file of the repository -> page of the site
 COPIES = ["CITATION.cff", "benchmarks/results.jsonl"]
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", flags=re.MULTILINE | re.DOTALL)
+
+
+class NoTags(Extension):
+    """`<F, S>` in a text is a product, not a tag that a browser would swallow."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        md.inlinePatterns.deregister("html")
 
 
 def on_config(config: Any) -> Any:
@@ -67,6 +75,7 @@ def on_config(config: Any) -> Any:
         },
     ]
     config.copyright = f"kinrank {__version__}, Apache-2.0"
+    config.markdown_extensions.append(NoTags())
     return config
 
 

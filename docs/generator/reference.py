@@ -105,7 +105,13 @@ def _names(package: str, placed: dict[str, str]) -> str:
 
 
 def _members(place: str) -> dict[str, str]:
-    return {"members": f"[{', '.join(members_of(place))}]", "show_if_no_docstring": "true"}
+    module, _, name = place.rpartition(".")
+    values = not isinstance(getattr(importlib.import_module(module), name), dict)  # a table of functions is no help
+    return {
+        "members": f"[{', '.join(members_of(place))}]",
+        "show_if_no_docstring": "true",
+        "show_attribute_values": str(values).lower(),
+    }
 
 
 def _methods() -> str:
