@@ -56,7 +56,7 @@ def on_config(config: Any) -> Any:
                 {"Examples": "examples.md"},
             ]
         },
-        {"Methods": ["methods/README.md", *({name: f"methods/{name}.md"} for name in METHODS)]},
+        {"Methods": [{"All methods": "methods/README.md"}, *({name: f"methods/{name}.md"} for name in METHODS)]},
         {
             "API reference": [
                 "reference/index.md",

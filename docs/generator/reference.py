@@ -33,6 +33,7 @@ INNER = {
     "kinrank.manifold": "a prepared gallery: how it is built, answers, changes and is saved",
 }
 FIRST = ["rerank", "Manifold", "Ranking", "evaluate", "compare", "Truth", "explain", "augment", "check_method", "toy"]
+WIDTH = 110
 PLAIN = {"show_root_heading": "false", "show_root_toc_entry": "false", "members": "false", "show_bases": "false"}
 
 
@@ -125,21 +126,16 @@ def _method(kind: type[Method]) -> str:
     """Its docstring, and the parameters from their one declaration, which mkdocstrings cannot read."""
     place = f"{kind.__module__}.{kind.__qualname__}"
     keywords = ", ".join(f"{declared.name}={declared.default!r}" for declared in kind.parameters())
+    call = f"{kind.__name__}({keywords})"
     return "\n\n".join(
         [
             f"## {kind.__name__} {{ #{kind.__name__.lower()} }}",
             f"`{kind.name}`: [cost, odd input and measurements](../methods/{kind.name}.md)",
-            f"```python\n{_call(kind.__name__, keywords)}\n```",
+            *([f"```python\n{call}\n```"] if len(call) <= WIDTH else []),  # a longer one says less than the table
             _entry(place, PLAIN),
             *([parameter_table(kind)] if keywords else []),
         ]
     )
-
-
-def _call(name: str, keywords: str, width: int = 88) -> str:
-    if len(name) + len(keywords) + 2 <= width:
-        return f"{name}({keywords})"
-    return f"{name}(\n" + "".join(f"    {keyword},\n" for keyword in keywords.split(", ")) + ")"
 
 
 def _module(module: str, placed: dict[str, str]) -> str:
