@@ -1,7 +1,7 @@
 # Every target makes its own virtual environment; only Python 3, make and a compiler are needed.
 #   make demo    a page that shows what re-ranking does         make test    all tests
 #   make bench   accuracy, speed and memory (DATA=folder)       make check   style, types, import directions
-#   make docs    the documentation
+#   make docs    the documentation: its generated pages, and a site in site/
 PYTHON ?= python3
 VENV ?= .venv
 DATA ?= ../shared/data
@@ -24,6 +24,10 @@ $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/core.stamp
 
+$(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[docs]'
+	@touch $@ $(VENV)/core.stamp
+
 out:
 	@mkdir -p out
 
@@ -44,9 +48,10 @@ bench: $(VENV)/dev.stamp | out
 	$(VENV)/bin/kinrank bench speed --data $(DATA) -o $(RESULTS)
 	$(VENV)/bin/kinrank bench memory -o $(RESULTS)
 
-docs: $(VENV)/dev.stamp
-	@if [ -f docs/build.py ]; then $(VENV)/bin/python docs/build.py; \
-	else echo "docs/build.py is not there: nothing to build" >&2; exit 1; fi
+docs: $(VENV)/docs.stamp
+	$(VENV)/bin/python docs/build.py
+	$(VENV)/bin/python -m mkdocs build --strict --quiet
+	@echo "site/index.html opens in a browser; for its search: $(VENV)/bin/python -m http.server -d site"
 
 clean:
 	rm -rf $(VENV) out site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

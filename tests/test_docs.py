@@ -191,9 +191,57 @@ def test_citation_names_the_paper_and_this_version() -> None:
     assert re.findall(r"family-names: (\w+)", text) == ["Luo", "Wu", "Yao", "Yu", "Xu"]
 
 
+def test_one_version() -> None:
+    """It stands in kinrank/__init__.py; the package takes it from there, and the changelog opens with it."""
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert 'dynamic = ["version"]' in project
+    assert not re.search(r"^version\s*=", project, flags=re.MULTILINE)
+    changes = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
+    assert changes[0] == kinrank.__version__
+
+
 def test_only_numbers_that_were_measured(builder: ModuleType, tmp_path: Path) -> None:
     """Without records the choosing page has no table of numbers and no picture, only how to measure."""
     page = builder.which.page(builder.read(tmp_path))
     assert "kinrank bench accuracy" in page
     assert "figures/" not in page
     assert not re.search(r"\| \d+\.\d", page)
+
+
+@pytest.fixture(scope="module")
+def reference(builder: ModuleType) -> dict[str, str]:
+    from generator.reference import reference
+
+    pages: dict[str, str] = reference()
+    return pages
+
+
+def test_reference_holds_every_public_name_once(reference: dict[str, str]) -> None:
+    """Each name of a public module has one entry, or a link to it; methods stand on their own page."""
+    from generator.reference import PUBLIC, names_of, path_of
+
+    entries = re.findall(r"^::: (\S+)", "\n".join(reference.values()), flags=re.MULTILINE)
+    assert len(entries) == len(set(entries)), "an object is described twice"
+    for package in set(PUBLIC) - {"kinrank.methods"}:
+        page = reference[path_of(package)]
+        for name in names_of(package):
+            assert f"heading: {name}\n" in page or f"[`{name}`][" in page, f"{package}.{name}"
+    methods = reference[path_of("kinrank.methods")]
+    assert all(f"\n## {kind.__name__} " in methods for kind in kinrank.METHODS.values())
+    offered = set(names_of("kinrank")) | {kind.__name__ for kind in kinrank.METHODS.values()} | {"Method", "METHODS"}
+    assert offered == set(kinrank.__all__)
+
+
+def test_reference_holds_every_stage_and_room(reference: dict[str, str]) -> None:
+    for room in ("stages", "manifold"):
+        files = {path.stem for path in (ROOT / "src" / "kinrank" / room).glob("[!_]*.py")}
+        assert {Path(page).stem for page in reference if page.startswith(f"reference/{room}/")} == files
+
+
+def test_contributing_names_every_room() -> None:
+    """The table of rooms is the list that the imports are checked against, row by row."""
+    from test_imports import ORDER
+
+    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("| room |")[1].split("\n\n")[0]
+    rows = [re.findall(r"`([\w/]+)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+    assert rows == [[room.replace(".", "/") for room in rooms] for rooms in ORDER]

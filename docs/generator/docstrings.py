@@ -1,0 +1,46 @@
+"""Docstrings as they are written here -> docstrings as the API reference reads them; an extension of griffe.
+
+`Example:` becomes the section of that name, whose lines are code. A line `queries, gallery: as in rerank` that speaks
+of several parameters becomes one line for each.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from griffe import Extension
+
+SHARED = re.compile(
+    r"^(?P<indent> +)(?P<names>\w+(?:, \w+)+): (?P<text>.*(?:\n(?P=indent) +\S.*)*)", flags=re.MULTILINE
+)
+
+
+class HouseStyle(Extension):
+    """Called by griffe for every function and class once it is read."""
+
+    def on_function(self, *, func: Any, **_: Any) -> None:
+        _rewrite(func, {parameter.name.lstrip("*") for parameter in func.parameters})
+
+    def on_class(self, *, cls: Any, **_: Any) -> None:
+        _rewrite(cls, set(cls.members))
+
+    def on_module(self, *, mod: Any, **_: Any) -> None:
+        _rewrite(mod, set())
+
+
+def _rewrite(thing: Any, known: set[str]) -> None:
+    if thing.docstring:
+        thing.docstring.value = readable(thing.docstring.value, known)
+
+
+def readable(text: str, known: set[str]) -> str:
+    """The docstring in Google's style; only names that exist are taken apart."""
+
+    def apart(found: re.Match[str]) -> str:
+        names = found["names"].split(", ")
+        if not known.issuperset(names):
+            return found[0]
+        return "\n".join(f"{found['indent']}{name}: {found['text']}" for name in names)
+
+    return re.sub(r"^Example:$", "Examples:", SHARED.sub(apart, text), flags=re.MULTILINE)

@@ -1,0 +1,135 @@
+"""Texts beside docs/, examples and public names -> further pages of the site, its navigation, links that work there.
+
+The Markdown files are written for whoever reads them in the repository. mkdocs calls the functions below while it
+builds the site from them.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from markdown import Extension, Markdown
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+from generator.reference import INNER, PUBLIC, modules, path_of, reference  # noqa: E402
+
+from kinrank import METHODS, __version__  # noqa: E402
+
+TEXTS = {  # file of the repository -> page of the site
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "VISION.md": "vision.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+}
+COPIES = ["CITATION.cff", "benchmarks/results.jsonl"]
+LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
+CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", flags=re.MULTILINE | re.DOTALL)
+
+
+class NoTags(Extension):
+    """`<F, S>` in a text is a product, not a tag that a browser would swallow."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        md.inlinePatterns.deregister("html")
+
+
+def on_config(config: Any) -> Any:
+    """The navigation; lists of methods, decisions and modules are those that exist."""
+    decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("0*.md"))
+    config.nav = [
+        {
+            "Home": [
+                "index.md",
+                {"Guide": "guide.md"},
+                {"Which method when": "which-method-when.md"},
+                {"How we read LPMT": "lpmt.md"},
+                {"Beyond one machine": "scale.md"},
+                {"Examples": "examples.md"},
+            ]
+        },
+        {"Methods": [{"All methods": "methods/README.md"}, *({name: f"methods/{name}.md"} for name in METHODS)]},
+        {
+            "API reference": [
+                "reference/index.md",
+                *({name: path_of(name)} for name in PUBLIC),
+                *({room: [{_last(name): path_of(name)} for name in modules(room)]} for room in INNER),
+            ]
+        },
+        {"Decisions": ["decisions/README.md", *(f"decisions/{name}" for name in decisions)]},
+        {
+            "Project": [
+                {"Contributing": "contributing.md"},
+                {"Vision": "vision.md"},
+                {"Changes": "changelog.md"},
+                {"Security": "security.md"},
+            ]
+        },
+    ]
+    config.copyright = f"kinrank {__version__}, Apache-2.0"
+    config.markdown_extensions.append(NoTags())
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Pages that have no file in docs/."""
+    made = {page: _relocated(name, (ROOT / name).read_text("utf-8")) for name, page in TEXTS.items()}
+    made |= {name: (ROOT / name).read_text("utf-8") for name in COPIES}
+    made["examples.md"] = _examples()
+    for path, text in (made | reference()).items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links that lead out of docs/ lead to the pages made of what stands there."""
+    where = page.file.src_uri
+    return markdown if page.file.generated_by else _relocated(f"docs/{where}", markdown, where)
+
+
+def _last(module: str) -> str:
+    return module.rpartition(".")[2]
+
+
+def _relocated(name: str, text: str, page: str | None = None) -> str:
+    """The text of a file of the repository with its links as they are on the site."""
+    start = posixpath.dirname(page or TEXTS[name])
+
+    def moved(found: re.Match[str]) -> str:
+        if re.match(r"[a-z]+:", found[1]):
+            return found[1]
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), found[1]))
+        return posixpath.relpath(_page_of(target), start or ".")
+
+    parts = CODE.split(text)
+    return "".join(part if number % 2 else LINK.sub(moved, part) for number, part in enumerate(parts))
+
+
+def _page_of(target: str) -> str:
+    """Where a file or folder of the repository is on the site."""
+    if target in TEXTS or target in COPIES:
+        return TEXTS.get(target, target)
+    if target.startswith("examples"):
+        return "examples.md"
+    if target.startswith("src/kinrank/methods"):
+        return path_of("kinrank.methods")
+    if target.startswith("src/"):
+        module = os.path.splitext(target.removeprefix("src/"))[0].replace("/", ".")
+        return path_of(module) if target.endswith(".py") else "reference/index.md"
+    inside = target.removeprefix("docs/")
+    return f"{inside}/README.md" if (ROOT / target).is_dir() else inside
+
+
+def _examples() -> str:
+    parts = ["# Examples", "Short scripts from the folder `examples/`, run by the tests."]
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        parts += [f"## {path.name}", f"```python\n{path.read_text('utf-8').rstrip()}\n```"]
+    return "\n\n".join(parts) + "\n"
