@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,34 +16,14 @@ from kinrank.distributed.cluster import Run, connected
 from kinrank.distributed.files import read, share_gallery, workplace
 from kinrank.distributed.tasks import Factory, opened
 from kinrank.features import Vectors, check, unit
-from kinrank.methods import Method
-from kinrank.neighbors import nearest
+from kinrank.methods import Method, resolve
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank as rerank_here
-from kinrank.rerank import resolve
-from kinrank.stores import Store
+from kinrank.stores import ArrayStore, Store
 
 NEEDED = "give a feature file, (n, d) rows, or a function without arguments that opens a Store on a worker"
-
-
-class MappedStore:
-    """Exact search over the unit rows of the file `vectors`, read as needed."""
-
-    def __init__(self, folder: str) -> None:
-        self._rows: Vectors = read(folder, "vectors")
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def search(self, queries: ArrayLike, k: int) -> Ranking:
-        rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
-        lists = nearest(rows, self._rows, whole_number(k, "k"))
-        return Ranking(lists.indices.astype(np.int64), lists.distances, {"mode": "search"})
-
-    def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
-        return self._rows[np.asarray(ids, np.int64)]
 
 
 def rerank(
@@ -95,7 +75,7 @@ def rerank(
             factory = gallery_or_store
         else:
             share_gallery(gallery_or_store, place)
-            factory = partial(MappedStore, str(place))
+            factory = partial(_mapped, str(place))
         shared = uuid.uuid4().hex, factory, method, candidates, depth, max_memory
         blocks = [asked[start : start + size] for start in range(0, max(len(asked), 1), size)]
         calls = run.calls(_ranked, [(rows, *shared) for rows in blocks])
@@ -103,6 +83,11 @@ def rerank(
     indices, distances = _together([parts[number] for number in range(len(blocks))])
     meta = {"mode": "candidates", "candidates": candidates, "method": repr(method)}
     return Ranking(indices, distances, {**meta, "seconds": time.perf_counter() - started})
+
+
+def _mapped(folder: str) -> ArrayStore:
+    """Exact search over the unit rows of the file `vectors`, read as needed."""
+    return ArrayStore.over(read(folder, "vectors"))
 
 
 def _ranked(
