@@ -53,8 +53,8 @@ def test_the_folder_becomes_what_the_library_makes(folder: Path) -> None:
     assert (facts["items"], facts["ids"], facts["stale"]) == (57, "given", expected.stale)
     loaded = kr.Manifold.load(folder / "named")
     assert loaded.ids.tolist() == expected.ids.tolist()
-    for name, array in expected._snapshot.arrays.items():
-        np.testing.assert_array_equal(array, loaded._snapshot.arrays[name], err_msg=name)
+    for name, array in expected._snapshot.kept.arrays.items():
+        np.testing.assert_array_equal(array, loaded._snapshot.kept.arrays[name], err_msg=name)
 
 
 def test_numbers_stay_in_what_search_writes(folder: Path) -> None:

@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike
 
 from kinrank.features import check, unit
 from kinrank.items import Items
-from kinrank.methods import Method
-from kinrank.methods.lpmt import LPMT
+from kinrank.methods import Method, resolve
 from kinrank.progress import Progress, Show
-from kinrank.rerank import resolve
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,7 @@ def explain(
         >>> print(kinrank.explain(queries, gallery, query=3, item=1041))
     """
     method = resolve(method)
-    if not isinstance(method, LPMT) or method.distance != "transport":
-        raise ValueError(f"{method!r} has no chains to show; use LPMT(distance='transport')")
+    method.check_explained()
     rows = unit(check(gallery, "gallery"), "gallery")
     if queries is None:
         items = Items.everyone(rows)

@@ -122,3 +122,9 @@ class Run:
         for target in targets:
             target.flush()  # type: ignore[attr-defined]
         return [read(self.folder, output.name) for output in outputs]
+
+    def lpmt(self, method: Any, count: int, lists: Any) -> tuple[dict[str, NDArray[Any]], dict[str, float]]:
+        """What LPMT keeps of a gallery of `count` items, made in blocks."""
+        from kinrank.distributed.lpmt import prepared_parts
+
+        return prepared_parts(method, count, lists, self)

@@ -1,7 +1,7 @@
 """LPMT's offline half in blocks: neighbour lists -> states, steps and their costs, as files.
 
-The stages of manifold/offline.py in the same order. What needs every row at once and takes little time (medians, the
-weights of the graphs, who lists whom) is done by the client; the rest by tasks.
+The stages of methods/lpmt_served/offline.py in the same order. What needs every row at once and takes little time
+(medians, the weights of the graphs, who lists whom) is done by the client; the rest by tasks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from kinrank.distributed import tasks
 from kinrank.distributed.cluster import Output, Run
 from kinrank.distributed.files import create, read, remove, write
-from kinrank.manifold.offline import kept_width_of, kin_width_of, width_of
 from kinrank.methods.lpmt import LPMT, Fitted, fit_to
+from kinrank.methods.lpmt_served.offline import kept_width_of, kin_width_of, width_of
 from kinrank.neighbors import Neighbors
 
 Arrays = dict[str, NDArray[Any]]
@@ -25,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 def prepared_parts(
     method: LPMT, n: int, lists_of: Callable[[int], Neighbors], run: Run
 ) -> tuple[Arrays, dict[str, float]]:
-    """The arrays and numbers that `ServingLPMT.offline` gives."""
+    """The arrays and numbers that `LPMT.keep` gives."""
     from kinrank.stages import graph
 
     lists = lists_of(width_of(method))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.distributed.files import read, sheet
-from kinrank.manifold.lists import block_lists
+from kinrank.manifold.gallery import lists_of
 from kinrank.stores import Store
 
 Span = tuple[int, int]
@@ -37,7 +37,7 @@ def opened(token: str, factory: Factory) -> Store:
 def neighbours(folder: str, span: Span, k: int, token: str, factory: Factory | None) -> tuple[Rows, Rows]:
     """Neighbour lists of a block: numbers and distances, (rows, k)."""
     store = None if factory is None else opened(token, factory)
-    lists = block_lists(read(folder, "vectors"), store, k, np.arange(*span))
+    lists = lists_of(read(folder, "vectors"), store, np.arange(*span), k)
     return lists.indices, lists.distances
 
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.features import Vectors
 from kinrank.items import Items
+from kinrank.methods import lpmt_served
 from kinrank.methods.base import Method
+from kinrank.methods.served import Answer, Chain, Gallery, Kept, Turnover
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
@@ -198,6 +201,49 @@ class LPMT(Method):
         dense = 8 * items * items * 5 if self.solver != "resolvent" and items <= 6000 else 0
         per_item = 8 * width * 4 + 12 * self.support * 3 + 4 * dimensions + 60 * self.path_k + 40 * self.k
         return items * per_item + 64 * 2**20 + dense
+
+    def check_served(self) -> None:
+        if self.distance != "transport":
+            raise ValueError(
+                f"a Manifold searches along chains, and distance={self.distance!r} has none; "
+                "use LPMT(distance='transport')"
+            )
+
+    def memory_kept(self, items: int, dimensions: int, changes: bool) -> int:
+        return lpmt_served.serving.memory(self, items, dimensions, changes)
+
+    def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
+        """States, steps and their costs; with `changes` also lists and graph, so that a change can stay local."""
+        return lpmt_served.serving.keep(self, gallery, progress, changes)
+
+    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Any:
+        return lpmt_served.serving.opened(vectors, kept, checked)
+
+    def reach(self, depth: int) -> int:
+        return lpmt_served.serving.reach(self, depth)
+
+    def answer(
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
+    ) -> Answer:
+        return lpmt_served.serving.answer(self, opened, queries, found, k, depth, budget)
+
+    def explain_answer(
+        self, gallery: Gallery, opened: Any, query: Vectors, found: Neighbors, item: int, flows: int
+    ) -> Chain:
+        return lpmt_served.serving.explain(self, opened, query, found, item, flows)
+
+    def check_explained(self) -> None:
+        if self.distance != "transport":
+            super().check_explained()
+
+    def check_changes(self, kept: Kept, verb: str) -> None:
+        lpmt_served.serving.check_changes(kept, verb)
+
+    def change(self, before: Kept, gallery: Gallery, turnover: Turnover, tolerance: float | None) -> Kept:
+        return lpmt_served.serving.change(self, before, gallery, turnover, tolerance)
+
+    def stale(self, kept: Kept, items: int) -> float:
+        return lpmt_served.serving.stale(kept, items)
 
 
 NEAR, FAR = 1, 60

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.manifold.scored import check_items, kept
 from kinrank.methods.lpmt import LPMT, NEAR
+from kinrank.methods.served import array_in as kept
+from kinrank.methods.served import check_items
 from kinrank.neighbors import Neighbors
 from kinrank.stages.graph import Layers
 
@@ -22,12 +23,12 @@ class Record:
 
     Attributes:
         near: (n, w) neighbours, the item first: exact, or as the store found them. Where some left, lists end sooner,
-            with -1 and inf behind; `manifold.offline.least_width_of` are always there.
+            with -1 and inf behind; `lpmt_served.offline.least_width_of` are always there.
         kin, similar: (n, k1) the items of the largest F, and F; the item itself where F reaches fewer.
         starts, ends, weights: a S_beta, the graph that F spreads over, as csr.
         beta: weights of the graphs, as built.
         drift: (n, 3) how far F, state and costs of an item may be from those of a rebuild, as total L1 change of mass
-            that was seen and not followed; see `manifold.repair`.
+            that was seen and not followed; see `lpmt_served.repair`.
     """
 
     near: Neighbors

@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
-from kinrank.manifold.offline import kept_width_of, kin_width_of, least_width_of
-from kinrank.manifold.record import COSTS, ROWS, STATES, Record, spreading
-from kinrank.manifold.turnover import Numbers, Turnover, lists_after
 from kinrank.methods.lpmt import LPMT
+from kinrank.methods.lpmt_served.lists import lists_after
+from kinrank.methods.lpmt_served.offline import kept_width_of, kin_width_of, least_width_of
+from kinrank.methods.lpmt_served.record import COSTS, ROWS, STATES, Record, spreading
+from kinrank.methods.served import Gallery, Numbers, Turnover
 from kinrank.stages.online import Attachment, chunk_of
 from kinrank.stages.paths import Steps
-from kinrank.stores import Store
 
 # L1 change of a state, or of the states of a step, that is left alone. Measured against rebuilds with the same powers,
 # after one to four changes of up to 4 of 100 items: 9.6 of the 10 best are the same, d* differs by 0.06 on average (in
@@ -61,21 +61,20 @@ class Before:
 
 def repaired(
     method: LPMT,
-    vectors: Vectors,
-    store: Store | None,
+    gallery: Gallery,
     before: Before,
     turn: Turnover,
     share: float,
     how: Attachment,
     tolerance: float,
 ) -> Repaired:
-    """Everything after a change; vectors (n', d) are those that stay, then the new ones, and so is the store."""
+    """Everything after a change; the gallery holds those that stay, then the new ones."""
     from kinrank.stages import graph, offline
 
     old = before.record
     wide = kept_width_of(method)
     least = least_width_of(method) if tolerance else wide
-    near = lists_after(old.near, vectors, store, turn, wide, least)
+    near = lists_after(old.near, gallery, turn, wide, least)
     lengths = graph.kernel_scale(near, method.scale, method.k)
     scales = (1.0,) if method.similarity == "bsd" else graph.SCALES
     layers = offline.layered(near, lengths, method.k, method.sigma, scales)
@@ -95,7 +94,7 @@ def repaired(
     some = _restless(old, record, turn, method, share, touched, confident, shares, former[1], tolerance)
     states = _states(method, record, confident, shares, former[0], some)
     steps = offline.steps_between(np.ascontiguousarray(record.kin[:, : method.path_k + 1]), method.steps)
-    costs, solved = _costs(before, steps, states, former[0], some, turn, record, vectors, how, tolerance)
+    costs, solved = _costs(before, steps, states, former[0], some, turn, record, gallery.vectors, how, tolerance)
     counts = {"rows": len(rows), "states": len(some), "steps": solved}
     return Repaired(record, lengths, states, steps, costs, counts)
 

@@ -66,7 +66,7 @@ def small_parts(
 ) -> Parts:
     """(states, steps, lengths, powers); every large array is freed as soon as the next one is made of it.
 
-    Unless `keep` is given, which takes what later changes need: see `manifold.record`.
+    Unless `keep` is given, which takes what later changes need: see `lpmt_served.record`.
     """
     from kinrank.stages import graph, offline
 
@@ -84,7 +84,7 @@ def small_parts(
     width = min(kin_width_of(method), len(vectors))
     kin, similar = offline.kindred(layers, beta, method.mu, method.tolerance, held.indices, width)
     if keep is not None:
-        from kinrank.manifold.record import Record
+        from kinrank.methods.lpmt_served.record import Record
 
         keep |= Record.of(method, held, kin, similar, layers, beta).arrays()
     del held, layers

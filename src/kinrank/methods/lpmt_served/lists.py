@@ -2,65 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
-from kinrank.manifold.lists import BLOCK, block_lists
+from kinrank.methods.served import Gallery, Numbers, Turnover
 from kinrank.neighbors import Neighbors
 from kinrank.stages.online import chunk_of
-from kinrank.stores import Store
 
 WIDE = 61  # nearest of a new item, found by a store, whose lists it may enter
 NEW, OLD = 1024, 4096  # inner products at once
-
-Numbers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Turnover:
-    """stay: (s,) old numbers of those that stay, ascending, which become 0..s-1; then come `fresh` new ones."""
-
-    before: int
-    stay: Numbers
-    fresh: int
-
-    @property
-    def after(self) -> int:
-        return len(self.stay) + self.fresh
-
-    @property
-    def new(self) -> Numbers:
-        return np.arange(len(self.stay), self.after)
-
-    def of(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The rows of those that stay; the array itself where nobody left."""
-        return array if len(self.stay) == self.before else array[self.stay]
-
-    def renumbered(self, items: NDArray[np.int32]) -> NDArray[np.int32]:
-        """New numbers in place of old ones; -1 for those who left."""
-        return items if len(self.stay) == self.before else self.numbers[items]
-
-    @cached_property
-    def numbers(self) -> NDArray[np.int32]:
-        """(before + 1,) new numbers of the old ones, -1 for those who left; the last for -1, which stays."""
-        numbers = np.full(self.before + 1, -1, np.int32)
-        numbers[self.stay] = np.arange(len(self.stay))
-        return numbers
+BLOCK = 1024  # rows searched at once
 
 
-def lists_after(
-    near: Neighbors, vectors: Vectors, store: Store | None, turn: Turnover, width: int, least: int
-) -> Neighbors:
+def lists_after(near: Neighbors, gallery: Gallery, turn: Turnover, width: int, least: int) -> Neighbors:
     """(n', min(width, n')) neighbours, as far as they are known without a search: at least `least` of them.
 
     Lists that lost entries are shorter then (-1 and inf behind), those too short are searched again, and new items
-    enter wherever they are nearer than the end of a list. Without a store the result is exact; with one, new items
-    enter the lists of items among their own WIDE nearest.
+    enter wherever they are nearer than the end of a list. In an exact gallery the result is exact; with a store, new
+    items enter the lists of items among their own WIDE nearest.
     """
     from kinrank.stages.kernels import changes as kernels
     from kinrank.stages.kernels.compiled import in_chunks
@@ -76,27 +38,27 @@ def lists_after(
     whole = counts == old  # these list everyone
     short = (counts < min(least, n)) & ~whole
     lists = Neighbors(indices, gaps)
-    met = _search_again(lists, vectors, store, np.concatenate([np.flatnonzero(short), turn.new]))
+    met = _search_again(lists, gallery, np.concatenate([np.flatnonzero(short), turn.new]))
     if turn.fresh and old:
         reach = np.where(whole, np.inf, distances[np.arange(old), np.maximum(counts - 1, 0)])
         open_to = np.where(short, -np.inf, reach)  # the short ones have met the new ones
-        pairs = _within(vectors, turn, open_to) if store is None else _among(met, turn, open_to)
-        _enter(lists, vectors, *pairs, open_to)
+        pairs = _within(gallery.vectors, turn, open_to) if gallery.exact else _among(met, turn, open_to)
+        _enter(lists, gallery.vectors, *pairs, open_to)
     return lists
 
 
-def _search_again(lists: Neighbors, vectors: Vectors, store: Store | None, rows: Numbers) -> tuple[Numbers, Numbers]:
+def _search_again(lists: Neighbors, gallery: Gallery, rows: Numbers) -> tuple[Numbers, Numbers]:
     """Fill in these rows; with a store also (row, item) pairs of all that it found, more than the lists hold."""
-    wide = lists.k if store is None else min(max(lists.k, WIDE), len(vectors))
-    items = np.empty((len(rows) if store is not None else 0, wide), np.int64)
+    wide = lists.k if gallery.exact else min(max(lists.k, WIDE), len(gallery))
+    items = np.empty((0 if gallery.exact else len(rows), wide), np.int64)
     for start in range(0, len(rows), BLOCK):
         some = rows[start : start + BLOCK]
-        found = block_lists(vectors, store, wide, some)
+        found = gallery.lists_of(some, wide)
         lists.indices[some], lists.distances[some] = (
             found.indices[:, : lists.k],
             found.distances[:, : lists.k],
         )
-        if store is not None:
+        if not gallery.exact:
             items[start : start + BLOCK] = found.indices
     return np.repeat(rows[: len(items)], wide), items.ravel()
 
