@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kinrank import stages
 from kinrank.features import check, unit
 from kinrank.items import Items
 from kinrank.methods import Method, resolve
@@ -94,16 +95,13 @@ def explain(
 
 def explain_prepared(prepared: Any, query: int, item: int, flows: int = 5) -> Explanation:
     """The same for problems already prepared by LPMT: several explanations for the price of one."""
-    from kinrank.stages.paths import chain_to
-    from kinrank.stages.transport import residual_plan
-
     items: Items = prepared.items
     source, target = int(items.queries[query]), int(items.gallery[item])
     reach, parents = prepared.chains.from_items(np.array([source]), parents=True)
-    chain = chain_to(parents[0], target) if np.isfinite(reach[0, target]) else [target]
+    chain = stages.paths.chain_to(parents[0], target) if np.isfinite(reach[0, target]) else [target]
     costs = tuple(float(reach[0, b] - reach[0, a]) for a, b in itertools.pairwise(chain))
     moved = tuple(
-        tuple(residual_plan(a, b, prepared.states, items.vectors, prepared.rho)[:flows])
+        tuple(stages.transport.residual_plan(a, b, prepared.states, items.vectors, prepared.rho)[:flows])
         for a, b in itertools.pairwise(chain)
     )
     first = 0 if items.self_query else len(items.queries)

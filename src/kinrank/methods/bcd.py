@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
@@ -68,11 +69,8 @@ class BCD(Method):
     tolerance: float = parameter(1e-5, "mass the diffusion leaves where it lies", low=0, above_low=True, high=1)
 
     def prepare(self, items: Items, progress: Progress) -> Diffused:
-        from kinrank.stages import diffusion
-        from kinrank.stages.graph import SCALES
-
-        layers = graphs(items, self.k, self.sigma, self.scale, SCALES)
-        beta = diffusion.collaborative(layers, self.mu, self.lam, self.cycles, max(1e-3, self.tolerance))
+        layers = graphs(items, self.k, self.sigma, self.scale, stages.graph.SCALES)
+        beta = stages.diffusion.collaborative(layers, self.mu, self.lam, self.cycles, max(1e-3, self.tolerance))
         return Diffused(items, layers, beta)
 
     def distances(self, prepared: Diffused, queries: NDArray[np.int64]) -> NDArray[Any]:
@@ -84,21 +82,15 @@ class BCD(Method):
 
 def graphs(items: Items, k: int, sigma: float, scale: str, scales: tuple[float, ...]) -> Layers:
     """The neighbour graphs of all items at these scales of k."""
-    from kinrank.stages import graph
-    from kinrank.stages.context import farthest
-
     lists = items.neighbors(1 + max(round(k * factor) for factor in (1.0, *scales)))
-    far = np.sqrt(farthest(items.vectors)) if scale in ("row", "global") else None
-    return graph.layered_graphs(lists, k, sigma, scale, scales, far)
+    far = np.sqrt(stages.context.farthest(items.vectors)) if scale in ("row", "global") else None
+    return stages.graph.layered_graphs(lists, k, sigma, scale, scales, far)
 
 
 def by_diffusion(prepared: Diffused, queries: NDArray[np.int64], mu: float, tolerance: float) -> NDArray[Any]:
     """-F of some queries to the gallery; items the diffusion does not reach behind, in the order of d."""
-    from kinrank.stages import diffusion
-    from kinrank.stages.fallback import from_scores
-
     items = prepared.items
-    scores = diffusion.resolvent_block(
+    scores = stages.diffusion.resolvent_block(
         prepared.layers, prepared.beta, mu, items.queries[queries], items.gallery, tolerance
     )
-    return from_scores(scores.astype(np.float64), lambda: items.query_distances(queries))
+    return stages.fallback.from_scores(scores.astype(np.float64), lambda: items.query_distances(queries))
