@@ -109,7 +109,7 @@ def _together(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Blocks below each other, as wide as the widest: a store may find fewer items for the queries of one block."""
     width = max(part[0].shape[1] for part in parts)
-    gaps = [((0, 0), (0, width - part[0].shape[1])) for part in parts]
-    indices = [np.pad(part[0], gap, constant_values=-1) for part, gap in zip(parts, gaps, strict=True)]
-    distances = [np.pad(part[1], gap, constant_values=np.inf) for part, gap in zip(parts, gaps, strict=True)]
+    missing = [((0, 0), (0, width - part[0].shape[1])) for part in parts]
+    indices = [np.pad(part[0], pad, constant_values=-1) for part, pad in zip(parts, missing, strict=True)]
+    distances = [np.pad(part[1], pad, constant_values=np.inf) for part, pad in zip(parts, missing, strict=True)]
     return np.concatenate(indices), np.concatenate(distances)
