@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import kinrank as kr
 from kinrank.cli.app import app
+from kinrank.manifold import files
 
 METHOD = kr.LPMT(k2=4, theta=0.3)
 NAMES = [f"n{number}" for number in range(60)]
@@ -53,8 +54,8 @@ def test_the_folder_becomes_what_the_library_makes(folder: Path) -> None:
     assert (facts["items"], facts["ids"], facts["stale"]) == (57, "given", expected.stale)
     loaded = kr.Manifold.load(folder / "named")
     assert loaded.ids.tolist() == expected.ids.tolist()
-    for name, array in expected._snapshot.arrays.items():
-        np.testing.assert_array_equal(array, loaded._snapshot.arrays[name], err_msg=name)
+    for name, array in expected._snapshot.kept.arrays.items():
+        np.testing.assert_array_equal(array, loaded._snapshot.kept.arrays[name], err_msg=name)
 
 
 def test_numbers_stay_in_what_search_writes(folder: Path) -> None:
@@ -66,6 +67,19 @@ def test_numbers_stay_in_what_search_writes(folder: Path) -> None:
         found = {row["query"]: row["item"] for row in csv.DictReader(file)}
     assert found["30"] == "30"  # each item finds itself, by the number it always had
     assert "0" not in found.values()
+
+
+def test_the_manifest_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = files.read_manifest
+    seen: list[Path] = []
+
+    def counted(path: Path) -> Any:
+        seen.append(path)
+        return read(path)
+
+    monkeypatch.setattr(files, "read_manifest", counted)
+    assert run(folder, "add", "@numbered", "--vectors", "@all.npy").exit_code == 0
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize(

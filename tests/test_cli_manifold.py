@@ -176,7 +176,7 @@ def test_a_disk_that_fills_up_leaves_the_old_state(folder: Path, monkeypatch: py
     def full(*given: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "vectors.npy")
 
-    monkeypatch.setattr("kinrank.manifold.files._write_array", full)
+    monkeypatch.setattr("kinrank.manifold.files.write_array", full)
     said = bad(folder, "build", "-g", "@q.npy", "-o", "@m", "-q")
     assert "No space left on device" in said
     assert "[Errno" not in said
@@ -284,9 +284,9 @@ def test_damaged_and_newer_folders_are_refused(folder: Path, words: list[str]) -
     path.unlink()
     assert "step_costs.npy is missing" in bad(folder, *words)
     path.write_bytes(content)
-    edited(folder / "m", seal=True, version=2, kinrank="9.0")
-    assert "kinrank 9.0 in format 2, newer than format 1" in bad(folder, *words)
-    edited(folder / "m", seal=False, version=1)
+    edited(folder / "m", seal=True, version=3, kinrank="9.0")
+    assert "kinrank 9.0 in format 3, newer than format 2" in bad(folder, *words)
+    edited(folder / "m", seal=False, version=2)
     assert "manifest.json was altered" in bad(folder, *words)
     (folder / "m" / MANIFEST).write_text("{")
     assert "truncated or no JSON" in bad(folder, *words)
@@ -378,9 +378,9 @@ def test_verify_names_a_bad_manifest(folder: Path, content: bytes | None) -> Non
 def test_verify_refuses_what_it_does_not_know(folder: Path) -> None:
     assert "is not there" in bad(folder, "verify", "@nothing")
     assert "is not a saved manifold" in bad(folder, "verify", "@foreign")
-    edited(folder / "m", seal=True, version=2)
-    assert "newer than format 1" in bad(folder, "verify", "@m")
-    edited(folder / "m", seal=True, version=1, format="something else")
+    edited(folder / "m", seal=True, version=3)
+    assert "newer than format 2" in bad(folder, "verify", "@m")
+    edited(folder / "m", seal=True, version=2, format="something else")
     assert "not the manifest of a kinrank manifold" in bad(folder, "verify", "@m")
 
 
@@ -388,7 +388,7 @@ def test_verify_follows_a_save_that_came_between(folder: Path, monkeypatch: pyte
     """The files of the old state vanish while they are read; the new state is whole, and that is the answer."""
     from kinrank.manifold import files
 
-    read, other = files._read_array, kr.Manifold.load(folder / "numbered", mmap=False)
+    read, other = files.read_array, kr.Manifold.load(folder / "numbered", mmap=False)
     seen: list[str] = []
 
     def slow(place: Path, manifest: dict[str, Any], name: str, mmap: bool) -> Any:
@@ -397,7 +397,7 @@ def test_verify_follows_a_save_that_came_between(folder: Path, monkeypatch: pyte
         seen.append(name)
         return read(place, manifest, name, mmap)
 
-    monkeypatch.setattr(files, "_read_array", slow)
+    monkeypatch.setattr(files, "read_array", slow)
     found = verify(folder / "m")
     assert found.whole
     assert len(seen) > len(found.checked)

@@ -18,7 +18,7 @@ import pytest
 import kinrank
 from kinrank.bench.synthetic import curves
 from kinrank.distributed.files import sheet
-from kinrank.manifold.lpmt import KEPT
+from kinrank.methods.lpmt_served.serving import KEPT
 from kinrank.stores import ArrayStore
 
 pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
@@ -101,8 +101,8 @@ def assert_same(one: kinrank.Manifold, other: kinrank.Manifold) -> None:
     mine, theirs = one._snapshot, other._snapshot
     assert np.array_equal(mine.vectors, theirs.vectors)
     for name in KEPT:
-        assert mine.arrays[name].dtype == theirs.arrays[name].dtype, name
-        np.testing.assert_array_equal(mine.arrays[name], theirs.arrays[name], err_msg=name)
+        assert mine.kept.arrays[name].dtype == theirs.kept.arrays[name].dtype, name
+        np.testing.assert_array_equal(mine.kept.arrays[name], theirs.kept.arrays[name], err_msg=name)
     assert mine.facts.items() <= theirs.facts.items()
 
 
@@ -145,8 +145,8 @@ def test_build_with_other_settings(client: Any, gallery: Any, method: kinrank.Me
     local = kinrank.Manifold.build(rows, method)
     asked = curves(5, DIMENSIONS, seed=2)
     same_ranking(made.search(asked, k=20), local.search(asked, k=20))
-    for name, array in made._snapshot.arrays.items():
-        np.testing.assert_array_equal(array, local._snapshot.arrays[name], err_msg=name)
+    for name, array in made._snapshot.kept.arrays.items():
+        np.testing.assert_array_equal(array, local._snapshot.kept.arrays[name], err_msg=name)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])

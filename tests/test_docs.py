@@ -150,7 +150,8 @@ def parses(words: list[str]) -> None:
     import typer
 
     from kinrank.cli.app import app
-    from kinrank.cli.flags import method_class, method_from
+    from kinrank.cli.flags import method_from
+    from kinrank.methods import method_named
 
     command: Any = typer.main.get_command(app)
     if words == ["--version"]:
@@ -163,7 +164,7 @@ def parses(words: list[str]) -> None:
     if command.name in ("rerank", "build"):
         method_from(context.params["method"], context.args)
     if command.name == "methods" and context.params["name"]:
-        method_class(context.params["name"])
+        method_named(context.params["name"])
 
 
 def test_a_wrong_command_line_is_noticed() -> None:

@@ -105,7 +105,7 @@ def test_stages_know_no_method() -> None:
 
 def test_methods_know_no_store_no_file_no_page() -> None:
     allowed = {"parameters", "progress", "memory", "features", "ranking", "neighbors", "items", "methods"}
-    allowed |= {"stages", "stages.kernels"}
+    allowed |= {"stages", "stages.kernels", "deferred"}
     for module, path in MODULES.items():
         if room_of(module) == "methods":
             assert {room_of(target) for target in IMPORTS[module]} <= allowed, module

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 import kinrank as kr
 from kinrank.datasets import benchmark
 from kinrank.features import unit
-from kinrank.manifold import offline
-from kinrank.manifold.explanation import OnlineExplanation, shannon
-from kinrank.manifold.lists import gallery_lists, tidied
+from kinrank.manifold.explanation import OnlineExplanation
+from kinrank.manifold.gallery import gallery_over, neighbors_found
+from kinrank.methods.lpmt_served import offline
+from kinrank.methods.lpmt_served.serving import shannon
 from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT
 from kinrank.stages import graph
@@ -199,12 +200,12 @@ def test_a_poor_store_is_tidied() -> None:
     """Padding, repetitions, wrong order, the item itself missing or in the middle."""
     indices = np.array([[4, 1, -1, 4, 2], [3, 1, 0, -1, -1]])
     gaps = np.array([[0.4, 0.2, np.inf, 0.5, 0.2], [0.3, 0.0, 0.1, np.inf, np.inf]], np.float32)
-    lists = tidied(indices, gaps, 5, np.array([0, 1]), 5)
+    lists = neighbors_found(indices, gaps, 5, np.array([0, 1]), 5)
     assert lists.indices.tolist() == [[0, 1, 2, 4, -1], [1, 0, 3, -1, -1]]
     assert lists.distances[0, :4].tolist() == pytest.approx([0.0, 0.2, 0.2, 0.4])
     assert np.isinf(lists.distances[1, 3:]).all()
     with pytest.raises(ValueError, match="found item 4 but the manifold holds 4"):
-        tidied(indices, gaps, 5, None, 4)
+        neighbors_found(indices, gaps, 5, None, 4)
 
 
 class Forgetful(kr.ArrayStore):
@@ -337,7 +338,7 @@ def test_explanations_tell_mass_entropy_and_ranks(
         np.testing.assert_allclose(told.entropy, np.log(2) * np.array(told.moved), rtol=1e-6)
         masses = [flow["mass"] for flow in shown["flows"][0]]
         assert masses == sorted(masses, reverse=True)
-        terrain = manifold._snapshot.prepared
+        terrain = manifold._snapshot.opened.terrain
         gained = shannon(state_of(terrain, item)[1]) - shannon(state_of(terrain, told.items[1])[1])
         assert sum(told.entropy_of_states[1:]) == pytest.approx(gained, abs=1e-6)  # what lies between cancels
 
@@ -350,7 +351,7 @@ def test_building_in_little_room_changes_nothing(method: kr.LPMT) -> None:
     rows = unit(clusters(12, 300))
 
     def lists(k: int) -> Neighbors:
-        return gallery_lists(rows, None, k, SILENT)
+        return gallery_over(rows).lists(k)
 
     small = offline.small_parts(method, rows, lists, SILENT)
     plain = offline.plain_parts(method, rows, lists, SILENT)
@@ -366,7 +367,7 @@ def test_building_in_little_room_changes_nothing(method: kr.LPMT) -> None:
 
 def test_weights_of_graphs_from_some_rows_are_those_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = unit(clusters(13, 900))
-    lists = gallery_lists(rows, None, 15, SILENT)
+    lists = gallery_over(rows).lists(15)
     layers = graph.layered_graphs(lists, 10, 0.5)
     everything = stages_offline.graph_weights(layers, 0.23, 0.2, 1, 2e-3)
     np.testing.assert_allclose(everything, collaborative(layers, 0.23, 0.2, 1, 2e-3), rtol=1e-5)

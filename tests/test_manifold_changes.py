@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 import kinrank as kr
 from kinrank.features import unit
-from kinrank.manifold import changes, repair
-from kinrank.manifold.lists import gallery_lists
-from kinrank.manifold.offline import least_width_of
+from kinrank.manifold import changes
+from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.snapshot import Snapshot
-from kinrank.progress import SILENT
+from kinrank.methods.lpmt_served import repair
+from kinrank.methods.lpmt_served.offline import least_width_of
 from kinrank.stages import offline as stages_offline
 from kinrank.stores import ArrayStore
 
@@ -47,7 +47,7 @@ def clusters(seed: int, items: int = 120, dimensions: int = 8, groups: int = 6) 
 
 def rebuilt(snapshot: Snapshot, rows: Rows) -> kr.Manifold:
     """The same items built at once, with the powers and the weights of the graphs that the snapshot was built with."""
-    facts, beta = snapshot.facts, snapshot.arrays["beta"]
+    facts, beta = snapshot.kept.facts, snapshot.kept.arrays["beta"]
     assert isinstance(snapshot.method, kr.LPMT)
     method = replace(snapshot.method, rho=facts["rho"], gamma=facts["gamma"], share=facts["share"])
     with mock.patch.object(stages_offline, "graph_weights", return_value=beta):
@@ -73,8 +73,8 @@ def walk(seed: int, sizes: list[int], tolerance: float | None, rows: Rows) -> tu
 
 def assert_exact(snapshot: Snapshot, rows: Rows) -> None:
     """Neighbours are those of an exact search as far as the lists go, which is as far as they are needed."""
-    near, gaps = snapshot.arrays["near_items"], snapshot.arrays["near_gaps"]
-    lists = gallery_lists(unit(rows), None, near.shape[1], SILENT)
+    near, gaps = snapshot.kept.arrays["near_items"], snapshot.kept.arrays["near_gaps"]
+    lists = gallery_over(unit(rows)).lists(near.shape[1])
     there = near >= 0
     np.testing.assert_array_equal(near[there], lists.indices[there])
     np.testing.assert_array_equal(gaps[there], lists.distances[there])
@@ -95,9 +95,9 @@ def test_without_tolerance_changes_are_a_rebuild_to_the_last_bit(seed: int, size
         rows = np.round(rows * 1.5) + np.float32(0.25)  # many equal rows and equal distances
     snapshot, have = walk(seed, sizes, 0.0, rows)
     again = rebuilt(snapshot, rows[have])._snapshot
-    assert (np.arange(len(have)) if snapshot.ids is None else snapshot.ids).tolist() == have
+    assert (np.arange(len(have)) if snapshot.names.ids is None else snapshot.names.ids).tolist() == have
     for name in (*SEARCHED, "near_items", "near_gaps", "kin_items", "kin_values", "graph_weights"):
-        np.testing.assert_array_equal(snapshot.arrays[name], again.arrays[name], err_msg=name)
+        np.testing.assert_array_equal(snapshot.kept.arrays[name], again.kept.arrays[name], err_msg=name)
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -113,7 +113,7 @@ def test_changes_are_a_rebuild_within_the_tolerance(seed: int, sizes: list[int])
     apart = np.abs(got.distances - want.distances)  # as stated beside repair.TOLERANCE
     assert np.mean(shared) >= 8.5
     assert np.median(apart) <= 0.1  # not the mean: one chain between two groups, found or not, moves a whole group
-    drift = snapshot.arrays["drift"]
+    drift = snapshot.kept.arrays["drift"]
     assert (drift[:, 0] <= repair.LOOSE * repair.TOLERANCE).all()
     assert (drift[:, 1:] <= repair.TOLERANCE).all()
 
@@ -131,7 +131,7 @@ def test_a_change_leaves_far_items_alone() -> None:
 
     with mock.patch.object(repair, "repaired", watched):
         manifold.add(rows[396:])
-    steps = len(manifold._snapshot.arrays["step_ends"]) // 2
+    steps = len(manifold._snapshot.kept.arrays["step_ends"]) // 2
     assert 4 <= seen[0]["rows"] < 80
     assert 4 <= seen[0]["states"] < 80
     assert 0 < seen[0]["steps"] < steps / 4
@@ -164,7 +164,7 @@ def test_stale_grows_and_refresh_repairs() -> None:
     assert manifold.stale == 0.0
     assert manifold.ids.tolist()[:5] == [1, 2, 3, 4, 6]
     for name in SEARCHED:
-        np.testing.assert_array_equal(manifold._snapshot.arrays[name], again._snapshot.arrays[name])
+        np.testing.assert_array_equal(manifold._snapshot.kept.arrays[name], again._snapshot.kept.arrays[name])
 
 
 def test_numbers_are_names_that_stay() -> None:
@@ -264,7 +264,7 @@ def test_one_item_left_and_grown_again() -> None:
     assert manifold.ids.tolist() == list(range(11, 30))
     again = kr.Manifold.build(rows[11:], SMALL)
     for name in SEARCHED:
-        np.testing.assert_array_equal(manifold._snapshot.arrays[name], again._snapshot.arrays[name])
+        np.testing.assert_array_equal(manifold._snapshot.kept.arrays[name], again._snapshot.kept.arrays[name])
 
 
 def test_saved_and_loaded_between_changes(tmp_path: Path) -> None:
@@ -278,8 +278,8 @@ def test_saved_and_loaded_between_changes(tmp_path: Path) -> None:
         travelled.save(tmp_path / "m")
         travelled = kr.Manifold.load(tmp_path / "m", mmap=number % 2 == 0)
     assert kept.stale == travelled.stale > 0
-    for name, array in kept._snapshot.arrays.items():
-        np.testing.assert_array_equal(array, travelled._snapshot.arrays[name], err_msg=name)
+    for name, array in kept._snapshot.kept.arrays.items():
+        np.testing.assert_array_equal(array, travelled._snapshot.kept.arrays[name], err_msg=name)
     assert kept.ids.tolist() == travelled.ids.tolist()
 
 
@@ -296,7 +296,7 @@ def test_who_cannot_change_says_so() -> None:
             manifold.remove([0])
         manifold.refresh()
         assert manifold.stale == 0.0
-    assert "near_items" not in kr.Manifold.build(rows, SMALL, changes=False)._snapshot.arrays
+    assert "near_items" not in kr.Manifold.build(rows, SMALL, changes=False)._snapshot.kept.arrays
 
 
 def test_a_store_that_is_exact_changes_like_an_array() -> None:
@@ -307,8 +307,8 @@ def test_a_store_that_is_exact_changes_like_an_array() -> None:
         manifold.remove([3, 121])
         manifold.add(rows[124:])
         manifold.remove(range(10, 30))
-    for name, array in plain._snapshot.arrays.items():
-        np.testing.assert_allclose(array, stored._snapshot.arrays[name], rtol=1e-3, atol=1e-5, err_msg=name)
+    for name, array in plain._snapshot.kept.arrays.items():
+        np.testing.assert_allclose(array, stored._snapshot.kept.arrays[name], rtol=1e-3, atol=1e-5, err_msg=name)
     queries = clusters(16, 9)
     got, want = stored.search(queries, k=20), plain.search(queries, k=20)
     np.testing.assert_array_equal(got.indices, want.indices)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 import kinrank as kr
 from kinrank.manifold import files
 from kinrank.manifold.manifest import MANIFEST, sealed
+from kinrank.manifold.verify import verify
 
 KILLS = 100
 
@@ -117,7 +118,7 @@ def edited(saved: Path, seal: bool, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("seal", "changes", "message"),
     [
-        (True, {"version": 2, "kinrank": "9.0"}, r"kinrank 9\.0 in format 2, newer than format 1"),
+        (True, {"version": 3, "kinrank": "9.0"}, r"kinrank 9\.0 in format 3, newer than format 2"),
         (True, {"version": "1"}, "newer than"),
         (True, {"format": "something"}, "not the manifest of a kinrank manifold"),
         (False, {"method": "dfs"}, "was altered"),
@@ -138,6 +139,37 @@ def test_foreign_manifests_are_refused(saved: Path, seal: bool, changes: dict[st
         kr.Manifold.load(saved)
 
 
+def test_a_folder_of_an_earlier_version_is_to_be_built_again(saved: Path) -> None:
+    """As version 1 wrote it, with parameters that have other names now."""
+    old = {
+        "format": "kinrank manifold",
+        "version": 1,
+        "kinrank": "0.1.0",
+        "method": "lpmt",
+        "parameters": {"k1": 60, "rho": 0.0},
+        "facts": {"rho": 1.0, "gamma": 2.0},
+        "data": "data-" + 32 * "0",
+        "arrays": {"vectors": {"dtype": "<f4", "shape": [0, 2], "sha256": 64 * "0"}},
+    }
+    (saved / MANIFEST).write_text(json.dumps(sealed(old)))
+    again = "written by an earlier kinrank in format 1, which this version cannot read; build the manifold again"
+    with pytest.raises(ValueError, match=f"{saved} was {again}"):
+        kr.Manifold.load(saved)
+    with pytest.raises(ValueError, match=again):
+        verify(saved)
+
+
+def test_a_method_of_ones_own_is_served_but_not_saved(tmp_path: Path) -> None:
+    class Own(kr.DFS):
+        name = "own"
+
+    manifold = kr.Manifold.build(rows_of(1, 20), Own(k=5))
+    assert manifold.search(rows_of(2, 3), k=4).depth == 4
+    with pytest.raises(ValueError, match="Own can be searched but not saved"):
+        manifold.save(tmp_path / "own")
+    assert not list(tmp_path.glob("own/data-*"))
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\x80\x04\x95", b'"text"'])
 def test_manifests_that_are_none_are_refused(saved: Path, content: bytes) -> None:
     (saved / MANIFEST).write_bytes(content)
@@ -151,7 +183,7 @@ def test_crafted_arrays_are_refused_before_the_loops_see_them(saved: Path) -> No
     path = saved / manifest["data"] / "step_ends.npy"
     ends = np.load(path)
     ends[5] = 10**6
-    manifest["arrays"]["step_ends"] = files._write_array(path, ends)
+    manifest["arrays"]["step_ends"] = files.write_array(path, ends)
     (saved / MANIFEST).write_text(json.dumps(sealed(manifest)))
     with pytest.raises(ValueError, match="name items that are not there"):
         kr.Manifold.load(saved)
@@ -161,7 +193,7 @@ def test_pickled_arrays_are_not_read(saved: Path) -> None:
     manifest = json.loads((saved / MANIFEST).read_text())
     path = saved / manifest["data"] / "lengths.npy"
     np.save(path, np.array([{}] * 90, dtype=object), allow_pickle=True)
-    manifest["arrays"]["lengths"] |= {"sha256": files._checksum(path)}
+    manifest["arrays"]["lengths"] |= {"sha256": files.checksum(path)}
     (saved / MANIFEST).write_text(json.dumps(sealed(manifest)))
     with pytest.raises(ValueError, match=r"lengths.npy is not an array"):
         kr.Manifold.load(saved)
@@ -193,7 +225,7 @@ def test_a_full_disk_or_a_read_only_folder_leaves_the_old_state(
     manifold: kr.Manifold, saved: Path, monkeypatch: pytest.MonkeyPatch, code: int, after: int
 ) -> None:
     calls = 0
-    write = files._write_array
+    write = files.write_array
 
     def failing(path: Path, array: NDArray[Any]) -> dict[str, Any]:
         nonlocal calls
@@ -202,7 +234,7 @@ def test_a_full_disk_or_a_read_only_folder_leaves_the_old_state(
             raise OSError(code, os.strerror(code), str(path))
         return write(path, array)
 
-    monkeypatch.setattr(files, "_write_array", failing)
+    monkeypatch.setattr(files, "write_array", failing)
     with pytest.raises(OSError, match=r"could not be written .* saved there before is untouched") as caught:
         kr.Manifold.build(rows_of(6)).save(saved)
     assert caught.value.errno == code

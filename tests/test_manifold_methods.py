@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.manifold import files, scored
+from kinrank.manifold import files
 from kinrank.manifold.manifest import MANIFEST, sealed
-from kinrank.methods import METHODS, Method
+from kinrank.methods import METHODS, Method, served
 from kinrank.methods.expansion import Expansion
 from kinrank.neighbors import Neighbors
 from kinrank.stages.fallback import from_scores
@@ -112,7 +112,7 @@ def test_blocks_of_queries_change_nothing(method: Method, monkeypatch: pytest.Mo
     rows = clusters(3)
     manifold = kr.Manifold.build(rows[20:], method)
     expected = kr.rerank(rows[:20], rows[20:], method)
-    monkeypatch.setattr(scored, "CELLS", 330)  # three queries at once
+    monkeypatch.setattr(served, "CELLS", 330)  # three queries at once
     same_answers(manifold.search(rows[:20], 15), expected)
 
 
@@ -129,7 +129,7 @@ def test_the_best_scores_are_the_beginning_of_the_whole_order(values: list[int],
     order = np.argsort(gaps, axis=1, kind="stable")
     found = Neighbors(order.astype(np.int32), np.take_along_axis(gaps, order, axis=1))
     depth = min(depth, len(values))
-    best, distances = scored._best(scores[0], found.indices[0], found.distances[0], depth)
+    best, distances = served._best(scores[0], found.indices[0], found.distances[0], depth)
     whole = from_scores(scores, lambda: gaps)[0]
     expected = np.argsort(whole, kind="stable")[:depth]
     np.testing.assert_array_equal(best, expected)
@@ -200,7 +200,7 @@ def test_parts_that_do_not_fit_are_refused(method: Method, name: str, tmp_path: 
                 array = array[:-1]
             else:
                 array[-1] = 10**6
-            manifest["arrays"][name] = files._write_array(path, array)
+            manifest["arrays"][name] = files.write_array(path, array)
         (folder / MANIFEST).write_text(json.dumps(sealed(manifest)))
         with pytest.raises(ValueError, match=f"not a manifold.*{name.split('_')[0]}"):
             kr.Manifold.load(folder)
@@ -266,9 +266,9 @@ class Uneven(kr.ArrayStore):
 def test_equal_items_stay_equal_when_augmented_from_uneven_lists() -> None:
     gallery = clusters(10)
     gallery[1] = gallery[0]
-    augmented = kr.Manifold.build(Uneven(gallery), kr.AugmentedAQE(kdba=4))._snapshot.arrays["augmented"]
+    augmented = kr.Manifold.build(Uneven(gallery), kr.AugmentedAQE(kdba=4))._snapshot.kept.arrays["augmented"]
     np.testing.assert_array_equal(augmented[1], augmented[0])
-    plain = kr.Manifold.build(gallery, kr.AugmentedAQE(kdba=4))._snapshot.arrays["augmented"]
+    plain = kr.Manifold.build(gallery, kr.AugmentedAQE(kdba=4))._snapshot.kept.arrays["augmented"]
     assert not np.array_equal(augmented, plain)  # the store's lists were used
 
 

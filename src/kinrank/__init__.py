@@ -7,11 +7,9 @@ Example:
 
 from kinrank.augment import DBA, augment
 from kinrank.evaluation import Truth, compare, evaluate
-
-# from kinrank.explain import Explanation, explain
+from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
-
-# from kinrank.manifold import Manifold
+from kinrank.manifold import Manifold
 from kinrank.memory import NotEnoughMemory
 from kinrank.methods import (
     AQE,
@@ -80,7 +78,7 @@ __all__ = [
     "Explanation",
     "KReciprocal",
     "LPMTAblation",
-    #    "Manifold",
+    "Manifold",
     "Method",
     "NoReranking",
     "NotEnoughMemory",

@@ -13,6 +13,7 @@ from kinrank.methods.aqe import AQE
 from kinrank.methods.aqewd import AQEwD
 from kinrank.methods.dqe import DQE
 from kinrank.methods.expansion import Expansion
+from kinrank.neighbors import first_equal
 from kinrank.parameters import Parameter, parameter, parameters_of
 from kinrank.progress import Progress, Show
 
@@ -85,8 +86,6 @@ def augment(gallery: ArrayLike, recipe: DBA | None = None, *, progress: Show = N
     recipe = DBA() if recipe is None else recipe
     if not isinstance(recipe, DBA):
         raise ValueError(f"augment: recipe={recipe!r} is not allowed; give a DBA, such as DBA(k=4)")
-    from kinrank.neighbors import first_equal
-
     rows = unit(check(gallery, "gallery"), "gallery")
     if not len(rows):
         return rows

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kinrank import stages
 from kinrank.features import check, unit
 from kinrank.items import Items
-from kinrank.methods import Method
-from kinrank.methods.lpmt import LPMT
+from kinrank.methods import Method, resolve
 from kinrank.progress import Progress, Show
-from kinrank.rerank import resolve
 
 
 @dataclass(frozen=True)
@@ -76,15 +75,14 @@ def explain(
     Args:
         queries, gallery: as for `rerank`; None lets `query` be the number of a gallery item.
         query, item: numbers of the query and of the result.
-        method: an LPMT whose distance is transport, the one method made of chains.
+        method: an LPMT, the one method made of chains.
         flows: how many of the largest movements of mass to keep per step.
 
     Example:
         >>> print(kinrank.explain(queries, gallery, query=3, item=1041))
     """
     method = resolve(method)
-    if not isinstance(method, LPMT) or method.distance != "transport":
-        raise ValueError(f"{method!r} has no chains to show; use LPMT(distance='transport')")
+    method.check_explained()
     rows = unit(check(gallery, "gallery"), "gallery")
     if queries is None:
         items = Items.everyone(rows)
@@ -97,24 +95,21 @@ def explain(
 
 def explain_prepared(prepared: Any, query: int, item: int, flows: int = 5) -> Explanation:
     """The same for problems already prepared by LPMT: several explanations for the price of one."""
-    from kinrank.stages.paths import chain_to
-    from kinrank.stages.transport import residual_plan
-
     items: Items = prepared.items
+    states, steps, rho = prepared.states, prepared.steps, prepared.powers.rho
     source, target = int(items.queries[query]), int(items.gallery[item])
-    reach, parents = prepared.chains.from_items(np.array([source]), parents=True)
-    chain = chain_to(parents[0], target) if np.isfinite(reach[0, target]) else [target]
-    costs = tuple(float(reach[0, b] - reach[0, a]) for a, b in itertools.pairwise(chain))
-    moved = tuple(
-        tuple(residual_plan(a, b, prepared.states, items.vectors, prepared.rho)[:flows])
-        for a, b in itertools.pairwise(chain)
-    )
+    totals, parents = stages.chains.chains_from(np.array([source]), steps, parents=True)
+    chain = stages.chains.chain_to(parents[0], target) if np.isfinite(totals[0, target]) else [target]
+    costs = tuple(float(totals[0, b] - totals[0, a]) for a, b in itertools.pairwise(chain))
+    passed = [stages.transport.state_of(states, node) for node in chain]
+    plans = (stages.transport.exact_flows(a, b, items.vectors, rho) for a, b in itertools.pairwise(passed))
+    moved = tuple(tuple(plan[:flows]) for plan in plans)
     first = 0 if items.self_query else len(items.queries)
     kinds = tuple("query" if node == source or node < first else "item" for node in chain)
     numbers = tuple(node if node < first else node - first for node in chain)
-    gap = items.vectors[source] - items.vectors[target]
-    total = float(reach[0, target]) if len(chain) > 1 or source == target else float("inf")
-    return Explanation(kinds, numbers, costs, total, float(np.sqrt(gap @ gap)), moved)
+    difference = items.vectors[source] - items.vectors[target]
+    total = float(totals[0, target]) if len(chain) > 1 or source == target else float("inf")
+    return Explanation(kinds, numbers, costs, total, float(np.sqrt(difference @ difference)), moved)
 
 
 def _inside(number: int, count: int, name: str) -> None:

@@ -49,8 +49,8 @@ def nearest(
         return Neighbors(*nearest_blocks(queries, items, k, identity, self_first))
     indices = np.empty((len(queries), k), np.int32)
     distances = np.empty((len(queries), k), np.float32)
-    for some in (known, ~known):  # rows with an item of their own search one entry less
-        indices[some], distances[some] = nearest_blocks(queries[some], items, k, identity[some], self_first)
+    for rows in (known, ~known):  # rows with an item of their own search one entry less
+        indices[rows], distances[rows] = nearest_blocks(queries[rows], items, k, identity[rows], self_first)
     return Neighbors(indices, distances)
 
 
@@ -76,9 +76,9 @@ def pairwise(left: Vectors, right: Vectors) -> NDArray[np.float32]:
     squared += 2.0
     a, b = np.nonzero(squared < 1e-3)
     for start in range(0, len(a), Block):
-        some = slice(start, start + Block)
-        gaps = left[a[some]] - right[b[some]]
-        squared[a[some], b[some]] = np.einsum("ij,ij->i", gaps, gaps)
+        block = slice(start, start + Block)
+        differences = left[a[block]] - right[b[block]]
+        squared[a[block], b[block]] = np.einsum("ij,ij->i", differences, differences)
     np.sqrt(squared, out=squared)
     return squared
 

@@ -94,7 +94,7 @@ def parameter(
 
 
 @functools.cache
-def parameters_of(method: type) -> tuple[Parameter, ...]:
+def parameters_of(method: type[Any]) -> tuple[Parameter, ...]:
     """The declared hyper-parameters of a method class, in order of declaration."""
     hints = typing.get_type_hints(method)
     declared = []

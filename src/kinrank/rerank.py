@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, check, unit
+from kinrank.features import check, unit
 from kinrank.items import Items
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
-from kinrank.methods import LPMT, METHODS, Method
+from kinrank.methods import LPMT, Method, resolve
 from kinrank.parameters import whole_number
 from kinrank.progress import SILENT, Progress, Show
 from kinrank.ranking import Ranking, rank_rows
 from kinrank.stores import Store
 from kinrank.stores.array import ArrayStore
-
-VECTORS = "vectors of the store"
+from kinrank.stores.found import tidied
+from kinrank.stores.rows import VECTORS, unit_rows
 
 
 def rerank(
@@ -65,16 +65,6 @@ def rerank(
     return Ranking(ranking.indices, ranking.distances, meta)
 
 
-def resolve(method: Method | str | None) -> Method:
-    """A Method from itself, from its name, or the default."""
-    if isinstance(method, Method):
-        return method
-    name = "lpmt" if method is None else method
-    if isinstance(name, str) and name in METHODS:
-        return METHODS[name]()
-    raise ValueError(f"method={method!r} is not known; give a Method or one of: {', '.join(METHODS)}")
-
-
 def _joint(
     queries: ArrayLike | None,
     gallery_or_store: ArrayLike | Store,
@@ -83,7 +73,7 @@ def _joint(
     budget: int,
     report: Progress,
 ) -> Ranking:
-    gallery = _all_vectors(gallery_or_store)
+    gallery = unit_rows(gallery_or_store)
     if queries is None:
         items = Items.everyone(gallery)
         longest = max(len(gallery) - 1, 0)
@@ -111,10 +101,10 @@ def _answer(
     for block in report.each("queries", blocks, len(blocks)):
         values = method.distances(prepared, block)
         if items.self_query:
-            found, gaps = _without_self(values, block, depth)
+            found, lengths = _without_self(values, block, depth)
         else:
-            found, gaps = rank_rows(values, depth)
-        indices[block], distances[block] = found, gaps
+            found, lengths = rank_rows(values, depth)
+        indices[block], distances[block] = found, lengths
     return indices, distances
 
 
@@ -124,8 +114,8 @@ def _without_self(
     """Rank the block with each query's own item left out, by identity and not by its rank."""
     values = np.array(values)  # the method may hand out an array it keeps
     values[np.arange(len(block)), block] = np.inf
-    found, gaps = rank_rows(values, values.shape[1])
-    return found[:, :depth], gaps[:, :depth]
+    found, lengths = rank_rows(values, values.shape[1])
+    return found[:, :depth], lengths[:, :depth]
 
 
 def _per_query(
@@ -140,7 +130,7 @@ def _per_query(
     """A small graph per query: itself and its candidates. Beyond them, the order of the search."""
     store: Store = gallery_or_store if isinstance(gallery_or_store, Store) else ArrayStore(gallery_or_store)
     everyone = queries is None
-    asked = _all_vectors(store) if queries is None else unit(check(queries, "queries"), "queries")
+    asked = unit_rows(store) if queries is None else unit(check(queries, "queries"), "queries")
     reach = candidates if depth is None else max(candidates, depth)
     _fit_result(len(asked), reach + everyone, store, budget)
     found = store.search(asked, reach + everyone)
@@ -148,17 +138,18 @@ def _per_query(
     indices = np.full((len(asked), width), -1, np.int64)
     distances = np.full((len(asked), width), np.inf, np.float32)
     for row in report.each("queries", range(len(asked)), len(asked)):
-        numbers, gaps = _tidy(found.indices[row], found.distances[row], row if everyone else -1)
-        numbers, gaps = numbers[:width], gaps[:width]
-        indices[row, : len(numbers)], distances[row, : len(numbers)] = numbers, gaps
+        own = np.array([row]) if everyone else None
+        (numbers,), (lengths,) = tidied(found.indices[[row]], found.distances[[row]], width + everyone, own)
+        indices[row], distances[row] = numbers[everyone:], lengths[everyone:]
+        numbers = indices[row][indices[row] >= 0]
         pool = np.sort(numbers[:candidates])  # ascending, so that ties go to the lower item number
         if not pool.size:
             continue
         rows = unit(check(store.vectors(pool), VECTORS, asked.shape[1]), VECTORS)
         items = Items.joint(asked[row : row + 1], rows)
         size = len(pool)
-        order, gaps = _answer(method, items, size, _fit(method, items, size, budget), SILENT)
-        indices[row, :size], distances[row, :size] = pool[order[0]], gaps[0]
+        order, lengths = _answer(method, items, size, _fit(method, items, size, budget), SILENT)
+        indices[row, :size], distances[row, :size] = pool[order[0]], lengths[0]
         _continue_row(distances[row], size)
     meta = {"mode": "candidates", "candidates": candidates}
     return Ranking(indices[:, :depth], distances[:, :depth], meta)
@@ -171,30 +162,6 @@ def _continue_row(distances: NDArray[np.float32], size: int) -> None:
         shift = max(0.0, float(distances[size - 1]) - float(rest[0]))
         rest += np.float32(shift)
         np.maximum(rest, distances[size - 1], out=rest)
-
-
-def _tidy(
-    numbers: NDArray[np.int64], distances: NDArray[np.float32], own: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """What a store found for one query: in order, each item once, without padding and without item `own`.
-
-    Approximate indexes pad with -1, and may list an item twice or out of order.
-    """
-    order = np.lexsort((numbers, distances))
-    order = order[(numbers[order] >= 0) & (numbers[order] != own) & np.isfinite(distances[order])]
-    first = np.sort(np.unique(numbers[order], return_index=True)[1])
-    return numbers[order[first]], distances[order[first]]
-
-
-def _all_vectors(gallery_or_store: ArrayLike | Store) -> Vectors:
-    """The whole gallery as unit rows; a store is asked for all its vectors."""
-    if not isinstance(gallery_or_store, Store):
-        return unit(check(gallery_or_store, "gallery"), "gallery")
-    if not isinstance(gallery_or_store, Sized):
-        raise ValueError(
-            "this store does not tell how many vectors it holds; pass queries and candidates= to re-rank from it"
-        )
-    return unit(check(gallery_or_store.vectors(np.arange(len(gallery_or_store))), VECTORS), VECTORS)
 
 
 def _fit(method: Method, items: Items, depth: int, budget: int) -> int:

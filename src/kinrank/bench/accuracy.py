@@ -10,8 +10,9 @@ from typing import Any
 from kinrank.bench.record import chosen, record, warm
 from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
 from kinrank.evaluation import Scores, evaluate
+from kinrank.methods import resolve
 from kinrank.progress import Progress, Show
-from kinrank.rerank import rerank, resolve
+from kinrank.rerank import rerank
 
 PLAIN = "none"
 DEFAULT = (PLAIN, "lpmt")

@@ -8,8 +8,8 @@ from typing import Any
 from kinrank.bench.probe import fresh
 from kinrank.bench.record import chosen, record
 from kinrank.memory import parse_bytes
+from kinrank.methods import resolve
 from kinrank.progress import Progress, Show
-from kinrank.rerank import resolve
 
 PATIENCE = 1800.0  # seconds that one method may take
 

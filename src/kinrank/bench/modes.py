@@ -11,9 +11,10 @@ import numpy as np
 from kinrank.datasets.benchmark import Benchmark, load
 from kinrank.evaluation import Truth, evaluate
 from kinrank.manifold import Manifold
+from kinrank.methods import resolve
 from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank, resolve
+from kinrank.rerank import rerank
 
 OTHERS = ("aqe", "dfs", "eir")  # served online at their defaults, to compare with
 FOURTH = 4  # where every item queries the others, every fourth is taken out of the gallery and asks

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
-from kinrank.methods import METHODS
+from kinrank.methods import METHODS, method_named
 
 
 def record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
@@ -38,10 +38,7 @@ def chosen(names: Sequence[str]) -> list[str]:
     """Names of methods, each known; "all" stands for every one."""
     if list(names) == ["all"]:
         return list(METHODS)
-    for name in names:
-        if name not in METHODS:
-            raise ValueError(f"method {name!r} is not known; give all, or some of: {', '.join(METHODS)}")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(method_named(name).name for name in names))
 
 
 def warm(name: str) -> None:

@@ -147,10 +147,10 @@ def _quietest(work: Callable[[Any], Any], queries: Any) -> list[float]:
 
 def _searched_bytes(manifold: Any) -> int:
     """What is kept without the record of changes."""
-    from kinrank.manifold.lpmt import KEPT
+    from kinrank.methods.lpmt_served.serving import KEPT
 
     snapshot = manifold._snapshot
-    return int(snapshot.vectors.nbytes + sum(snapshot.arrays[name].nbytes for name in KEPT))
+    return int(snapshot.vectors.nbytes + sum(snapshot.kept.arrays[name].nbytes for name in KEPT))
 
 
 def _seconds(work: Callable[[], Any]) -> float:

@@ -15,9 +15,9 @@ from kinrank.bench.probe import first_use, fresh, import_seconds
 from kinrank.bench.record import chosen, record, warm
 from kinrank.datasets.benchmark import load
 from kinrank.features import check, unit
-from kinrank.methods import METHODS
+from kinrank.methods import METHODS, resolve
 from kinrank.progress import Progress, Show
-from kinrank.rerank import rerank, resolve
+from kinrank.rerank import rerank
 
 SET, K = "roxford5k", 60
 SIZES = (5_000, 10_000, 20_000, 40_000)

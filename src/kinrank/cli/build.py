@@ -53,7 +53,7 @@ def build(
     from kinrank.cli.flags import method_from
     from kinrank.cli.names import read_names
     from kinrank.features import load
-    from kinrank.manifold.verify import check_target
+    from kinrank.manifold.files import check_target
 
     check_target(output)
     chosen = method_from(method, context.args)

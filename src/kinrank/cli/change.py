@@ -78,7 +78,7 @@ def remove(
 def _opened(folder: Path, quiet: bool) -> tuple[Manifold, float]:
     """The manifold of a folder that can be written to, and the time."""
     import kinrank
-    from kinrank.manifold.verify import check_target
+    from kinrank.manifold.files import check_target
 
     bars(quiet)
     manifold = kinrank.Manifold.load(folder)

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any
 
-from kinrank.methods import METHODS, Method
+from kinrank.methods import Method, method_named
 from kinrank.parameters import Parameter
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-
-def method_class(name: str) -> type[Method]:
-    """The class of a method by its name; dashes, underscores and capitals do not matter."""
-    known = {entry.replace("_", "-").lower(): entry for entry in METHODS}
-    asked = name.replace("_", "-").lower()
-    if asked in known:
-        return METHODS[known[asked]]
-    near = get_close_matches(asked, known, 1)
-    hint = f" (did you mean {known[near[0]]}?)" if near else ""
-    raise ValueError(f"method {name!r} is not known{hint}; give one of: {', '.join(METHODS)}")
 
 
 def method_from(name: str, arguments: Sequence[str]) -> Method:
@@ -30,7 +18,7 @@ def method_from(name: str, arguments: Sequence[str]) -> Method:
         >>> method_from("aqe", ["--k", "5"])
         AQE(k=5)
     """
-    kind = method_class(name)
+    kind = method_named(name)
     declared = {parameter.name: parameter for parameter in kind.parameters()}
     values: dict[str, Any] = {}
     for flag, text in _pairs(arguments, declared):

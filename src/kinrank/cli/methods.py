@@ -23,8 +23,7 @@ def methods(
     kinrank methods
     kinrank methods lpmt
     """
-    from kinrank.cli.flags import method_class
-    from kinrank.methods import METHODS
+    from kinrank.methods import METHODS, method_named
 
     if name is None:
         if json:
@@ -33,7 +32,7 @@ def methods(
             print(table([("method", "paper"), *((key, kind.paper) for key, kind in METHODS.items())]))
             print("\nParameters of one: kinrank methods NAME")
         return
-    facts = about(method_class(name))
+    facts = about(method_named(name))
     if json:
         print_json(facts)
         return

@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from kinrank import stages
 from kinrank.distributed import tasks
-from kinrank.distributed.cluster import Output, Run, connected
+from kinrank.distributed.cluster import Cluster, connected
 from kinrank.distributed.files import share_gallery, workplace
-from kinrank.distributed.lpmt import prepared_parts
 from kinrank.manifold import Manifold
-from kinrank.manifold.offline import is_small
-from kinrank.manifold.serving import serving_of
-from kinrank.manifold.snapshot import Snapshot, check_ids
-from kinrank.methods import LPMT, Method
+from kinrank.manifold.gallery import gallery_over
+from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.snapshot import Snapshot
+from kinrank.methods import Method, resolve
+from kinrank.methods.served import Kept
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
-from kinrank.rerank import resolve
 from kinrank.stores import Store
 
 
@@ -39,9 +40,9 @@ def build(
     """Prepare a gallery on the workers of a Dask cluster.
 
     The result has the bits of `Manifold.build(gallery, method, ids)` where the gallery is searched exactly and all
-    processors are of one kind, without the record that `add` and `remove` need. For LPMT neighbours, graph weights,
-    rows of the diffusion, states and transition costs are computed in blocks; for other methods, and for those
-    hyper-parameters of LPMT that take matrices of the whole gallery, the neighbours are, and the rest by this process.
+    processors are of one kind, without the record that `add` and `remove` need. For LPMT the workers run the loops of
+    the one pipeline (stages/pipeline.py), block by block; for other methods they find the neighbours, and the rest is
+    done by this process.
 
     Args:
         gallery: a feature file, read block by block, or (n, d) rows.
@@ -59,25 +60,24 @@ def build(
         >>> manifold = kinrank.distributed.build("gallery.npy", client=Client("tcp://scheduler:8786"), folder="/shared")
     """
     method = resolve(method)
-    server = serving_of(method)
+    method.check_served()
     size = whole_number(block, "block")
     with connected(client) as running, workplace(folder) as place:
-        run = Run(running, place, size, Progress(progress))
+        run = Cluster(running, place, size, Progress(progress))
         shared = share_gallery(gallery, place)
+        run.know(shared, "vectors")
         n = len(shared)
-        names = check_ids(ids, n)
+        names = Names(n, check_ids(ids, n))
 
-        def lists_of(k: int) -> Neighbors:
+        def lists(k: int) -> Neighbors:
             width = min(k, n)
-            outputs = [Output("indices", (n, width), np.int32), Output("distances", (n, width), np.float32)]
-            return Neighbors(*run.fill("neighbours", tasks.neighbours, n, outputs, width, uuid.uuid4().hex, store))
+            lists = Neighbors(run.empty((n, width), np.int32), run.empty((n, width), np.float32))
+            outputs = stages.run.Output(lists.indices), stages.run.Output(lists.distances)
+            run.fill("neighbours", tasks.neighbours, n, outputs, width, uuid.uuid4().hex, store)
+            return lists
 
-        arrays: dict[str, NDArray[Any]]
-        if isinstance(method, LPMT) and is_small(method) and n > 1:
-            arrays, facts = prepared_parts(method, n, lists_of, run)
-        else:
-            arrays, facts = server.offline(method, shared, lists_of, run.report)
+        index = None if store is None else store()
+        kept = method.keep(replace(gallery_over(shared, index), lists=lists, run=run), run.report, changes=False)
         vectors = np.array(shared)  # the files go away with the folder
-        arrays = {name: np.array(array) for name, array in arrays.items()}
-    prepared = server.restore(method, vectors, arrays, facts)
-    return Manifold(Snapshot(method, vectors, names, arrays, facts, None if store is None else store(), prepared))
+        kept = Kept({name: np.array(array) for name, array in kept.arrays.items()}, kept.facts)
+    return Manifold(Snapshot.of(method, vectors, names, kept, index))

@@ -1,23 +1,26 @@
-"""A task and its blocks -> results as they are done, whatever happens to workers meanwhile."""
+"""Loops and their ranges -> the same arrays as on one machine, whatever happens to workers meanwhile."""
 
 from __future__ import annotations
 
+import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kinrank.distributed.files import create, read
+from kinrank.distributed import tasks
+from kinrank.distributed.files import create, remove, write
+from kinrank.distributed.tasks import File, Filled
 from kinrank.progress import Progress
+from kinrank.stages.run import Output
 
 RETRIES = 3  # times a task that failed is tried again; those of a lost worker are moved by Dask itself
 AHEAD = 2  # tasks handed out per thread of the cluster, so that results do not pile up
 
-Span = tuple[int, int]
 Task = Callable[..., tuple[NDArray[Any], ...]]
 
 
@@ -57,36 +60,71 @@ def _distributed() -> Any:
     return distributed
 
 
-@dataclass(frozen=True)
-class Output:
-    """A file that the results of a task are merged into.
+class Cluster:
+    """Runs the loops of the stages on workers, as `kinrank.stages.run.Threads` runs them here.
 
-    With `starts`, row i of the gallery owns the entries starts[i]..starts[i + 1]; without, entry i.
+    Arrays are files in a folder that every worker sees. One that a loop fills is made as a file at once; others are
+    written when a loop first reads them, and removed when nobody needs them any more.
     """
 
-    name: str
-    shape: tuple[int, ...]
-    kind: DTypeLike
-    starts: NDArray[np.int64] | None = None
+    together = 2**62  # results are gathered at once: each step of the pipeline waits for all workers
 
+    def __init__(self, client: Any, folder: Path, block: int, report: Progress) -> None:
+        self.client, self.folder, self.block, self.report = client, folder, block, report
+        self._files: dict[tuple[int, int], str] = {}  # by address and size: views of an array share its file
 
-@dataclass(frozen=True)
-class Run:
-    """Where tasks are run, what they read, and how many rows each of them gets."""
+    def empty(self, shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
+        name = uuid.uuid4().hex
+        array = create(self.folder, name, shape, kind)
+        self.know(array, name)
+        return array
 
-    client: Any
-    folder: Path
-    block: int
-    report: Progress
+    def know(self, array: NDArray[Any], name: str) -> None:
+        """Remember the file of an array; it is removed together with the array."""
+        key = _place_of(array)
+        self._files[key] = name
+        weakref.finalize(array, self._forget, key, name)
 
-    def each(
-        self, label: str, task: Task, count: int, *arguments: Any
-    ) -> Iterator[tuple[Span, tuple[NDArray[Any], ...]]]:
-        """(span, task(folder, span, *arguments)) for all blocks of `count` rows, in the order they are done."""
+    def _forget(self, key: tuple[int, int], name: str) -> None:
+        if self._files.get(key) == name:
+            del self._files[key]
+        remove(self.folder, name)
+
+    def _sent(self, given: Any) -> Any:
+        """What workers get instead of an array: the name of its file; inside named tuples, too."""
+        if isinstance(given, tuple) and hasattr(given, "_fields"):
+            return type(given)(*(self._sent(part) for part in given))
+        if not isinstance(given, np.ndarray) or not given.size:
+            return given
+        key = _place_of(given)
+        if key not in self._files or not given.flags.c_contiguous:
+            name = uuid.uuid4().hex
+            write(self.folder, name, given)
+            self.know(given, name)
+            return File(name, given.shape)
+        return File(self._files[key], given.shape)
+
+    def __call__(
+        self, kernel: Any, count: int, inputs: tuple[Any, ...], outputs: tuple[Output, ...], label: str = ""
+    ) -> None:
+        """kernel(start, stop, *inputs, *outputs) over the rows 0 to count, `block` of them a task."""
+        function = kernel.py_func
+        filled = tuple(
+            Filled(output.array.shape, output.array.dtype.str, self._sent(output.indptr)) for output in outputs
+        )
+        sent = tuple(self._sent(given) for given in inputs)
+        self.fill(label, tasks.loop, count, outputs, function.__module__, function.__name__, sent, filled)
+
+    def fill(self, label: str, task: Task, count: int, outputs: Sequence[Output], *arguments: Any) -> None:
+        """Merge task(folder, span, *arguments) of all blocks of `count` rows into the outputs."""
         spans = [(start, min(start + self.block, count)) for start in range(0, count, self.block)]
-        calls = [(str(self.folder), span, *arguments) for span in spans]
-        for number, result in self.report.each(label, self.calls(task, calls), len(calls)):
-            yield spans[number], result
+        calls = self.calls(task, [(str(self.folder), span, *arguments) for span in spans])
+        for number, parts in self.report.each(label, calls, len(spans)):
+            for output, part in zip(outputs, parts, strict=True):
+                output.array[tasks.owned(spans[number], output.indptr)] = part
+        for output in outputs:
+            if isinstance(output.array, np.memmap):
+                output.array.flush()
 
     def calls(self, task: Task, calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """(number, task(*call)) of every call, in the order they are done; a few are under way at a time."""
@@ -109,16 +147,6 @@ class Run:
             hand_out()
             yield number, result
 
-    def fill(
-        self, label: str, task: Task, count: int, outputs: Sequence[Output], *arguments: Any
-    ) -> list[NDArray[Any]]:
-        """The results of all blocks merged into files, one per output, as they are read back."""
-        targets = [create(self.folder, output.name, output.shape, output.kind) for output in outputs]
-        for (start, stop), parts in self.each(label, task, count, *arguments):
-            for output, target, part in zip(outputs, targets, parts, strict=True):
-                starts = output.starts
-                span = slice(start, stop) if starts is None else slice(int(starts[start]), int(starts[stop]))
-                target[span] = part
-        for target in targets:
-            target.flush()  # type: ignore[attr-defined]
-        return [read(self.folder, output.name) for output in outputs]
+
+def _place_of(array: NDArray[Any]) -> tuple[int, int]:
+    return int(array.__array_interface__["data"][0]), array.nbytes

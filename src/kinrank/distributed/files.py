@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from kinrank.features import check, load, unit
-
-BLOCK = 4096  # rows read, brought to unit length and written at once
+from kinrank.features import check, load
+from kinrank.stores.rows import unit_blocks
 
 
 @contextmanager
@@ -44,9 +43,9 @@ def read(folder: str | Path, name: str) -> NDArray[Any]:
 
 
 def remove(folder: str | Path, *names: str) -> None:
-    """Files that no later task reads."""
+    """Files that no later task reads, as far as they are still there."""
     for name in names:
-        os.unlink(_path(folder, name))
+        _path(folder, name).unlink(missing_ok=True)
 
 
 def _path(folder: str | Path, name: str) -> Path:
@@ -73,11 +72,11 @@ def share_gallery(gallery: ArrayLike | str | os.PathLike[str], folder: Path) -> 
     rows: Any = load(gallery) if isinstance(gallery, str | os.PathLike) else gallery
     if getattr(rows, "ndim", 2) != 2 or not hasattr(rows, "shape"):
         rows = check(rows, "gallery")
-    count, dimensions = rows.shape
-    check(rows[:0], "gallery")  # shape and kind, before anything is written
-    target = create(folder, "vectors", (count, dimensions), np.float32)
-    for start in range(0, count, BLOCK):
-        name = "gallery" if start == 0 else f"gallery (counted from row {start})"
-        target[start : start + BLOCK] = unit(check(rows[start : start + BLOCK], name), name)
-    target.flush()  # type: ignore[attr-defined]
+    made = unit_blocks(
+        lambda start, stop: rows[start:stop],
+        len(rows),
+        "gallery",
+        lambda shape: create(folder, "vectors", shape, np.float32),
+    )
+    made.flush()  # type: ignore[attr-defined]
     return read(folder, "vectors")

@@ -5,45 +5,25 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.distributed.cluster import Run, connected
+from kinrank.distributed.cluster import Cluster, connected
 from kinrank.distributed.files import read, share_gallery, workplace
 from kinrank.distributed.tasks import Factory, opened
 from kinrank.features import Vectors, check, unit
-from kinrank.methods import Method
-from kinrank.neighbors import nearest
+from kinrank.methods import Method, resolve
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank as rerank_here
-from kinrank.rerank import resolve
-from kinrank.stores import Store
+from kinrank.stores import ArrayStore, Store
 
 NEEDED = "give a feature file, (n, d) rows, or a function without arguments that opens a Store on a worker"
-
-
-class MappedStore:
-    """Exact search over the unit rows of the file `vectors`, read as needed."""
-
-    def __init__(self, folder: str) -> None:
-        self._rows: Vectors = read(folder, "vectors")
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def search(self, queries: ArrayLike, k: int) -> Ranking:
-        rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
-        lists = nearest(rows, self._rows, whole_number(k, "k"))
-        return Ranking(lists.indices.astype(np.int64), lists.distances, {"mode": "search"})
-
-    def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
-        return self._rows[np.asarray(ids, np.int64)]
 
 
 def rerank(
@@ -89,13 +69,13 @@ def rerank(
     unit(asked, "queries")  # refuses a zero row by its number, before blocks hide it
     started = time.perf_counter()
     with connected(client) as running, workplace(folder) as place:
-        run = Run(running, place, size, Progress(progress))
+        run = Cluster(running, place, size, Progress(progress))
         factory: Factory
         if callable(gallery_or_store):
             factory = gallery_or_store
         else:
             share_gallery(gallery_or_store, place)
-            factory = partial(MappedStore, str(place))
+            factory = partial(_mapped, str(place))
         shared = uuid.uuid4().hex, factory, method, candidates, depth, max_memory
         blocks = [asked[start : start + size] for start in range(0, max(len(asked), 1), size)]
         calls = run.calls(_ranked, [(rows, *shared) for rows in blocks])
@@ -103,6 +83,11 @@ def rerank(
     indices, distances = _together([parts[number] for number in range(len(blocks))])
     meta = {"mode": "candidates", "candidates": candidates, "method": repr(method)}
     return Ranking(indices, distances, {**meta, "seconds": time.perf_counter() - started})
+
+
+def _mapped(folder: str) -> ArrayStore:
+    """Exact search over the unit rows of the file `vectors`, read as needed."""
+    return ArrayStore.over(read(folder, "vectors"))
 
 
 def _ranked(
@@ -124,7 +109,7 @@ def _together(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Blocks below each other, as wide as the widest: a store may find fewer items for the queries of one block."""
     width = max(part[0].shape[1] for part in parts)
-    gaps = [((0, 0), (0, width - part[0].shape[1])) for part in parts]
-    indices = [np.pad(part[0], gap, constant_values=-1) for part, gap in zip(parts, gaps, strict=True)]
-    distances = [np.pad(part[1], gap, constant_values=np.inf) for part, gap in zip(parts, gaps, strict=True)]
+    missing = [((0, 0), (0, width - part[0].shape[1])) for part in parts]
+    indices = [np.pad(part[0], pad, constant_values=-1) for part, pad in zip(parts, missing, strict=True)]
+    distances = [np.pad(part[1], pad, constant_values=np.inf) for part, pad in zip(parts, missing, strict=True)]
     return np.concatenate(indices), np.concatenate(distances)

@@ -1,7 +1,8 @@
-"""A chain from a query to an item -> its story as text, JSON or figure: mass moved, entropy produced, ranks."""
+"""A query and an item -> the chain between them as text, JSON or figure: mass moved, entropy produced, ranks."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from kinrank.explain import Explanation
+from kinrank.features import Vectors
+from kinrank.manifold.gallery import rank_of
+from kinrank.manifold.snapshot import Snapshot
 
 ENTROPY_PER_MASS = float(np.log(2.0))
 
@@ -93,8 +97,36 @@ class OnlineExplanation(Explanation):
         return figure
 
 
-def shannon(masses: Any) -> float:
-    """S = - sum p log p of a state, in nats."""
-    p = np.asarray(masses, np.float64)
-    p = p[p > 0]
-    return float(-(p * np.log(p)).sum())
+def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> OnlineExplanation:
+    """Why an item, by its number, stands where it stands for one query (1, d) of unit length."""
+    method, gallery = snapshot.method, snapshot.gallery
+    found = gallery.search(query, method.reach(1))
+    chain = method.explain_answer(gallery, snapshot.opened, query, found, item, flows)
+    difference = query[0] - gallery.vectors[item]
+    return OnlineExplanation(
+        kinds=("query", *("item" for _ in chain.items)) if chain.items else ("item",),
+        items=(0, *chain.items) if chain.items else (item,),
+        costs=tuple(b - a for a, b in itertools.pairwise([0.0, *chain.totals])),
+        total=chain.totals[-1] if chain.items else float("inf"),
+        distance=float(np.sqrt(difference @ difference)),
+        flows=chain.flows,
+        names=tuple(snapshot.names.of(np.array(chain.items or [item])).tolist()),
+        moved=chain.moved,
+        entropy=tuple(mass * ENTROPY_PER_MASS for mass in chain.moved),
+        entropy_of_states=tuple(b - a for a, b in itertools.pairwise(chain.entropies)),
+        rank_before=rank_of(query, gallery.vectors, item),
+        rank_after=_rank_after(snapshot, query, item),
+    )
+
+
+def _rank_after(snapshot: Snapshot, query: Vectors, item: int) -> int:
+    """The place of an item in the re-ranked answer, from 1."""
+    k = 256
+    while True:  # most explained items stand in front; look further only for the others
+        answer = snapshot.search(query, k, k, None)
+        places = np.flatnonzero(answer.indices[0] == item)
+        if len(places):
+            return int(places[0]) + 1
+        if k >= len(snapshot):  # a store may never find it: then it stands behind all others
+            return len(snapshot)
+        k *= 16

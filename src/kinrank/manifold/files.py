@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator, Sized
 from pathlib import Path
@@ -27,8 +28,9 @@ from numpy.typing import NDArray
 
 from kinrank.files.atomic import replacing
 from kinrank.manifold.manifest import MANIFEST, manifest_of, method_in, read_manifest, sealed
-from kinrank.manifold.serving import serving_of
+from kinrank.manifold.names import NEXT, Names
 from kinrank.manifold.snapshot import Snapshot
+from kinrank.methods.served import Kept
 from kinrank.stores import Store
 
 DATA = re.compile(r"data-[0-9a-f]{32}")
@@ -37,7 +39,7 @@ DATA = re.compile(r"data-[0-9a-f]{32}")
 def save(snapshot: Snapshot, path: str | os.PathLike[str]) -> None:
     """Write the snapshot to the folder `path`, which is made if its parent is there."""
     folder = Path(path)
-    _check_target(folder)
+    _check_ours(folder)
     try:
         folder.mkdir(exist_ok=True)
         with _alone_in(folder):
@@ -54,10 +56,10 @@ def _write(snapshot: Snapshot, folder: Path) -> None:
     data = folder / f"data-{uuid.uuid4().hex}"
     try:
         data.mkdir()
-        arrays = {"vectors": snapshot.vectors, **snapshot.arrays}
-        if snapshot.ids is not None:
-            arrays["ids"] = snapshot.ids
-        entries = {name: _write_array(data / f"{name}.npy", array) for name, array in arrays.items()}
+        arrays = {"vectors": snapshot.vectors, **snapshot.kept.arrays}
+        if snapshot.names.ids is not None:
+            arrays["ids"] = snapshot.names.ids
+        entries = {name: write_array(data / f"{name}.npy", array) for name, array in arrays.items()}
         _flush(data)
         _flush(folder)
         content = json.dumps(sealed(manifest_of(snapshot, data.name, entries)), indent=1).encode()
@@ -81,44 +83,46 @@ def load(path: str | os.PathLike[str], mmap: bool, store: Store | None) -> Snaps
     for attempt in range(3):
         manifest = read_manifest(folder)
         try:
-            arrays = {name: _read_array(folder, manifest, name, mmap) for name in manifest["arrays"]}
+            arrays = {name: read_array(folder, manifest, name, mmap) for name in manifest["arrays"]}
             break
         except FileNotFoundError as error:  # saved anew while we read: follow the new manifest
             if attempt == 2 or read_manifest(folder)["data"] == manifest["data"]:
                 raise ValueError(f"{folder} is incomplete: {error.filename} is missing; save it again") from None
     method = method_in(manifest, folder)
-    server = serving_of(method)
+    method.check_served()
     vectors, ids = arrays.pop("vectors", None), arrays.pop("ids", None)
     facts = {str(name): float(value) for name, value in manifest["facts"].items()}
+    following = facts.pop(NEXT, None)
     try:
         if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
             raise ValueError("it holds no vectors")
         if ids is not None and (ids.shape != (len(vectors),) or ids.dtype.kind not in "iU"):
             raise ValueError("its ids do not fit its vectors")
-        prepared = server.restore(method, vectors, arrays, facts)
+        names = Names(len(vectors), ids, None if following is None else int(following))
+        snapshot = Snapshot.of(method, vectors, names, Kept(arrays, facts), store, checked=False)
     except (ValueError, KeyError, IndexError) as error:
         raise ValueError(f"{folder} is not a manifold that this version can use: {error}") from error
     if store is not None and isinstance(store, Sized) and len(store) != len(vectors):
         raise ValueError(
             f"store holds {len(store)} items but the manifold {len(vectors)}; give the store it was built from"
         )
-    return Snapshot(method, vectors, ids, arrays, facts, store, prepared)
+    return snapshot
 
 
-def _write_array(path: Path, array: NDArray[Any]) -> dict[str, Any]:
+def write_array(path: Path, array: NDArray[Any]) -> dict[str, Any]:
     """Write one array, flushed to the disk; its entry in the manifest."""
     with path.open("wb") as file:
         np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
         file.flush()
         os.fsync(file.fileno())
-    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": _checksum(path)}
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": checksum(path)}
 
 
-def _read_array(folder: Path, manifest: dict[str, Any], name: str, mmap: bool) -> NDArray[Any]:
+def read_array(folder: Path, manifest: dict[str, Any], name: str, mmap: bool) -> NDArray[Any]:
     if not DATA.fullmatch(str(manifest["data"])) or not re.fullmatch(r"[a-z_0-9]+", name):
         raise ValueError(f"{folder / MANIFEST} points to files that kinrank would not have written")
     path, entry = folder / manifest["data"] / f"{name}.npy", manifest["arrays"][name]
-    if _checksum(path) != entry["sha256"]:
+    if checksum(path) != entry["sha256"]:
         raise ValueError(f"{path} is truncated or was altered: its checksum differs; save the manifold again")
     empty = 0 in entry["shape"]  # nothing to map
     try:
@@ -131,7 +135,7 @@ def _read_array(folder: Path, manifest: dict[str, Any], name: str, mmap: bool) -
     return np.asarray(array)
 
 
-def _checksum(path: Path) -> str:
+def checksum(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(2**20):
@@ -139,8 +143,19 @@ def _checksum(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _check_target(folder: Path) -> None:
-    """Refuse to write into something that is not ours."""
+def check_target(path: str | os.PathLike[str]) -> None:
+    """An error now, not after an hour of building, if `save` could not write to this path."""
+    folder = Path(path)
+    _check_ours(folder)
+    place = folder if folder.is_dir() else folder.parent
+    try:
+        tempfile.TemporaryFile(dir=place).close()
+    except OSError as error:
+        raise OSError(f"the folder {place} cannot be written to ({error.strerror}); choose another path") from None
+
+
+def _check_ours(folder: Path) -> None:
+    """Refuse to write into something that is not ours; a damaged manifold may be replaced."""
     if not folder.parent.is_dir():
         raise FileNotFoundError(f"the folder {folder.parent} is not there; make it, or choose another path")
     if folder.exists() and not folder.is_dir():
@@ -155,9 +170,6 @@ def _check_target(folder: Path) -> None:
             raise ValueError(
                 f"{folder} holds other files ({foreign[0]}); choose a folder that is new, empty or a manifold"
             )
-    elif folder.is_dir():
-        with contextlib.suppress(ValueError):  # a damaged manifold may be replaced
-            read_manifest(folder)
 
 
 def _points_to(folder: Path, data: str) -> bool:

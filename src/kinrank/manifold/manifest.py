@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from kinrank.manifold.snapshot import Snapshot
-from kinrank.methods import METHODS, Method
+from kinrank.methods import METHODS, Method, method_named
 
 MANIFEST = "manifest.json"
 FORMAT = "kinrank manifold"
-VERSION = 1
+VERSION = 2
 KEYS = {"format", "version", "kinrank", "method", "parameters", "facts", "data", "arrays", "sha256"}
 
 
 def manifest_of(snapshot: Snapshot, data: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Everything but the seal."""
+    """Everything but the seal; a ValueError for a method that `load` would not find."""
     method = snapshot.method
+    if METHODS.get(method.name) is not type(method):
+        raise ValueError(
+            f"a manifold of {type(method).__name__} can be searched but not saved: it is not one of kinrank.METHODS, "
+            "by whose names saved manifolds are loaded"
+        )
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -60,6 +65,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} was written by kinrank {manifest.get('kinrank')} in format {version}, newer than format "
             f"{VERSION} of this version ({installed_version()}); upgrade kinrank, or build the manifold again"
         )
+    if version < VERSION:
+        raise ValueError(
+            f"{folder} was written by an earlier kinrank in format {version}, which this version cannot read; "
+            "build the manifold again"
+        )
     if set(manifest) != KEYS or sealed(manifest) != manifest:
         raise ValueError(f"{path} was altered: its checksum differs; save the manifold again")
     return manifest
@@ -68,13 +78,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def method_in(manifest: dict[str, Any], folder: Path) -> Method:
     """The method with its parameters, rebuilt from their declarations; nothing is evaluated."""
     name, given = manifest["method"], manifest["parameters"]
-    if name not in METHODS:
-        raise ValueError(f"{folder} was built by the method {name!r}, which this version does not have")
-    known = {declared.name for declared in METHODS[name].parameters()}
+    try:
+        kind = method_named(str(name))
+    except ValueError:
+        raise ValueError(f"{folder} was built by the method {name!r}, which this version does not have") from None
+    known = {declared.name for declared in kind.parameters()}
     unknown = sorted(set(given) - known)
     if unknown:
-        raise ValueError(f"{folder} has parameters that {METHODS[name].__name__} does not know: {', '.join(unknown)}")
-    return METHODS[name](**given)
+        raise ValueError(f"{folder} has parameters that {kind.__name__} does not know: {', '.join(unknown)}")
+    return kind(**given)
 
 
 def installed_version() -> str:

@@ -5,27 +5,25 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.explain import Explanation
-from kinrank.features import Vectors, check, unit
-from kinrank.manifold.changes import added, kind_of_ids, record_memory, refreshed, removed, stale_of
-from kinrank.manifold.changes import prepared as prepared_by
-from kinrank.manifold.explanation import OnlineExplanation
-from kinrank.manifold.lists import found_by, gallery_of, rank_of
-from kinrank.manifold.serving import Answer, serving_of
-from kinrank.manifold.snapshot import Snapshot, check_ids
+from kinrank.features import check, unit
+from kinrank.manifold import files
+from kinrank.manifold.changes import added, refreshed, removed
+from kinrank.manifold.explanation import OnlineExplanation, explained
+from kinrank.manifold.gallery import gallery_over
+from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.snapshot import Snapshot
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
-from kinrank.methods import Method
+from kinrank.methods import Method, resolve
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
-from kinrank.rerank import resolve
 from kinrank.stores import Store
+from kinrank.stores.rows import unit_rows
 
 
 class Manifold:
@@ -66,20 +64,20 @@ class Manifold:
             changes: whether `add` and `remove` are to be possible; LPMT keeps about 0.9 kB per item for them.
         """
         method = resolve(method)
-        server = serving_of(method)
+        method.check_served()
         store = gallery_or_store if isinstance(gallery_or_store, Store) else None
-        vectors = gallery_of(gallery_or_store)
-        names = check_ids(ids, len(vectors))
+        vectors = unit_rows(gallery_or_store)
+        names = Names(len(vectors), check_ids(ids, len(vectors)))
         budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
-        needed = server.memory(method, *vectors.shape) + record_memory(method, len(vectors), changes)
+        needed = method.memory_kept(len(vectors), vectors.shape[1], changes)
         if needed > budget:
             raise NotEnoughMemory(
                 f"a manifold of {len(vectors)} items needs about {in_words(needed)} to build but max_memory allows "
                 f"{in_words(budget)}; build from fewer items, or pass a larger max_memory="
             )
-        arrays, facts = prepared_by(method, vectors, store, changes, Progress(progress))
-        prepared = server.restore(method, vectors, arrays, facts)
-        return cls(Snapshot(method, vectors, names, arrays, facts, store, prepared))
+        report = Progress(progress)
+        kept = method.keep(gallery_over(vectors, store, report), report, changes)
+        return cls(Snapshot.of(method, vectors, names, kept, store))
 
     def __len__(self) -> int:
         return len(self._snapshot)
@@ -95,8 +93,7 @@ class Manifold:
     @property
     def ids(self) -> NDArray[Any]:
         """(n,) the names of the items; their numbers where none were given."""
-        snapshot = self._snapshot
-        return np.arange(len(snapshot)) if snapshot.ids is None else snapshot.ids.copy()
+        return np.array(self._snapshot.names.all)
 
     def search(self, queries: ArrayLike, k: int = 10, depth: int | None = None, budget: int | None = None) -> Ranking:
         """The k best items of every query, each query on its own; queries need not be in the gallery.
@@ -121,13 +118,13 @@ class Manifold:
         depth = k if depth is None else whole_number(depth, "depth")
         budget = None if budget is None else whole_number(budget, "budget")
         rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
-        answer = _search(snapshot, rows, k, depth, budget)
+        answer = snapshot.search(rows, k, depth, budget)
         meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
-        meta |= {"ids": snapshot.named(answer.indices), "seconds": time.perf_counter() - started}
+        meta |= {"ids": snapshot.names.of(answer.indices), "seconds": time.perf_counter() - started}
         return Ranking(answer.indices, answer.distances, meta)
 
-    def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> Explanation:
-        """The cheapest chain from a query to an item, from the same computation that ranks it; an OnlineExplanation.
+    def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> OnlineExplanation:
+        """The cheapest chain from a query to an item, from the same computation that ranks it.
 
         Args:
             query: one vector, (d,) or (1, d).
@@ -139,21 +136,7 @@ class Manifold:
         rows = unit(check(row[None, :] if row.ndim == 1 else row, "query", snapshot.vectors.shape[1]), "query")
         if len(rows) != 1:
             raise ValueError(f"query has {len(rows)} rows; explain one at a time")
-        number = snapshot.number_of(item)
-        server = serving_of(snapshot.method)
-        found = found_by(snapshot, rows, server.reach(snapshot.method, 1))
-        told = server.explain(snapshot, rows, found, number, flows)
-        if not isinstance(told, OnlineExplanation):
-            return told
-        after, k = 0, 256
-        while not after:  # most explained items stand in front; look further only for the others
-            answer = _search(snapshot, rows, k, k, None)
-            after = int((np.flatnonzero(answer.indices[0] == number) + 1).sum())
-            if k >= len(snapshot):  # a store may never find it: then it stands behind all others
-                after = after or len(snapshot)
-            k *= 16
-        before = rank_of(rows, snapshot.vectors, number)
-        return replace(told, rank_before=before, rank_after=after)
+        return explained(snapshot, rows, snapshot.names.number_of(item), flows)
 
     @property
     def stale(self) -> float:
@@ -163,14 +146,14 @@ class Manifold:
         kept of an item may differ, and the relative move of the contrast that LPMT's powers were measured from. At 0.1
         it is time to think of `refresh()`.
         """
-        return stale_of(self._snapshot)
+        return self._snapshot.stale
 
     def add(self, vectors: ArrayLike, ids: ArrayLike | None = None) -> None:
         """Add items; only neighbourhoods they enter are computed anew. Searches under way finish on the old state.
 
-        Neighbours are exact, as after a rebuild; rows, states and costs follow where they change by more than
-        `manifold.repair.TOLERANCE`. Powers and weights of the graphs stay as built, until `refresh()`. A Store is not
-        written to: new items are searched exactly beside it (see `stores.changed`).
+        Neighbours are exact, as after a rebuild; for LPMT rows, states and costs follow where they change by more than
+        its TOLERANCE, and powers and weights of the graphs stay as built, until `refresh()`. A Store is not written to:
+        new items are searched exactly beside it (see `stores.changed`).
 
         Args:
             vectors: (m, d) rows.
@@ -204,11 +187,11 @@ class Manifold:
             "dimensions": int(snapshot.vectors.shape[1]),
             "method": method.name,
             "parameters": {declared.name: getattr(method, declared.name) for declared in method.parameters()},
-            "facts": dict(snapshot.facts),
+            "facts": snapshot.facts,
             "bytes": snapshot.size,
             "bytes_of_vectors": int(snapshot.vectors.nbytes),
-            "ids": kind_of_ids(snapshot),
-            "stale": stale_of(snapshot),
+            "ids": snapshot.names.kind,
+            "stale": snapshot.stale,
             "store": None if snapshot.store is None else type(snapshot.store).__name__,
         }
 
@@ -217,9 +200,7 @@ class Manifold:
 
         A store is not written: `load` searches exactly unless it is given one.
         """
-        from kinrank.manifold.files import save
-
-        save(self._snapshot, path)
+        files.save(self._snapshot, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], mmap: bool = True, store: Store | None = None) -> Manifold:
@@ -230,17 +211,4 @@ class Manifold:
             mmap: arrays stay on disk and are read as needed; False reads them at once.
             store: asked for the neighbours of queries instead of an exact search; it must hold the same items.
         """
-        from kinrank.manifold.files import load
-
-        return cls(load(path, mmap, store))
-
-
-def _search(snapshot: Snapshot, rows: Vectors, k: int, depth: int, budget: int | None) -> Answer:
-    """The answer to checked queries, as deep as the gallery."""
-    depth = min(depth, len(snapshot))
-    if not len(rows) or not depth:
-        shape = len(rows), depth
-        return Answer(np.empty(shape, np.int64), np.empty(shape, np.float32))
-    server = serving_of(snapshot.method)
-    found = found_by(snapshot, rows, server.reach(snapshot.method, depth))
-    return server.online(snapshot, rows, found, k, depth, budget)
+        return cls(files.load(path, mmap, store))

@@ -1,10 +1,9 @@
-"""A saved manifold -> which of its files are not as they were written; a path -> whether one can be saved there."""
+"""A saved manifold -> which of its files are not as they were written."""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ class Verification:
 def verify(path: str | os.PathLike[str]) -> Verification:
     """Every file of a saved manifold against its checksum, all of them, where `load` stops at the first bad one.
 
-    A folder that is no manifold, or one of a newer version, is refused as `load` refuses it.
+    A folder that is no manifold, or one of another version, is refused as `load` refuses it.
 
     Example:
         >>> verify("gallery.manifold").whole
@@ -54,20 +53,9 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             return Verification((MANIFEST, *names.values()), bad)
 
 
-def check_target(path: str | os.PathLike[str]) -> None:
-    """An error now, not after an hour of building, if `Manifold.save` could not write to this path."""
-    folder = Path(path)
-    files._check_target(folder)
-    place = folder if folder.is_dir() else folder.parent
-    try:
-        tempfile.TemporaryFile(dir=place).close()
-    except OSError as error:
-        raise OSError(f"the folder {place} cannot be written to ({error.strerror}); choose another path") from None
-
-
 def _problem(folder: Path, manifest: dict[str, Any], name: str) -> str | None:
     try:
-        files._read_array(folder, manifest, name, mmap=True)
+        files.read_array(folder, manifest, name, mmap=True)
     except FileNotFoundError as error:
         return f"{error.filename} is missing; save the manifold again"
     except OSError as error:
@@ -88,7 +76,7 @@ def _is_ours(path: Path) -> bool:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         return False
     version = content.get("version")
-    return not isinstance(version, int) or version <= VERSION
+    return not isinstance(version, int) or version == VERSION
 
 
 def _saved_since(folder: Path, manifest: dict[str, Any]) -> bool:

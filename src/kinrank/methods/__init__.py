@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from kinrank.methods.alpha_qe import AlphaQE, AugmentedAlphaQE
 from kinrank.methods.aqe import AQE, AugmentedAQE
 from kinrank.methods.aqewd import AQEwD, AugmentedAQEwD
@@ -60,6 +62,34 @@ METHODS: dict[str, type[Method]] = {
     )
 }
 
+
+def method_named(name: str) -> type[Method]:
+    """The class of a method by its name; dashes, underscores and capitals do not matter.
+
+    Example:
+        >>> method_named("k_reciprocal")
+        <class 'kinrank.methods.k_reciprocal.KReciprocal'>
+    """
+    known = {entry.replace("_", "-").lower(): entry for entry in METHODS}
+    asked = name.replace("_", "-").lower()
+    if asked in known:
+        return METHODS[known[asked]]
+    near = get_close_matches(asked, known, 1)
+    hint = f" (did you mean {known[near[0]]}?)" if near else ""
+    raise ValueError(f"method {name!r} is not known{hint}; give one of: {', '.join(METHODS)}")
+
+
+def resolve(method: Method | str | None) -> Method:
+    """A Method from itself, from its name, or the default, LPMT()."""
+    if method is None:
+        return LPMT()
+    if isinstance(method, Method):
+        return method
+    if isinstance(method, str):
+        return method_named(method)()
+    raise ValueError(f"method={method!r} is not known; give a Method or one of: {', '.join(METHODS)}")
+
+
 __all__ = [
     "AQE",
     "BCD",
@@ -90,4 +120,6 @@ __all__ = [
     "Method",
     "NoReranking",
     "SuperGlobal",
+    "method_named",
+    "resolve",
 ]

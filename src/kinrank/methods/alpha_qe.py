@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.methods.expansion import KDBA, Expansion, Neighborhoods
 from kinrank.parameters import parameter
@@ -46,10 +47,8 @@ class AlphaQE(Expansion):
     alpha: float = parameter(3.0, "power of the similarity that weights an item; 0 weights all alike", low=0, high=100)
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
-        from kinrank.stages.expansion import power_weights, weighted_sum
-
-        weights = power_weights(around.others, self.alpha)
-        return weighted_sum(around.rows, around.gallery, around.others, weights)
+        weights = stages.expansion.power_weights(around.others, self.alpha)
+        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.features import Vectors
 from kinrank.items import Items
+from kinrank.methods.served import Answer, Chain, Gallery, Kept
+from kinrank.neighbors import Neighbors
 from kinrank.parameters import Parameter, parameters_of
-from kinrank.progress import Progress
+from kinrank.progress import SILENT, Progress
+from kinrank.stages.turnover import Turnover
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +23,10 @@ class Method:
 
     `prepare` computes what does not depend on which queries are asked for; `distances` then answers a block of
     queries. `rerank` calls `prepare` once and `distances` block by block, so that memory stays bounded.
+
+    A method that can answer queries it has never seen also has `keep`, `opened`, `reach`, `answer` and `memory_kept`:
+    a Manifold calls `keep` once for a gallery, saves what it returns, and `answer` for every search. The functions
+    behind these, about explaining and changing, are a method's own choice.
     """
 
     name: ClassVar[str] = ""
@@ -49,3 +57,78 @@ class Method:
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """Bytes `prepare` needs at its peak beside the vectors, estimated before anything is allocated."""
         return 0
+
+    def check_served(self) -> None:
+        """A ValueError if a Manifold cannot serve this method, or not with these hyper-parameters."""
+        if type(self).keep is not Method.keep:
+            return
+        from kinrank.methods import METHODS  # late: its classes are derived from this one
+
+        served = [name for name, kind in reversed(METHODS.items()) if kind.keep is not Method.keep]  # LPMT first
+        raise ValueError(
+            f"{type(self).__name__} has no part that can be prepared without the queries, so a Manifold cannot serve "
+            f"it; use one of: {', '.join(served)}, or rerank(queries, store, method, candidates=...)"
+        )
+
+    def memory_kept(self, items: int, dimensions: int, changes: bool) -> int:
+        """Bytes `keep` needs at its peak, vectors and neighbour lists included."""
+        return 4 * dimensions * items + self.memory(items, 0, dimensions)
+
+    def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
+        """What is to be known of a gallery before there are queries; with `changes` also what `change` needs."""
+        raise NotImplementedError
+
+    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Any:
+        """What searches use, made of what was kept; it is passed to `answer`.
+
+        `kept` may come from files: a ValueError if its parts are missing or do not fit together. `checked` says that it
+        was made a moment ago, and need not be looked at again.
+        """
+        raise NotImplementedError
+
+    def reach(self, depth: int) -> int:
+        """How many nearest items of a query `answer` needs to return `depth` of them."""
+        raise NotImplementedError
+
+    def answer(
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
+    ) -> Answer:
+        """The best items for queries (q, d), q > 0, each query on its own.
+
+        Args:
+            gallery, opened: what was prepared.
+            queries: (q, d) unit rows.
+            found: (q, reach(depth)) their nearest items, rows padded with -1.
+            k: how many items are to be certain.
+            depth: how many to return, from 1 to the size of the gallery.
+            budget: most items to look at per query, for methods that look further and further; None: their own choice.
+        """
+        raise NotImplementedError
+
+    def explain_answer(
+        self, gallery: Gallery, opened: Any, query: Vectors, found: Neighbors, item: int, flows: int
+    ) -> Chain:
+        """The chain that `answer` ranks an item by, for one query (1, d); at most `flows` movements of mass a step."""
+        raise ValueError(
+            f"{type(self).__name__} ranks without chains, so there is nothing to explain; build the manifold with LPMT"
+        )
+
+    def check_explained(self) -> None:
+        """A ValueError if `explain` has nothing to show of this method in a joint graph."""
+        raise ValueError(f"{self!r} has no chains to show; use LPMT()")
+
+    def check_changes(self, kept: Kept, verb: str) -> None:
+        """A ValueError if a gallery of which this was kept cannot change; `verb` is "add" or "remove"."""
+        raise ValueError(f"a manifold of {type(self).__name__} cannot {verb} items; change the vectors and build anew")
+
+    def change(self, before: Kept, gallery: Gallery, turnover: Turnover, tolerance: float | None) -> Kept:
+        """What is kept of a gallery that changed; `gallery` is the one after the change.
+
+        `tolerance` is how far the result may be from that of `keep`, in units of the method; None: its own choice.
+        Kept anew from the whole gallery, unless a method knows better.
+        """
+        return self.keep(gallery, SILENT)
+
+    def stale(self, kept: Kept, items: int) -> float:
+        """How far changes have moved what is kept from what `keep` would make of the same items, from 0 to 1."""
+        return 0.0

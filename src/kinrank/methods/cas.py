@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
@@ -80,35 +81,29 @@ class CAS(Method):
     beta: float = parameter(0.0, "resistance of the values to being weighed by the sure neighbours", low=0)
 
     def prepare(self, items: Items, progress: Progress) -> Divergences:
-        from kinrank.stages import cas, context
-
         near = items.neighbors(max(self.k1, self.k2 + 1, self.k3, self.k4, EDGES))
         lists = near.indices
-        far = context.farthest(items.vectors)
+        far = stages.context.farthest(items.vectors)
         similarity = np.exp(-(near.distances**2) / far[:, None] / np.float32(self.sigma**2))
-        sure = context.members(lists, self.k1)
-        regions = context.expanded(lists, self.k2 + 1, self.k2 // 2 + 1)
-        states = cas.diffused(cas.affinity(lists, similarity, self.k1), regions, self.mu)
-        states = cas.smoothed(states, lists, similarity, sure, self.k3, self.beta)
-        rows = cas.expanded_walk(states, lists, sure, self.k1, self.k4, self.k5, self.lv)
+        sure = stages.context.members(lists, self.k1)
+        regions = stages.context.expanded(lists, self.k2 + 1, self.k2 // 2 + 1)
+        states = stages.cas.diffused(stages.cas.affinity(lists, similarity, self.k1), regions, self.mu)
+        states = stages.cas.smoothed(states, lists, similarity, sure, self.k3, self.beta)
+        rows = stages.cas.expanded_walk(states, lists, sure, self.k1, self.k4, self.k5, self.lv)
         edges = near.first(EDGES).indices
-        lengths = cas.divergences(edges, rows)
+        lengths = stages.cas.divergences(edges, rows)
         del rows  # by far the largest array
-        return Divergences(items, cas.both_ways(edges, lengths), far)
+        return Divergences(items, stages.cas.both_ways(edges, lengths), far)
 
     def distances(self, prepared: Divergences, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.cas import path_lengths
-        from kinrank.stages.context import scaled_distances
-
         items = prepared.items
-        paths = path_lengths(prepared.graph, items.queries[queries], items.gallery, NEVER)
-        raw = scaled_distances(items, queries, prepared.farthest)
+        paths = stages.cas.path_lengths(prepared.graph, items.queries[queries], items.gallery, NEVER)
+        raw = stages.context.scaled_distances(items, queries, prepared.farthest)
         return (1 - self.lambda_value) * paths.astype(np.float64) + self.lambda_value * raw
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
-        from kinrank.stages.kernels.compiled import threads
-
         listed = 20 * max(self.k1, self.k2 + 1, self.k3, self.k4, EDGES)
         regions = 12 * min(items, 3 * self.k2) + 16 * self.k3
         walked = 16 * self.k5 + 8 * min(items, self.k5**2)  # p has at most k5^2 entries per row
-        return items * (listed + regions + max(walked, 1024 * threads(), 60 * EDGES)) + 64 * 2**20
+        threads = stages.kernels.compiled.threads()
+        return items * (listed + regions + max(walked, 1024 * threads, 60 * EDGES)) + 64 * 2**20

@@ -8,8 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
+from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
+from kinrank.methods.served import Answer, Gallery, Kept, best_scored
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
@@ -60,26 +63,41 @@ class DFS(Method):
 
     def affinity(self, lists: Neighbors) -> Any:
         """S, (g, g), of the gallery's k nearest; all that has to be known before there are queries."""
-        from kinrank.stages.affinity import mutual_affinity, normalised
-
-        return normalised(mutual_affinity(lists, self.gamma))
+        return stages.affinity.normalised(stages.affinity.mutual_affinity(lists, self.gamma))
 
     def distances(self, prepared: Graph, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.fallback import from_scores
-
         scores = self.scores(prepared.affinity, prepared.nearest, queries)
-        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+        return stages.fallback.from_scores(scores, lambda: prepared.items.query_distances(queries))
 
     def scores(self, affinity: Any, nearest: Neighbors, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         """(len(queries), g) f of these rows of `nearest`, exactly 0 where the diffusion does not come."""
-        from kinrank.stages.affinity import seeds
-        from kinrank.stages.linear import diffuse
-
-        sources = seeds(nearest, queries, affinity.shape[0], self.gamma)
-        return np.asarray(diffuse(affinity, sources, self.alpha, self.tol, self.maxiter).T)
+        sources = stages.affinity.seeds(nearest, queries, affinity.shape[0], self.gamma)
+        return np.asarray(stages.linear.diffuse(affinity, sources, self.alpha, self.tol, self.maxiter).T)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return graph_bytes(items, self.k) + solver_bytes(items)
+
+    def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
+        """Per item its mutual neighbours, fewer than k, with their weights in S; 12 bytes each."""
+        graph = self.affinity(gallery.lists(self.k))
+        rows = stages.csr.Rows(graph.indptr.astype(np.int64), graph.indices.astype(np.int32), graph.data)
+        return Kept(stages.saved.arrays_of("graph", rows))
+
+    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Any:
+        """S, (n, n) csr."""
+        rows = stages.saved.rows_in(kept.arrays, "graph", len(vectors), np.float64)
+        return stages.csr.matrix_of(rows, len(vectors))
+
+    def reach(self, depth: int) -> int:
+        return max(self.kq, depth)
+
+    def answer(
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
+    ) -> Answer:
+        def scores(nearest: Neighbors) -> NDArray[np.float64]:
+            return self.scores(opened, nearest, np.arange(len(nearest.indices)))
+
+        return best_scored(found, len(gallery), self.kq, depth, scores)
 
 
 def graph_bytes(items: int, k: int) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
@@ -64,21 +65,19 @@ class ECN(Method):
     q: int = parameter(8, "nearest items of each of these, itself left out", low=1)
 
     def prepare(self, items: Items, progress: Progress) -> Listed:
-        from kinrank.stages.context import inverted, list_rows
-
         lists = items.neighbors(max(self.k, self.t + 1, self.q + 1)).indices
         near = np.ascontiguousarray(lists[:, : self.k])
         lead = np.broadcast_to(np.arange(self.k, 0, -1, dtype=np.float32)[: near.shape[1]], near.shape)
-        rows = list_rows(near, np.ascontiguousarray(lead))
-        return Listed(items, lists, inverted(rows, np.arange(len(items))))
+        rows = stages.context.list_rows(near, np.ascontiguousarray(lead))
+        return Listed(items, lists, stages.context.inverted(rows, np.arange(len(items))))
 
     def distances(self, prepared: Listed, queries: NDArray[np.int64]) -> NDArray[np.float32]:
-        from kinrank.stages.context import family_products
-
         items, lists = prepared.items, prepared.lists
         others = lists.shape[1] - 1
         t, q = min(self.t, others), min(self.q, others)
-        products = family_products(items.queries[queries], lists, prepared.postings, self.k, t, q, items.gallery)
+        products = stages.context.family_products(
+            items.queries[queries], lists, prepared.postings, self.k, t, q, items.gallery
+        )
         raw = items.query_distances(queries)
         raw *= raw / 2
         return np.where(products > 0, -products / max(2 * t * (q + 1), 1), raw).astype(np.float32)

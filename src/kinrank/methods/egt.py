@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.dfs import graph_bytes
@@ -63,24 +64,24 @@ class EGT(Method):
     )
 
     def prepare(self, items: Items, progress: Progress) -> Walks:
-        from kinrank.stages.traversal import published_graph, union_graph
-
         lists = items.gallery_neighbors(self.k + 1)
-        graph = published_graph(lists) if self.variant == "published" else union_graph(lists)
+        published, union = stages.traversal.published_graph, stages.traversal.union_graph
+        graph = published(lists) if self.variant == "published" else union(lists)
         return Walks(items, items.query_neighbors(self.k), graph)
 
     def distances(self, prepared: Walks, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.affinity import similarity
-        from kinrank.stages.fallback import behind
-        from kinrank.stages.traversal import rounded, walk
-
         items = prepared.items
-        gaps = prepared.nearest.distances[queries]
-        weights = rounded(gaps) if self.variant == "published" else similarity(gaps).astype(np.float32)
+        lengths = prepared.nearest.distances[queries]
+        if self.variant == "published":
+            weights = stages.traversal.rounded(lengths)
+        else:
+            weights = stages.affinity.similarity(lengths).astype(np.float32)
         own = queries if items.self_query else np.full(len(queries), -1, np.int64)
         entries = prepared.nearest.indices[queries]
-        position = walk(prepared.graph, entries, weights, own, self.tau, self.p)
-        return behind(position / len(items.gallery), position >= 0, lambda: items.query_distances(queries))
+        position = stages.traversal.walk(prepared.graph, entries, weights, own, self.tau, self.p)
+        return stages.fallback.behind(
+            position / len(items.gallery), position >= 0, lambda: items.query_distances(queries)
+        )
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         k = min(self.k, items)

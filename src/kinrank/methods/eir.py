@@ -8,9 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
+from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.dfs import graph_bytes
+from kinrank.methods.served import Answer, Gallery, Kept, best_scored
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
@@ -81,51 +84,40 @@ class EIR(Method):
         """Which gallery items the queries enter through (r,), and what they weigh there (q, r)."""
         from scipy import sparse
 
-        from kinrank.stages.affinity import kernel
-
         used, columns = np.unique(nearest.indices, return_inverse=True)
-        weights = kernel(nearest.distances, self.gamma)
+        weights = stages.affinity.kernel(nearest.distances, self.gamma)
         pointers = np.arange(len(weights) + 1) * weights.shape[1]
         queries = sparse.csr_array((weights.ravel(), columns.ravel(), pointers), shape=(len(weights), len(used)))
         return used.astype(np.int64), queries
 
     def _joint(self, items: Items, progress: Progress) -> Rows:
-        from kinrank.stages.truncation import between, unit_rows
-
-        rows = unit_rows(self._rows(items.neighbors(self.kd), items.vectors, np.arange(len(items)), progress))
-        first, count = len(items) - len(items.gallery), len(items)
+        rows = self._rows(items.neighbors(self.kd), items.vectors, np.arange(len(items)), progress)
+        rows = stages.truncation.unit_rows(rows)
+        first, count, between = len(items) - len(items.gallery), len(items), stages.truncation.between
         return Rows(items, between(rows, 0, len(items.queries)), between(rows, first, count))
 
     def _rows(self, lists: Any, vectors: Any, wanted: NDArray[np.int64], progress: Progress) -> Any:
-        from kinrank.stages.affinity import mutual_affinity, normalised
-        from kinrank.stages.truncation import truncated_rows
-
-        affinity = normalised(mutual_affinity(lists, self.gamma))
-        return truncated_rows(affinity, vectors, wanted, self.truncation, self.alpha, self.tol, self.maxiter, progress)
+        affinity = stages.affinity.normalised(stages.affinity.mutual_affinity(lists, self.gamma))
+        return stages.truncation.truncated_rows(
+            affinity, vectors, wanted, self.truncation, self.alpha, self.tol, self.maxiter, progress
+        )
 
     def all_rows(self, lists: Neighbors, progress: Progress) -> NDArray[np.float32]:
         """(g, truncation) every x_i over its `truncation` nearest, in their order; `lists` hold kd and these."""
-        from kinrank.stages.affinity import mutual_affinity, normalised
-        from kinrank.stages.truncation import local_rows
-
-        affinity = normalised(mutual_affinity(lists.first(self.kd), self.gamma))
+        affinity = stages.affinity.normalised(stages.affinity.mutual_affinity(lists.first(self.kd), self.gamma))
         nearest = lists.indices[:, : self.truncation]
-        return local_rows(affinity, nearest, self.alpha, self.tol, self.maxiter, progress)
+        return stages.truncation.local_rows(affinity, nearest, self.alpha, self.tol, self.maxiter, progress)
 
     def distances(self, prepared: Rows, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.fallback import from_scores
-
         scores = self.scores(prepared.queries[queries], prepared.gallery)
-        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+        return stages.fallback.from_scores(scores, lambda: prepared.items.query_distances(queries))
 
     def scores(self, asked: Any, gallery: Any) -> NDArray[np.float64]:
         """(q, g) of sparse (q, r) and (g, r), exactly 0 for items in none of the rows."""
-        from kinrank.stages.linear import times
-
         scores = np.empty((asked.shape[0], gallery.shape[0]))
         for start in range(0, len(scores), 64):
-            some = slice(start, start + 64)
-            scores[some] = times(gallery, asked[some].toarray().T.astype(np.float64)).T
+            block = slice(start, start + 64)
+            scores[block] = stages.linear.times(gallery, asked[block].toarray().T.astype(np.float64)).T
         return scores
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
@@ -133,3 +125,47 @@ class EIR(Method):
         rows = items if self.variant == "joint" else min(items, queries * self.kq)
         kept = rows * length * 24  # scaled in variant joint, transposed otherwise: twice, with what scaling needs
         return graph_bytes(items, self.kd) + kept + 2048 * (length + 8) * 24 + items * 64 * 24 + 64_000_000
+
+    def check_served(self) -> None:
+        if self.variant != "paper":
+            raise ValueError(
+                f"EIR(variant={self.variant!r}) puts the queries into the graph, so nothing can be prepared "
+                "without them and a Manifold cannot serve it; use EIR(variant='paper'), DFS, FSR or LPMT"
+            )
+
+    def memory_kept(self, items: int, dimensions: int, changes: bool) -> int:
+        lists = min(max(self.truncation, self.kd), items) * 8
+        rows = min(self.truncation, items) * 8
+        return super().memory_kept(items, dimensions, changes) + items * (lists + rows)
+
+    def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
+        """Per item `truncation` items and what they get from it; 8 bytes each, 8 KB an item by default."""
+        lists = gallery.lists(max(self.truncation, self.kd))
+        values = self.all_rows(lists, progress)
+        return Kept({"row_items": np.ascontiguousarray(lists.indices[:, : self.truncation]), "row_values": values})
+
+    def opened(
+        self, vectors: Vectors, kept: Kept, checked: bool = False
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The items of every row, and the values."""
+        shape = len(vectors), min(self.truncation, len(vectors))
+        items = stages.saved.array_in(kept.arrays, "row_items", np.int32, shape)
+        values = stages.saved.array_in(kept.arrays, "row_values", np.float32, shape)
+        if not checked:
+            stages.saved.check_items("row_items", items, len(vectors))
+        return items, values
+
+    def reach(self, depth: int) -> int:
+        return max(self.kq, depth)
+
+    def answer(
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
+    ) -> Answer:
+        items, values = opened
+
+        def scores(nearest: Neighbors) -> NDArray[np.float64]:
+            used, weights = self.weigh(nearest)
+            rows = stages.truncation.as_matrix(items[used], values[used], len(gallery))
+            return self.scores(weights, rows.T.tocsr())
+
+        return best_scored(found, len(gallery), self.kq, depth, scores)

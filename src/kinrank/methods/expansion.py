@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Integers, Neighbors, pairwise, share_equal
+from kinrank.methods.served import Answer, Gallery, Kept, equally_many
+from kinrank.neighbors import Integers, Neighbors, first_equal, nearest, pairwise, share_equal
 from kinrank.parameters import parameter
-from kinrank.progress import Progress
+from kinrank.progress import SILENT, Progress
 
 KDBA = "items averaged into each gallery item, itself included (database-side augmentation); 0 leaves it as is"
 
@@ -62,8 +64,6 @@ class Expansion(Method):
         raise NotImplementedError
 
     def prepare(self, items: Items, progress: Progress) -> Expanded:
-        from kinrank.neighbors import first_equal
-
         own = items.queries if items.self_query else None
         around = Neighborhoods(
             items.query_vectors, items.gallery_vectors, items.query_neighbors(self.k), self.k, own, False
@@ -82,14 +82,46 @@ class Expansion(Method):
         return self.expand(around, progress)
 
     def distances(self, prepared: Expanded, queries: NDArray[np.int64]) -> NDArray[Any]:
-        gaps = pairwise(prepared.queries[queries], prepared.gallery)
-        gaps *= gaps
-        gaps *= 0.5
+        halves = pairwise(prepared.queries[queries], prepared.gallery)
+        halves *= halves
+        halves *= 0.5
         # half the squared distance less 1 is -q'.x', but tells near duplicates apart; float64 keeps that
-        return share_equal(gaps, prepared.first).astype(np.float64) - 1.0
+        return share_equal(halves, prepared.first).astype(np.float64) - 1.0
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """Expanded rows while they are divided by their length, neighbour lists, one block of products."""
         queried = queries * (dimensions * 12 + (min(self.k, items) + 9) * 24)
         augmented = items * (dimensions * 16 + (min(self.kdba, items) + 9) * 24) if self.kdba else 0
         return queried + augmented + min(items, 1024) * min(items, 4096) * 4
+
+    def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
+        """The augmented gallery, (n, d), where kdba > 0; else nothing."""
+        if not self.kdba:
+            return Kept()
+        items = Items.everyone(gallery.vectors)
+        items._lists["joint"] = gallery.lists(self.kdba)  # instead of an exact search of its own
+        return Kept({"augmented": self.augmented(items, progress)[first_equal(gallery.vectors)]})
+
+    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Vectors | None:
+        return stages.saved.array_in(kept.arrays, "augmented", np.float32, vectors.shape) if self.kdba else None
+
+    def reach(self, depth: int) -> int:
+        return self.k
+
+    def answer(
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
+    ) -> Answer:
+        """Queries are expanded from the original gallery, then searched for again.
+
+        Where the gallery is augmented the second search is exact, because no store holds its vectors.
+        """
+        expanded = np.empty_like(queries)
+        for rows, others in equally_many(found, self.k):
+            around = Neighborhoods(queries[rows], gallery.vectors, others, self.k, None, False)
+            expanded[rows] = self.expand(around, SILENT)
+        again = gallery.search(expanded, depth) if opened is None else nearest(expanded, opened, depth)
+        distances = np.square(again.distances, dtype=np.float64) / 2.0 - 1.0
+        return Answer(again.indices.astype(np.int64), distances.astype(np.float32), {"certain": 1.0})
+
+    def check_changes(self, kept: Kept, verb: str) -> None:
+        """Any gallery can change: what is kept, if anything, is made anew."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
+from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.dfs import graph_bytes, solver_bytes
+from kinrank.methods.served import Answer, Gallery, Kept, best_scored
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
@@ -79,19 +82,14 @@ class FSR(Method):
 
     def spectrum(self, lists: Neighbors) -> tuple[list[Part], NDArray[np.int64]]:
         """Eigenpairs per component of the gallery's graph, and the items of none; no query is needed."""
-        from kinrank.stages.affinity import mutual_affinity, normalised
-        from kinrank.stages.spectrum import leading
-
-        affinity = normalised(mutual_affinity(lists, self.gamma))
-        parts = leading(affinity, None if self.variant == "published" else self.rank, LIMIT)
+        affinity = stages.affinity.normalised(stages.affinity.mutual_affinity(lists, self.gamma))
+        parts = stages.spectrum.leading(affinity, None if self.variant == "published" else self.rank, LIMIT)
         return parts, np.flatnonzero(np.diff(affinity.indptr) == 0)
 
     def distances(self, prepared: Spectrum, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.fallback import from_scores
-
         count = len(prepared.items.gallery)
         scores = self.scores(prepared.parts, prepared.isolated, count, prepared.nearest, queries)
-        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+        return stages.fallback.from_scores(scores, lambda: prepared.items.query_distances(queries))
 
     def scores(
         self,
@@ -102,9 +100,7 @@ class FSR(Method):
         queries: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """(len(queries), count) f of these rows of `nearest`, exactly 0 in components none of them is in."""
-        from kinrank.stages.affinity import seeds
-
-        sources = seeds(nearest, queries, count, self.gamma)
+        sources = stages.affinity.seeds(nearest, queries, count, self.gamma)
         scores = np.zeros_like(sources)
         scores[isolated] = sources[isolated]
         for part in parts:
@@ -116,11 +112,61 @@ class FSR(Method):
         return np.asarray(scores.T)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
-        from kinrank.stages.spectrum import DENSE, basis_size
-
-        columns = basis_size(self.rank)
-        if self.variant == "published" or columns > 0.7 * items or items <= DENSE:
+        columns = stages.spectrum.basis_size(self.rank)
+        if self.variant == "published" or columns > 0.7 * items or items <= stages.spectrum.DENSE:
             decomposition = min(items, LIMIT) ** 2 * 8 * 3
         else:
             decomposition = items * (columns + self.rank) * 8 + columns**2 * 8 * 4
         return graph_bytes(items, self.k) + solver_bytes(items) + decomposition
+
+    def memory_kept(self, items: int, dimensions: int, changes: bool) -> int:
+        rank = items if self.variant == "published" else min(items, self.rank)
+        joined = 8 * items * rank  # into one array while the parts are still there
+        return super().memory_kept(items, dimensions, changes) + joined
+
+    def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
+        """Per item its entry in each eigenvector of its component, up to `rank` of them; 8 bytes each.
+
+        Components lie one behind the other: their items, their eigenvalues, and their vectors row by row.
+        """
+        parts, _ = self.spectrum(gallery.lists(self.k))
+        sizes = [(len(part.items), len(part.values)) for part in parts]
+        return Kept(
+            {
+                "part_sizes": np.array(sizes, np.int64).reshape(-1, 2),
+                "part_items": np.concatenate([np.empty(0, np.int64), *(part.items for part in parts)]),
+                "part_values": np.concatenate([np.empty(0), *(part.values for part in parts)]),
+                "part_vectors": np.concatenate([np.empty(0), *(part.vectors.ravel() for part in parts)]),
+            }
+        )
+
+    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> tuple[list[Part], NDArray[np.int64]]:
+        """Eigenpairs per component, and the items of none."""
+        sizes = stages.saved.array_in(kept.arrays, "part_sizes", np.int64, (None, 2))
+        if sizes.size and int(sizes.min()) < 1:
+            raise ValueError("part_sizes must be positive")
+        many, ranks = int(sizes[:, 0].sum()), int(sizes[:, 1].sum())
+        items = stages.saved.array_in(kept.arrays, "part_items", np.int64, (many,))
+        values = stages.saved.array_in(kept.arrays, "part_values", np.float64, (ranks,))
+        entries = stages.saved.array_in(kept.arrays, "part_vectors", np.float64, (int(sizes.prod(axis=1).sum()),))
+        if not checked:
+            stages.saved.check_items("part_items", items, len(vectors))
+        parts, item, rank, entry = [], 0, 0, 0
+        for size, count in sizes.tolist():
+            block = entries[entry : entry + size * count].reshape(size, count)
+            parts.append(stages.spectrum.Part(items[item : item + size], values[rank : rank + count], block))
+            item, rank, entry = item + size, rank + count, entry + size * count
+        return parts, np.setdiff1d(np.arange(len(vectors)), items)
+
+    def reach(self, depth: int) -> int:
+        return max(self.kq, depth)
+
+    def answer(
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
+    ) -> Answer:
+        parts, isolated = opened
+
+        def scores(nearest: Neighbors) -> NDArray[np.float64]:
+            return self.scores(parts, isolated, len(gallery), nearest, np.arange(len(nearest.indices)))
+
+        return best_scored(found, len(gallery), self.kq, depth, scores)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.neighbors import Neighbors
@@ -98,23 +99,19 @@ def pass_lists(items: Items, near: Neighbors, k1: int, weights: NDArray[np.float
     """One whole step of passing, and of the second all but the rows themselves."""
     from scipy.sparse import csr_array
 
-    from kinrank.stages import context
-
     listed = near.first(k1).indices
-    adjacent = context.list_rows(listed, np.ones(listed.shape, np.float32))
+    adjacent = stages.context.list_rows(listed, np.ones(listed.shape, np.float32))
     lists = np.ascontiguousarray(near.indices[:, : weights.shape[1]])
-    rows = context.normalised(context.row_sums(lists, weights, csr_array(adjacent + adjacent.T)))
+    rows = stages.context.normalised(stages.context.row_sums(lists, weights, csr_array(adjacent + adjacent.T)))
     rows = csr_array(rows + rows.T)
-    return Passed(items, lists, weights, rows, context.row_norms(lists, weights, rows))
+    return Passed(items, lists, weights, rows, stages.context.row_norms(lists, weights, rows))
 
 
 def passed_distances(prepared: Passed, queries: NDArray[np.int64], lam: float) -> NDArray[np.float32]:
     """(len(queries), g) negated scores; what is out of reach follows in the order of the distance."""
-    from kinrank.stages.context import smoothed_products
-
     items = prepared.items
     raw = items.query_distances(queries)
-    score = smoothed_products(
+    score = stages.context.smoothed_products(
         items.queries[queries], prepared.lists, prepared.weights, prepared.rows, prepared.norms, items.gallery
     )
     if lam > 0:

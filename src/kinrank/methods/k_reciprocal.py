@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
@@ -72,23 +73,19 @@ class KReciprocal(Method):
         return 2 if self.variant == "published" else 1
 
     def prepare(self, items: Items, progress: Progress) -> Contexts:
-        from kinrank.stages.context import expanded, farthest, inverted, kernel_rows, row_means
-
         lists = items.neighbors(max(self.k1 + 1, self.k2)).indices
-        far = farthest(items.vectors)
-        sets = expanded(lists, self.k1 + 1, round(self.k1 / 2) + 1)
-        rows = kernel_rows(sets, items.vectors, far, self._power)
-        rows = row_means(np.ascontiguousarray(lists[:, : self.k2]), rows)
-        return Contexts(items, rows, inverted(rows, items.gallery), far)
+        far = stages.context.farthest(items.vectors)
+        sets = stages.context.expanded(lists, self.k1 + 1, round(self.k1 / 2) + 1)
+        rows = stages.context.kernel_rows(sets, items.vectors, far, self._power)
+        rows = stages.context.row_means(np.ascontiguousarray(lists[:, : self.k2]), rows)
+        return Contexts(items, rows, stages.context.inverted(rows, items.gallery), far)
 
     def distances(self, prepared: Contexts, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.context import follow, jaccard, scaled_distances
-
         items = prepared.items
-        overlap = jaccard(prepared.rows, prepared.postings, items.queries[queries])
-        raw = scaled_distances(items, queries, prepared.farthest, self._power)
+        overlap = stages.context.jaccard(prepared.rows, prepared.postings, items.queries[queries])
+        raw = stages.context.scaled_distances(items, queries, prepared.farthest, self._power)
         if self.lam == 0:
-            return follow(overlap, overlap < 1, raw)
+            return stages.context.follow(overlap, overlap < 1, raw)
         return (1 - self.lam) * overlap.astype(np.float64) + self.lam * raw
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:

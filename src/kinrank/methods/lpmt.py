@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
+from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
+from kinrank.methods.served import Answer, Chain, Gallery, Kept
+from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
-from kinrank.progress import Progress
+from kinrank.progress import SILENT, Progress
+from kinrank.stages.settings import Settings
+from kinrank.stages.turnover import Turnover
 
 if TYPE_CHECKING:
-    from kinrank.stages.pipeline import Prepared
+    from kinrank.stages.attach import Attachment, PreparedGraph
+    from kinrank.stages.csr import Rows
+    from kinrank.stages.pipeline import Measured
+
+ENTRIES = 2  # first steps of a query, in units of path_k: it has no items that list it, which double those of others
+BUDGET = 50  # settled items per item asked for
+LEAST_BUDGET = 5000
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """Queries and gallery in one graph, and what their chains run over."""
+    """Queries and gallery in one graph: their states, the steps between them (or none), and the powers in force."""
 
     items: Items
-    prepared: Prepared
+    states: Rows
+    steps: Rows | None
+    powers: Measured
+
+
+class Opened(NamedTuple):
+    """A prepared gallery, ready to be searched: its graph, and how queries enter it."""
+
+    graph: PreparedGraph
+    settings: Attachment
 
 
 @dataclass(frozen=True, kw_only=True)
-class LPMT(Method):
+class LPMT(Method, Settings):
     """An item is near when a chain of small transitions between neighbourhoods leads to it.
 
     A similarity smoothed over several neighbour graphs (BCD) turns every item into a probability distribution over its
@@ -116,12 +137,13 @@ class LPMT(Method):
 
     def prepare(self, items: Items, progress: Progress) -> Joint:
         prepared = stages.pipeline.prepare(items.neighbors, items.vectors, self, progress=progress)
-        return Joint(items, prepared)
+        return Joint(items, prepared.states, prepared.steps, prepared.powers)
 
     def distances(self, prepared: Joint, queries: NDArray[np.int64]) -> NDArray[Any]:
-        items, graph = prepared.items, prepared.prepared
-        chained = stages.chains.chains_from(items.queries[queries], graph.steps)[0][:, items.gallery]
-        mixture = stages.fusion.mixture_of(self.theta, graph.powers.gamma, self.k)
+        items = prepared.items
+        assert prepared.steps is not None
+        chained = stages.chains.chains_from(items.queries[queries], prepared.steps)[0][:, items.gallery]
+        mixture = stages.fusion.mixture_of(self.theta, prepared.powers.gamma, self.k)
         return stages.fusion.fused(items.query_distances(queries), chained, mixture, items.self_query)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
@@ -130,3 +152,111 @@ class LPMT(Method):
         small = 12 * items * items if items <= 1024 else 0
         per_item = 8 * width * 4 + 12 * support * 3 + 4 * dimensions + 60 * self.path_k + 40 * self.k
         return items * per_item + 64 * 2**20 + small
+
+    # a gallery prepared once, and queries that were never seen
+
+    def memory_kept(self, items: int, dimensions: int, changes: bool) -> int:
+        widths = stages.pipeline.Widths.of(self)
+        lists = 8 * (widths.searched + widths.diffused)  # by distance and by F, numbers and values
+        record = 8 * widths.kept + 24 * self.k if changes else 0
+        support = 0 if self.support else 8 * self.k2 * self.k1
+        small = 12 * items * items if items <= stages.diffusion.SMALL else 0
+        return items * (4 * dimensions + lists + record + support + 32 * self.k + 64) + 64 * 2**20 + small
+
+    def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
+        """Per item its state (`support` entries), about 12 steps with their prices, one kernel length.
+
+        With `changes` also the record that later changes need, about 0.9 kB per item.
+        """
+        if len(gallery) < 2:
+            return Kept(*stages.saved.saved(stages.pipeline.alone(gallery.vectors)))
+        run = stages.run.THREADS if gallery.run is None else gallery.run
+        prepared = stages.pipeline.prepare(gallery.lists, gallery.vectors, self, run, changes, progress)
+        arrays, facts = stages.saved.saved(prepared)
+        if prepared.record is not None:
+            facts |= {"built": float(len(gallery)), "contrast": self._contrast(prepared.record.near)}
+        return Kept(arrays, facts)
+
+    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Opened:
+        prepared = stages.saved.restored(vectors, kept.arrays, kept.facts, checked)
+        if prepared.record is not None and not {"built", "contrast"} <= set(kept.facts):
+            raise ValueError("numbers that belong to the record of changes are missing")
+        graph = stages.attach.PreparedGraph(vectors, prepared.states, prepared.steps, prepared.lengths)
+        return Opened(graph, self._attachment(prepared.powers, len(vectors)))
+
+    def reach(self, depth: int) -> int:
+        return max(ENTRIES * self.path_k, self.k2, self.k, depth) + 1
+
+    def answer(
+        self, gallery: Gallery, opened: Opened, queries: Vectors, found: Neighbors, k: int, depth: int,
+        budget: int | None,
+    ) -> Answer:  # fmt: skip
+        k = max(1, min(k, len(gallery)))
+        budget = max(LEAST_BUDGET, BUDGET * k) if budget is None else budget
+        parts = stages.attach.search_all(opened.graph, queries, found, opened.settings, k, depth, budget)
+        certain, settled = float(parts.certain.mean()), float(np.median(parts.settled))
+        facts = {"certain": certain, "budget": budget, "settled": settled}
+        return Answer(parts.indices, parts.distances, facts)
+
+    def explain_answer(
+        self, gallery: Gallery, opened: Opened, query: Vectors, found: Neighbors, item: int, flows: int
+    ) -> Chain:
+        transport = stages.transport
+        chain, totals, state = stages.attach.chain_from(opened.graph, query, found, opened.settings, item)
+        if not chain:
+            return Chain()
+        states = [state, *(transport.state_of(opened.graph.states, node) for node in chain)]
+        rho = opened.settings.transport.rho
+        plans = [transport.exact_flows(a, b, gallery.vectors, rho) for a, b in itertools.pairwise(states)]
+        return Chain(
+            items=tuple(chain),
+            totals=tuple(totals),
+            flows=tuple(tuple(plan[:flows]) for plan in plans),
+            moved=tuple(sum(flow[2] for flow in plan) for plan in plans),
+            entropies=tuple(transport.entropy(mass) for _, mass in states),
+        )
+
+    def check_explained(self) -> None:
+        """Every LPMT has chains."""
+
+    def check_changes(self, kept: Kept, verb: str) -> None:
+        if len(kept.arrays["lengths"]) > 1 and "nearest" not in kept.arrays:
+            raise ValueError(
+                f"this manifold was built without what it takes to {verb} items; build it with changes=True"
+            )
+
+    def change(self, before: Kept, gallery: Gallery, turnover: Turnover, tolerance: float | None) -> Kept:
+        """Computed anew where the change reaches; made from the start where there is nothing to begin with."""
+        if min(turnover.before, turnover.after, len(turnover.stay)) < 2:
+            return self.keep(gallery, SILENT)
+        old = stages.saved.restored(gallery.vectors, before.arrays, before.facts, checked=True)
+        after = stages.changes.changed(old, turnover, gallery.vectors, gallery.lists_of, gallery.exact, self, tolerance)
+        assert after.record is not None
+        arrays, facts = stages.saved.saved(after)
+        facts["changed"] = before.facts.get("changed", 0.0) + turnover.moved
+        facts["contrast_now"] = self._contrast(after.record.near)
+        return Kept(arrays, before.facts | facts)
+
+    def stale(self, kept: Kept, items: int) -> float:
+        """The largest of: the share of items that came or went, the mean total variation not followed, and how far the
+        contrast moved. 0 right after a build; from 0 to 1."""
+        facts = kept.facts
+        if "changed" not in facts:
+            return 0.0
+        share = facts["changed"] / max(facts["built"], items, 1.0)
+        drift = float(kept.arrays["drift"].sum(axis=1).mean()) / 2.0
+        contrast = abs(facts["contrast_now"] / max(facts["contrast"], 1e-3) - 1.0)
+        return float(np.clip(max(share, drift, contrast), 0.0, 1.0))
+
+    def _contrast(self, near: Neighbors) -> float:
+        """The contrast of the lists that are kept, no farther than all of them go."""
+        pipeline = stages.pipeline
+        return pipeline.contrast(near, pipeline.Widths.of(self).needed - 1)
+
+    def _attachment(self, powers: Measured, items: int) -> Attachment:
+        """How queries enter a gallery of so many items."""
+        transport = stages.pipeline.pricing(self, powers)
+        mixture = stages.fusion.mixture_of(self.theta, powers.gamma, min(self.k, items))
+        return stages.attach.Attachment(
+            self.sigma, self.k2, self.k, self.support, ENTRIES * self.path_k, transport, mixture
+        )

@@ -10,21 +10,10 @@ from numpy.typing import NDArray
 
 from kinrank import stages
 from kinrank.items import Items
-from kinrank.methods.lpmt import LPMT
+from kinrank.methods.lpmt import LPMT, Joint
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
-
-
-@dataclass(frozen=True, eq=False)
-class Varied:
-    """What all queries share: states, powers in force, weights of the graphs, steps with their prices (or none)."""
-
-    items: Items
-    states: Any
-    powers: Any
-    beta: NDArray[np.float64]
-    steps: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +79,13 @@ class LPMTAblation(LPMT):
         choices=("resolvent", "fixed_point", "conjugate_gradient", "dense"),
     )  # fmt: skip
 
-    def prepare(self, items: Items, progress: Progress) -> Varied:  # type: ignore[override]
+    def prepare(self, items: Items, progress: Progress) -> Joint:
         pipeline = stages.pipeline
         progress.stage("neighbours", 0, 4)
         lists = items.neighbors(pipeline.Widths.of(self).searched)
         powers = pipeline.measured(lists, self)
         progress.stage("diffusion", 1, 4)
-        nearest, similar, beta = self._similarity(items, lists)
+        nearest, similar = self._similarity(items, lists)
         progress.stage("states", 2, 4)
         share = powers.share if nearest is not lists.indices else 0.0
         confident = stages.states.confident_lists(lists.indices, nearest, self.k2, self.kappa, share)
@@ -111,12 +100,10 @@ class LPMTAblation(LPMT):
             prices = stages.costs.step_costs(*pattern, states, items.vectors, pipeline.pricing(self, powers))
             steps = stages.csr.Rows(*pattern, prices)
         progress.stage("steps", 4, 4)
-        return Varied(items, states, powers, beta, steps)
+        return Joint(items, states, steps, powers)
 
-    def _similarity(
-        self, items: Items, lists: Neighbors
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float64]]:
-        """The lists that regions and steps go by, the similarity along them, and the weights of the graphs."""
+    def _similarity(self, items: Items, lists: Neighbors) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The lists that regions and steps go by, and the similarity along them."""
         graph, diffusion = stages.graph, stages.diffusion
         far = np.sqrt(stages.context.farthest(items.vectors)) if self.scale in ("row", "global") else None
         lengths = graph.kernel_lengths(lists, self.k, self.scale, far)
@@ -124,28 +111,27 @@ class LPMTAblation(LPMT):
             weights = graph.gaussian_weights(lists, lengths, self.sigma, self.scale == "row")
             if self.similarity == "cosine":
                 weights = np.maximum(1.0 - 0.5 * lists.distances**2, 1e-12)
-            return lists.indices, weights, np.zeros(0)
+            return lists.indices, weights
         scales = (1.0,) if self.similarity == "bsd" else graph.SCALES
         layers = graph.layered_graphs(lists, lengths, self.k, self.sigma, scales, self.scale == "row", self.loops)
         width = min(stages.pipeline.Widths.of(self).diffused, len(items))
         if self.solver != "resolvent":
-            smoothed, beta = stages.dense.collaborative(layers, self.mu, self.lam, self.cycles, self.solver)
+            smoothed, _ = stages.dense.collaborative(layers, self.mu, self.lam, self.cycles, self.solver)
             if self.neighbors == "diffused":
-                return *stages.dense.nearest_in(smoothed, lists.first(width)), beta
-            return lists.indices, np.take_along_axis(smoothed, lists.indices, axis=1).astype(np.float32), beta
+                return stages.dense.nearest_in(smoothed, lists.first(width))
+            return lists.indices, np.take_along_axis(smoothed, lists.indices, axis=1).astype(np.float32)
         beta = diffusion.graph_weights(layers, self.mu, self.lam, self.cycles, self.tolerance)
         spreading = diffusion.spreading_graph(layers, beta, self.mu)
         if self.neighbors == "diffused":
-            found = diffusion.nearest_by_diffusion(spreading, self.mu, self.tolerance, lists.indices, width)
-            return *found, beta
+            return diffusion.nearest_by_diffusion(spreading, self.mu, self.tolerance, lists.indices, width)
         n, width = lists.indices.shape
         indptr = np.arange(n + 1, dtype=np.int64) * width
         values, _ = diffusion.resolvent_on(
             spreading, self.mu, self.tolerance, np.arange(n), indptr, lists.indices.reshape(-1)
         )
-        return lists.indices, values.reshape(n, width), beta
+        return lists.indices, values.reshape(n, width)
 
-    def distances(self, prepared: Varied, queries: NDArray[np.int64]) -> NDArray[Any]:  # type: ignore[override]
+    def distances(self, prepared: Joint, queries: NDArray[np.int64]) -> NDArray[Any]:
         items = prepared.items
         asked = items.queries[queries]
         gamma = prepared.powers.gamma
@@ -161,3 +147,12 @@ class LPMTAblation(LPMT):
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         dense = 8 * items * items * 5 if self.solver != "resolvent" and items <= 6000 else 0
         return super().memory(items, queries, dimensions) + dense
+
+    # joint only: nothing is prepared for queries to come
+
+    def check_served(self) -> None:
+        raise ValueError("LPMTAblation compares variants in one joint graph, and a Manifold cannot serve it; use LPMT")
+
+    def check_explained(self) -> None:
+        if self.distance != "transport":
+            raise ValueError(f"distance={self.distance!r} has no chains to show; use distance='transport', or LPMT()")

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.k_reciprocal import Contexts
@@ -49,27 +50,25 @@ class SCA(Method):
     weights: str = parameter("kernel", "weights of the description", choices=("kernel", "cosine"))
 
     def prepare(self, items: Items, progress: Progress) -> Contexts:
-        from kinrank.stages.context import farthest, inverted, list_rows, row_means
-
         near = items.neighbors(max(self.k1, self.k2))
         wide = near.first(self.k1)
         squared = wide.distances.astype(np.float64) ** 2
         far = np.ones(0, np.float32)
         if self.weights == "kernel":
-            far = farthest(items.vectors)
+            far = stages.context.farthest(items.vectors)
             values = np.exp(-squared / far[:, None])
         else:
             values = np.maximum(1 - squared / 2, 0)
         values /= values.sum(axis=1, keepdims=True)  # the item itself weighs 1, so never a division by 0
-        rows = row_means(near.first(self.k2).indices, list_rows(wide.indices, values.astype(np.float32)))
-        return Contexts(items, rows, inverted(rows, items.gallery), far)
+        rows = stages.context.row_means(
+            near.first(self.k2).indices, stages.context.list_rows(wide.indices, values.astype(np.float32))
+        )
+        return Contexts(items, rows, stages.context.inverted(rows, items.gallery), far)
 
     def distances(self, prepared: Contexts, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.context import follow, jaccard
-
         items = prepared.items
-        overlap = jaccard(prepared.rows, prepared.postings, items.queries[queries])
-        return follow(overlap, overlap < 1, items.query_distances(queries))
+        overlap = stages.context.jaccard(prepared.rows, prepared.postings, items.queries[queries])
+        return stages.context.follow(overlap, overlap < 1, items.query_distances(queries))
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return items * (32 * max(self.k1, self.k2) + 16 * min(items, self.k1 * self.k2)) + 32 * 2**20

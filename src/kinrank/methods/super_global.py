@@ -8,10 +8,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Integers
+from kinrank.neighbors import Integers, first_equal
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
@@ -65,14 +66,10 @@ class SuperGlobal(Method):
     )
 
     def prepare(self, items: Items, progress: Progress) -> TopItems:
-        from kinrank.neighbors import first_equal
-
         return TopItems(items, items.query_neighbors(self.top).indices, first_equal(items.gallery_vectors))
 
     def distances(self, prepared: TopItems, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         from concurrent.futures import ThreadPoolExecutor
-
-        from kinrank.stages.kernels.compiled import one_blas_thread, threads
 
         items, first = prepared.items, prepared.first
         values = items.query_distances(queries).astype(np.float64)[:, first]
@@ -88,19 +85,19 @@ class SuperGlobal(Method):
 
         if len(queries) and prepared.top.shape[1]:
             # The products are small: threads over queries gain where threads inside each product only wait.
-            with one_blas_thread(), ThreadPoolExecutor(threads()) as pool:
+            compiled = stages.kernels.compiled
+            with compiled.one_blas_thread(), ThreadPoolExecutor(compiled.threads()) as pool:
                 refine(0)  # compiles before the threads start
                 list(pool.map(refine, range(1, len(queries))))
         return values
 
     def _scores(self, query: Vectors, items: Vectors) -> NDArray[np.float64]:
         """(m,) scores of the top items, nearest first on entry; x~ itself is never formed for all of them."""
-        from kinrank.stages.kernels.compiled import in_chunks
-        from kinrank.stages.kernels.within import nearest_within
-
         shape = (len(items), 1 + min(self.k, len(items) - 1))
         numbers, values = np.empty(shape, np.int64), np.empty(shape, np.float32)
-        in_chunks(nearest_within, len(items), items @ items.T, numbers, values, chunk=len(items))
+        stages.kernels.compiled.in_chunks(
+            stages.kernels.within.nearest_within, len(items), items @ items.T, numbers, values, chunk=len(items)
+        )
         weights = self.beta * values.astype(np.float64)
         weights[:, 0] = 1.0
         totals = weights.sum(axis=1)
@@ -116,9 +113,7 @@ class SuperGlobal(Method):
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """The lists of all queries; inner products, lists and vectors of one query's top for each thread."""
-        from kinrank.stages.kernels.compiled import threads
-
         top = min(self.top, items)
         each = top * (top * 4 + (min(self.k, top) + 1) * (40 + dimensions * 8) + dimensions * 16)
         lists = queries * (top + 9) * 24 + min(items, 1024) * min(items, 4096) * 4
-        return lists + threads() * each
+        return lists + stages.kernels.compiled.threads() * each

@@ -16,7 +16,7 @@ import queue
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,14 @@ from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import attach as kernels
-from kinrank.stages.kernels.compiled import say_compiling
+from kinrank.stages.kernels.compiled import chunks, over_threads, say_compiling, threads
 from kinrank.stages.kernels.fusion import Mixture
 from kinrank.stages.kernels.states import average
 from kinrank.stages.kernels.transport import Transport
 from kinrank.stages.transport import State, exact_flows, state_of
 
 Floats = NDArray[np.float32]
+ROWS = 16  # queries answered by one call of the loops
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class PreparedGraph:
     vectors: Vectors
     states: Rows
     steps: Rows
-    lengths: Floats
+    lengths: NDArray[np.floating]
     _free: queue.SimpleQueue[tuple[Floats, NDArray[np.int32], kernels.Labels]] = field(
         default_factory=queue.SimpleQueue, init=False, repr=False
     )
@@ -66,10 +67,11 @@ class PreparedGraph:
 
 @dataclass(frozen=True)
 class Attachment:
-    """How queries enter: sigma and k2 of their states, `entries` first steps, and how steps are priced."""
+    """How queries enter: sigma, k2, k and support of their states, `entries` first steps, and how these are priced."""
 
     sigma: float
     k2: int
+    k: int
     support: int
     entries: int
     transport: Transport
@@ -99,19 +101,19 @@ class Found:
     settled: NDArray[np.int64]
 
 
-def weights_of(found: Neighbors, lengths: Floats, sigma: float, k2: int, k: int) -> Floats:
+def weights_of(found: Neighbors, lengths: NDArray[np.floating], settings: Attachment) -> Floats:
     """(q, <= k2) weights w of the nearest items, summing to one; 0 where the list is padded with -1.
 
     l_q is the distance of the k-th item found, or of the last one.
     """
     count = np.maximum((found.indices >= 0).sum(axis=1), 1)
-    own = found.distances[np.arange(len(found.indices)), np.minimum(k, count) - 1]
-    near = found.indices[:, :k2]
+    own = found.distances[np.arange(len(found.indices)), np.minimum(settings.k, count) - 1]
+    near = found.indices[:, : settings.k2]
     there = near >= 0
     others = lengths[np.maximum(near, 0)].astype(np.float64)
     mine = np.where(own > 0, own, others[:, 0])[:, None]
-    squared = np.where(there, found.distances[:, :k2], 0.0).astype(np.float64) ** 2
-    exponent = np.where(there, squared / (sigma**2 * mine * others), np.inf)
+    squared = np.where(there, found.distances[:, : settings.k2], 0.0).astype(np.float64) ** 2
+    exponent = np.where(there, squared / (settings.sigma**2 * mine * others), np.inf)
     weights = np.exp(exponent.min(axis=1, keepdims=True, initial=1e300) - exponent)
     return np.ascontiguousarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300), np.float32)
 
@@ -119,7 +121,7 @@ def weights_of(found: Neighbors, lengths: Floats, sigma: float, k2: int, k: int)
 def query_states(graph: PreparedGraph, found: Neighbors, settings: Attachment, mass: Floats) -> QueryStates:
     """p_q of the queries that found these items."""
     count = len(found.indices)
-    weights = weights_of(found, graph.lengths, settings.sigma, settings.k2, settings.mixture.k)
+    weights = weights_of(found, graph.lengths, settings)
     width = settings.support
     if not width:
         sizes = np.diff(graph.states.indptr)
@@ -168,6 +170,31 @@ def search_chains(
     return result
 
 
+def search_all(
+    graph: PreparedGraph, queries: Vectors, found: Neighbors, settings: Attachment, k: int, depth: int, budget: int
+) -> Found:
+    """`search_chains` for any number of queries, ROWS at a time, over the threads."""
+    spans = chunks(len(queries), ROWS)
+    parts: dict[int, Found] = {}
+
+    def search(start: int, stop: int) -> None:
+        nearest = Neighbors(found.indices[start:stop], found.distances[start:stop])
+        parts[start] = search_chains(graph, queries[start:stop], nearest, settings, k, depth, budget)
+
+    if threads() == 1 or len(spans) == 1:
+        for span in spans:
+            search(*span)
+    else:
+        over_threads(search, spans)
+    ordered = [parts[start] for start, _ in spans]
+    return Found(
+        np.concatenate([part.indices for part in ordered]),
+        np.concatenate([part.distances for part in ordered]),
+        np.concatenate([part.certain for part in ordered]),
+        np.concatenate([part.settled for part in ordered]),
+    )
+
+
 def chain_from(
     graph: PreparedGraph, query: Vectors, found: Neighbors, settings: Attachment, item: int
 ) -> tuple[list[int], list[float], State]:
@@ -207,8 +234,3 @@ def _run(
         0, len(queries), queries, graph.vectors, candidates, first, graph.steps, mixture, int(k),
         int(max(budget, k, mixture.k)), int(goal), labels, written, chain,
     )  # fmt: skip
-
-
-def open_graph(vectors: Vectors, states: Rows, steps: Rows, lengths: NDArray[Any]) -> PreparedGraph:
-    """What searches run over, of arrays that are known to be whole."""
-    return PreparedGraph(vectors, states, steps, lengths.astype(np.float32, copy=False))

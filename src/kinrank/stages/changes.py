@@ -26,8 +26,9 @@ from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import changes as kernels
 from kinrank.stages.kernels.compiled import in_chunks
 from kinrank.stages.kernels.transport import Transport
-from kinrank.stages.pipeline import Prepared, Record, Settings, Widths, pricing
+from kinrank.stages.pipeline import Prepared, Record, Widths, pricing
 from kinrank.stages.run import chunk_of
+from kinrank.stages.settings import Settings
 from kinrank.stages.turnover import Numbers, Turnover
 
 # L1 change of a state, or of the states of a step, that is left alone. Measured against rebuilds with the same powers,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,31 +21,10 @@ from kinrank.stages import costs, diffusion, graph, states
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels.transport import Transport
 from kinrank.stages.run import THREADS, Run
+from kinrank.stages.settings import Settings
 
 NEAR, FAR = 1, 60  # the neighbours whose distances tell the contrast
 SPARE = 10  # neighbours kept beyond those that are needed: some may leave before the others are searched again
-
-
-class Settings(Protocol):
-    """The hyper-parameters that preparing depends on; see `kinrank.LPMT`, which has them."""
-
-    k1: int
-    k2: int
-    kappa: float
-    rho: float | None
-    gamma: float | None
-    share: float | None
-    k: int
-    sigma: float
-    mu: float
-    lam: float
-    path_k: int
-    support: int
-    cycles: int
-    tolerance: float
-    transport: str
-    epsilon: float
-    iterations: int
 
 
 @dataclass(frozen=True)
@@ -197,3 +175,11 @@ def prepare(
     prices = costs.step_costs(indptr, indices, embedded, vectors, pricing(settings, powers), run)
     progress.stage("steps", 4, 4)
     return Prepared(vectors, embedded, Rows(indptr, indices, prices), lengths, powers, record)
+
+
+def alone(vectors: Vectors) -> Prepared:
+    """What there is to prepare of no item or of one: its state is itself, and it has nowhere to go."""
+    count = len(vectors)
+    own = Rows(np.arange(count + 1, dtype=np.int64), np.zeros(count, np.int32), np.ones(count, np.float32))
+    nowhere = Rows(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+    return Prepared(vectors, own, nowhere, np.ones(count), Measured(1.0, 1.0, 0.0))

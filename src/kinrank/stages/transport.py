@@ -76,3 +76,10 @@ def exact_flows(left: State, right: State, vectors: Vectors, rho: float) -> list
         for x, y in zip(*np.nonzero(plan > 0), strict=True)
     ]
     return sorted(flows, key=lambda flow: (-flow[2], flow[0], flow[1]))
+
+
+def entropy(mass: NDArray[Any]) -> float:
+    """S = - sum p log p of a state, in nats."""
+    p = np.asarray(mass, np.float64)
+    p = p[p > 0]
+    return float(-(p * np.log(p)).sum())

@@ -26,6 +26,13 @@ class ArrayStore:
     def __init__(self, vectors: ArrayLike) -> None:
         self._rows = unit(check(vectors, "gallery"), "gallery")
 
+    @classmethod
+    def over(cls, rows: Vectors) -> ArrayStore:
+        """A store over rows that are float32 and of unit length already, such as a mapped file; they are not copied."""
+        store = cls.__new__(cls)
+        store._rows = rows
+        return store
+
     def __len__(self) -> int:
         return len(self._rows)
 

@@ -58,16 +58,16 @@ class ChangedStore:
     def search(self, queries: ArrayLike, k: int) -> Ranking:
         rows = unit(check(queries, "queries"), "queries")
         k = min(whole_number(k, "k"), len(self))
-        indices, gaps = self._stayed(rows, min(k, len(self._stay)))
+        indices, distances = self._stayed(rows, min(k, len(self._stay)))
         if self.came and k:
             assert self._more is not None
             new = nearest(rows, self._more, min(k, self.came))
             indices = np.concatenate([indices, new.indices.astype(np.int64) + len(self._stay)], axis=1)
-            gaps = np.concatenate([gaps, new.distances], axis=1)
-        order = np.lexsort((np.where(indices < 0, len(self), indices), gaps), axis=1)[:, :k]
+            distances = np.concatenate([distances, new.distances], axis=1)
+        order = np.lexsort((np.where(indices < 0, len(self), indices), distances), axis=1)[:, :k]
         return Ranking(
             np.take_along_axis(indices, order, axis=1),
-            np.take_along_axis(gaps, order, axis=1),
+            np.take_along_axis(distances, order, axis=1),
             {"mode": "search"},
         )
 
@@ -85,7 +85,7 @@ class ChangedStore:
 
     def _stayed(self, rows: Vectors, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """(q, k) nearest of those that stayed; asks deeper where too many of those found have left."""
-        indices, gaps = np.full((len(rows), k), -1, np.int64), np.full((len(rows), k), np.inf, np.float32)
+        indices, distances = np.full((len(rows), k), -1, np.int64), np.full((len(rows), k), np.inf, np.float32)
         had = len(self._numbers) - 1
         gone = had - len(self._stay)
         left, depth = np.arange(len(rows)), min(had, k + min(gone, k // 4 + 8))
@@ -94,14 +94,14 @@ class ChangedStore:
             found = self._base.search(rows[left], depth)
             inside = (found.indices >= 0) & (found.indices < had)
             numbers = self._numbers[np.where(inside, found.indices, had)]
-            distances = np.where(numbers < 0, np.inf, found.distances).astype(np.float32)
+            lengths = np.where(numbers < 0, np.inf, found.distances).astype(np.float32)
             order = np.argsort(numbers < 0, axis=1, kind="stable")[:, :k]  # those that left go behind
             width = order.shape[1]
             indices[left, :width] = np.take_along_axis(numbers, order, axis=1)
-            gaps[left, :width] = np.take_along_axis(distances, order, axis=1)
+            distances[left, :width] = np.take_along_axis(lengths, order, axis=1)
             enough = (indices[left, k - 1] >= 0) | (found.indices.shape[1] < depth) | (found.indices[:, -1] < 0)
             left = left[~enough]
             if not len(left) or depth >= had:
                 break
             depth = min(had, 4 * depth)
-        return indices, gaps
+        return indices, distances

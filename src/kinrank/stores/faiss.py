@@ -56,7 +56,7 @@ class FaissStore:
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r} is not allowed; give one of: {', '.join(KINDS)}")
         self._rows = unit(check(vectors, "vectors"), "vectors")
-        self._how: dict[str, Any] | None = {
+        self._settings: dict[str, Any] | None = {
             "kind": kind, "lists": lists, "probes": probes, "links": links, "effort": effort, "threads": threads
         }  # fmt: skip
         count, dimensions = self._rows.shape
@@ -92,12 +92,12 @@ class FaissStore:
         if not index.is_trained:
             raise ValueError("index is not trained; call index.train and index.add first")
         store = cls.__new__(cls)
-        store._rows, store._index, store._how = rows, index, None
+        store._rows, store._index, store._settings = rows, index, None
         return store
 
     def renewed(self, vectors: ArrayLike) -> FaissStore | None:
         """A store of the same kind over other vectors; None where the index was made elsewhere."""
-        return None if self._how is None else FaissStore(vectors, **self._how)
+        return None if self._settings is None else FaissStore(vectors, **self._settings)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -127,13 +127,13 @@ class FaissStore:
         """The items found by their distance, then number; -1 and inf behind them."""
         indices, distances = np.empty_like(found), np.empty(found.shape, np.float32)
         for start in range(0, len(rows), ROWS):
-            some = slice(start, start + ROWS)
-            gaps = self._rows[np.maximum(found[some], 0)] - rows[some, None, :]
-            lengths = np.sqrt(np.einsum("qkd,qkd->qk", gaps, gaps))
-            lengths[found[some] < 0] = np.inf
-            order = np.lexsort((found[some], lengths), axis=1)
-            indices[some] = np.take_along_axis(found[some], order, axis=1)
-            distances[some] = np.take_along_axis(lengths, order, axis=1)
+            block = slice(start, start + ROWS)
+            differences = self._rows[np.maximum(found[block], 0)] - rows[block, None, :]
+            lengths = np.sqrt(np.einsum("qkd,qkd->qk", differences, differences))
+            lengths[found[block] < 0] = np.inf
+            order = np.lexsort((found[block], lengths), axis=1)
+            indices[block] = np.take_along_axis(found[block], order, axis=1)
+            distances[block] = np.take_along_axis(lengths, order, axis=1)
         return indices, distances
 
 

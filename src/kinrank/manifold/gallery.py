@@ -1,0 +1,84 @@
+"""Vectors, and maybe a Store of them -> a Gallery: neighbours by exact search in blocks, or as the store finds them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.features import Vectors
+from kinrank.methods.served import Gallery
+from kinrank.neighbors import Neighbors, nearest, pairwise
+from kinrank.progress import SILENT, Progress
+from kinrank.stores import Store
+from kinrank.stores.found import tidied
+
+BLOCK = 1024  # rows searched at once
+
+
+def gallery_over(vectors: Vectors, store: Store | None = None, progress: Progress = SILENT) -> Gallery:
+    """The gallery of unit rows (n, d), searched by the store if there is one; `lists` reports to `progress`."""
+    return Gallery(
+        vectors=vectors,
+        lists=partial(_lists, vectors, store, progress),
+        lists_of=partial(lists_of, vectors, store),
+        search=partial(_search, vectors, store),
+        exact=store is None,
+    )
+
+
+def _lists(vectors: Vectors, store: Store | None, progress: Progress, k: int) -> Neighbors:
+    """(n, min(k, n)) neighbours of every item, itself first."""
+    n = len(vectors)
+    k = min(k, n)
+    indices, distances = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+    blocks = [np.arange(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
+    for block in progress.each("neighbours", blocks, len(blocks)):
+        lists = lists_of(vectors, store, block, k)
+        indices[block], distances[block] = lists.indices, lists.distances
+    return Neighbors(indices, distances)
+
+
+def lists_of(vectors: Vectors, store: Store | None, rows: NDArray[np.int64], k: int) -> Neighbors:
+    """(rows, k) neighbours of some items, the item itself first; k is at most n."""
+    if store is None:
+        return nearest(vectors[rows], vectors, k, own=rows)
+    found = store.search(vectors[rows], min(k + 1, len(vectors)))
+    lists = neighbors_found(found.indices, found.distances, k, rows, len(vectors))
+    short = np.flatnonzero(lists.indices[:, -1] < 0)
+    if len(short):  # an approximate index found too few: search these exactly
+        exact = nearest(vectors[rows[short]], vectors, k, own=rows[short])
+        lists.indices[short], lists.distances[short] = exact.indices, exact.distances
+    return lists
+
+
+def _search(vectors: Vectors, store: Store | None, queries: Vectors, k: int) -> Neighbors:
+    """(q, min(k, n)) nearest items of queries, rows padded with -1 where the store found fewer."""
+    k = min(k, len(vectors))
+    if store is None:
+        return nearest(queries, vectors, k)
+    found = store.search(queries, k)
+    return neighbors_found(found.indices, found.distances, k, None, len(vectors))
+
+
+def neighbors_found(
+    indices: NDArray[np.int64], distances: NDArray[np.float32], k: int, own: NDArray[np.int64] | None, n: int
+) -> Neighbors:
+    """What a store of n items found, tidied, as neighbour lists (q, k); a ValueError if it found others."""
+    if indices.size and int(indices.max()) >= n:
+        raise ValueError(f"the store found item {int(indices.max())} but the manifold holds {n}; give the same items")
+    numbers, lengths = tidied(indices, distances, k, own)
+    return Neighbors(numbers.astype(np.int32), lengths.astype(np.float32))
+
+
+def rank_of(query: Vectors, vectors: Vectors, item: int) -> int:
+    """The place of an item in an exact search of one query (1, d), from 1; ties go to the lower number."""
+    mine = pairwise(query, vectors[item : item + 1])[0, 0]
+    place = 1
+    for start in range(0, len(vectors), BLOCK):
+        distances = pairwise(query, vectors[start : start + BLOCK])[0]
+        numbers = np.arange(start, start + len(distances))
+        nearer = (distances < mine) | ((distances == mine) & (numbers < item))
+        place += int(nearer[numbers != item].sum())
+    return place

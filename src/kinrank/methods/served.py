@@ -1,0 +1,130 @@
+"""The words of methods that are served: a gallery, what a method keeps of it, a change of it, the answer to a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank import stages
+from kinrank.features import Vectors
+from kinrank.neighbors import Neighbors
+
+CELLS = 4_000_000  # queries x items scored at once: 32 MB an array, of which solvers hold a few
+QUERIES = 64  # scored at once at most, however small the gallery
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """The items a method prepares and then searches, and how their neighbours are found.
+
+    Attributes:
+        vectors: (n, d) unit rows.
+        lists: `lists(k)`, (n, min(k, n)) neighbours of every item, the item itself first. Each call searches anew and
+            keeps nothing, so that whoever calls can free them.
+        lists_of: `lists_of(rows, k)`, the same for some items only, k at most n.
+        search: `search(queries, k)`, (q, min(k, n)) nearest items of queries (q, d); rows that found fewer are padded
+            with -1 and inf.
+        exact: whether these find every neighbour; otherwise a store finds them, and may miss some.
+        run: who runs the loops; None: the threads of this process.
+    """
+
+    vectors: Vectors
+    lists: Callable[[int], Neighbors]
+    lists_of: Callable[[Numbers, int], Neighbors]
+    search: Callable[[Vectors, int], Neighbors]
+    exact: bool
+    run: Any = None
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a method keeps of a gallery, arrays and single numbers by name; this is what is saved."""
+
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    facts: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """(q, depth) item numbers and distances, nearest first, -1 and inf behind them; facts for `Ranking.meta`."""
+
+    indices: NDArray[np.int64]
+    distances: NDArray[np.float32]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The cheapest chain from a query to an item; without items where none leads there.
+
+    Attributes:
+        items: the items it leads over, the last one is the item asked for; the query is not among them.
+        totals: what it costs to get to each of them.
+        flows: per step, (from, to, mass, cost of one unit) of the largest movements of mass, largest first.
+        moved: the share of all mass that each step moves.
+        entropies: Shannon entropy of the state of the query, then of every item; one more than items.
+    """
+
+    items: tuple[int, ...] = ()
+    totals: tuple[float, ...] = ()
+    flows: tuple[tuple[tuple[int, int, float, float], ...], ...] = ()
+    moved: tuple[float, ...] = ()
+    entropies: tuple[float, ...] = ()
+
+
+def best_scored(
+    found: Neighbors, count: int, entries: int, depth: int, scores: Callable[[Neighbors], NDArray[np.float64]]
+) -> Answer:
+    """The `depth` best of `count` items for every query: by score, then those without any in the order of the search.
+
+    `scores` turns the `entries` nearest of some queries (m, <= entries) into their scores (m, count), exactly 0 for
+    items out of reach. `found` (q, >= depth) is what the search found, from which these follow.
+    """
+    indices = np.full((len(found.indices), depth), -1, np.int64)
+    distances = np.full(indices.shape, np.inf, np.float32)
+    size = max(1, min(QUERIES, CELLS // max(1, count)))
+    for rows, nearest in equally_many(found, entries):
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            block = scores(Neighbors(nearest.indices[part], nearest.distances[part]))
+            for row, values in zip(rows[part], block, strict=True):
+                best, behind = _best(values, found.indices[row], found.distances[row], depth)
+                indices[row, : len(best)], distances[row, : len(best)] = best, behind
+    return Answer(indices, distances, {"certain": 1.0})
+
+
+def equally_many(found: Neighbors, k: int) -> Iterator[tuple[Numbers, Neighbors]]:
+    """Rows that found equally many of their k nearest, and these without padding; one group for an exact search."""
+    first = found.first(k)
+    there = (first.indices >= 0).sum(axis=1)
+    for count in np.unique(there):
+        rows = np.flatnonzero(there == count)
+        yield rows, Neighbors(first.indices[rows], first.distances[rows]).first(int(count))
+
+
+def _best(
+    scores: NDArray[np.float64], found: NDArray[np.int32], lengths: NDArray[np.float32], depth: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """One query: the order and the distances of stages.fallback.from_scores, without sorting the gallery."""
+    reached = np.flatnonzero(scores)
+    values = -scores[reached]
+    last, least = max(0.0, values.max(initial=0.0)), min(0.0, values.min(initial=0.0))
+    if len(reached) > depth:
+        few = np.flatnonzero(values <= np.partition(values, depth - 1)[depth - 1])  # more than depth if some are equal
+        reached, values = reached[few], values[few]
+    order = np.argsort(values, kind="stable")[:depth]  # `reached` ascends: ties to the lower number
+    reached, values = reached[order], values[order]
+    if len(reached) == depth:
+        return reached, values
+    rest = np.flatnonzero((found >= 0) & (scores[np.maximum(found, 0)] == 0))[: depth - len(reached)]
+    behind = last + stages.fallback.STEP * ((last - least) or 1.0) * (1.0 + lengths[rest].astype(np.float64))
+    return np.concatenate([reached, found[rest]]), np.concatenate([values, behind])
