@@ -7,7 +7,6 @@ has to know about it (checks, flags, docs) reads that declaration.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import numbers
 import typing
@@ -93,9 +92,17 @@ def parameter(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-@functools.cache
-def parameters_of(method: type[Any]) -> tuple[Parameter, ...]:
+_declared: dict[type, tuple[Parameter, ...]] = {}  # reading type hints takes a millisecond
+
+
+def parameters_of(method: type) -> tuple[Parameter, ...]:
     """The declared hyper-parameters of a method class, in order of declaration."""
+    if method not in _declared:
+        _declared[method] = _read(method)
+    return _declared[method]
+
+
+def _read(method: type) -> tuple[Parameter, ...]:
     hints = typing.get_type_hints(method)
     declared = []
     for field in dataclasses.fields(method):

@@ -147,10 +147,10 @@ def _quietest(work: Callable[[Any], Any], queries: Any) -> list[float]:
 
 def _searched_bytes(manifold: Any) -> int:
     """What is kept without the record of changes."""
-    from kinrank.methods.lpmt_served.serving import KEPT
-
     snapshot = manifold._snapshot
-    return int(snapshot.vectors.nbytes + sum(snapshot.kept.arrays[name].nbytes for name in KEPT))
+    searched = ("state_", "step_", "lengths")
+    arrays = snapshot.kept.arrays.items()
+    return int(snapshot.vectors.nbytes + sum(array.nbytes for name, array in arrays if name.startswith(searched)))
 
 
 def _seconds(work: Callable[[], Any]) -> float:
@@ -160,5 +160,8 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 
 def _resident() -> int:
-    with open("/proc/self/statm") as numbers:
-        return int(numbers.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    try:
+        with open("/proc/self/statm") as numbers:
+            return int(numbers.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # no /proc: the most there has been is the best we know
+        return peak_bytes()

@@ -28,8 +28,7 @@ MANTISSA, UNIT, EXPONENT = np.int32(0x7FFFFF), np.int32(0x3F800000), np.int32(23
 TINY = np.float32(1e-37)
 
 
-@intrinsic
-def _to_bits(context: Any, number: Any) -> Any:
+def _bits(context: Any, number: Any) -> Any:
     """The bits of a float32 as an int32."""
 
     def code(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -38,14 +37,17 @@ def _to_bits(context: Any, number: Any) -> Any:
     return types.int32(types.float32), code
 
 
-@intrinsic
-def _to_float(context: Any, bits: Any) -> Any:
+def _float(context: Any, bits: Any) -> Any:
     """The float32 with these bits."""
 
     def code(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], target.get_value_type(types.float32))
 
     return types.float32(types.int32), code
+
+
+_to_bits: Any = intrinsic(_bits)
+_to_float: Any = intrinsic(_float)
 
 
 @compiled
