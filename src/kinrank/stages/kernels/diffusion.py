@@ -16,8 +16,8 @@ from kinrank.stages.kernels.search import comes_after, sift_down
 class Spread(NamedTuple):
     """What one row is computed in, one entry per item; clean before a row, and cleaned by `_clean` behind it.
 
-    f: the row so far. left: mass that was not passed on yet. mass, front, upcoming: the items above the tolerance and
-    their mass. touched: the items met, in order. seen: whether an item was met.
+    f: the row so far. left: mass that was not passed on yet, -1 for items not met. mass, front, upcoming: the items
+    above the tolerance and their mass. touched: the items met, in order. The last three have room for one more.
     """
 
     f: Any
@@ -26,14 +26,15 @@ class Spread(NamedTuple):
     touched: Any
     front: Any
     upcoming: Any
-    seen: Any
 
 
 @compiled
 def _spread_scratch(n: Any) -> Any:
-    f, left, mass = np.zeros(n, np.float32), np.zeros(n, np.float32), np.empty(n, np.float32)
-    touched, front, upcoming = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    return Spread(f, left, mass, touched, front, upcoming, np.zeros(n, np.bool_))
+    f, left, mass = np.zeros(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    touched, front, upcoming = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
+    for item in range(n):
+        left[item] = -1.0
+    return Spread(f, left, mass, touched, front, upcoming)
 
 
 @compiled
@@ -43,11 +44,11 @@ def _spread(source: Any, graph: Any, restart: Any, tolerance: Any, scratch: Any)
     Invariant after every sweep: row = f + restart * (I - graph)^-1 left, with left >= 0. All entries above the
     tolerance are passed on together, so that the result does not depend on how the items are numbered.
     """
-    f, left, mass, touched, seen = scratch.f, scratch.left, scratch.mass, scratch.touched, scratch.seen
+    f, left, mass, touched = scratch.f, scratch.left, scratch.mass, scratch.touched
+    indptr, indices, data = graph.indptr, graph.indices, graph.data
     front, upcoming = scratch.front, scratch.upcoming
     count = 1
     touched[0] = source
-    seen[source] = True
     left[source] = 1.0
     size = 1
     front[0] = source
@@ -61,17 +62,16 @@ def _spread(source: Any, graph: Any, restart: Any, tolerance: Any, scratch: Any)
         for position in range(size):
             node = front[position]
             amount = mass[position]
-            for entry in range(graph.indptr[node], graph.indptr[node + 1]):
-                other = graph.indices[entry]
-                if not seen[other]:
-                    seen[other] = True
-                    touched[count] = other
-                    count += 1
-                before = left[other]
-                left[other] = before + amount * graph.data[entry]
-                if before <= tolerance and left[other] > tolerance:
-                    upcoming[waiting] = other
-                    waiting += 1
+            for entry in range(indptr[node], indptr[node + 1]):
+                other = indices[entry]
+                # written always, counted where it is so: branches that nobody can foresee would take twice the time
+                touched[count] = other
+                count += np.int64(left[other] < 0.0)
+                before = max(left[other], np.float32(0.0))
+                after = before + amount * data[entry]
+                left[other] = after
+                upcoming[waiting] = other
+                waiting += np.int64(before <= tolerance) & np.int64(after > tolerance)
         front, upcoming = upcoming, front
         size = waiting
     return count
@@ -82,8 +82,7 @@ def _clean(count: Any, scratch: Any) -> None:
     for position in range(count):
         node = scratch.touched[position]
         scratch.f[node] = 0.0
-        scratch.left[node] = 0.0
-        scratch.seen[node] = False
+        scratch.left[node] = -1.0
 
 
 @compiled

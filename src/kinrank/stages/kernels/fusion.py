@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.fastmath import exp32, power32
 
 
 class Mixture(NamedTuple):
@@ -24,14 +25,14 @@ def mixed(direct: Any, root: Any, mixture: Any, direct_unit: Any, root_unit: Any
     near = direct
     if not mixture.plain:
         ratio = direct / direct_unit
-        near = np.float32(1.0) - np.exp(-ratio * ratio)
+        near = np.float32(1.0) - exp32(max(-ratio * ratio, np.float32(-80.0)))
     return np.float32(mixture.theta) * near + np.float32(1.0 - mixture.theta) * root / root_unit
 
 
 @compiled
 def root_of(chained: Any, mixture: Any) -> Any:
     """d'^(1/gamma), on the scale of one step; plain: d' itself."""
-    return chained if mixture.plain else chained ** np.float32(mixture.power)
+    return chained if mixture.plain else power32(chained, np.float32(mixture.power))
 
 
 @compiled

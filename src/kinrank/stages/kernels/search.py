@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from kinrank.stages.kernels.compiled import compiled, in_chunks
 ROWS, COLUMNS = 1024, 4096  # one block of inner products: 16 MB
 MARGIN = 8  # more than asked for, so that rounding in the products rarely costs an entry at the edge
 ROUNDING = 2e-6  # more than 2 - 2 a.b and |a - b|^2 differ by in float32, for unit rows
+STRIP = 32  # columns looked at together
 NOBODY = np.iinfo(np.int32).max
 
 
@@ -43,24 +45,33 @@ def sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
 def _keep_best(
     start: Any, stop: Any, block: Any, first_row: Any, first_column: Any, own: Any, best: Any, kept: Any
 ) -> None:
-    """Push one block of inner products through the heaps of rows start..stop."""
+    """Push one block of inner products through the heaps of rows start..stop.
+
+    In strips, which are looked through many columns at once: most of them hold nothing that is kept.
+    """
     k = best.shape[1]
+    columns = block.shape[1]
     for row in range(start, stop):
+        line = block[row]
         products = best[first_row + row]
         numbers = kept[first_row + row]
         me = own[first_row + row]
-        worst = products[0]
-        for column in range(block.shape[1]):
-            value = block[row, column]
-            if value < worst:
-                continue
-            number = first_column + column
-            if number == me or not comes_after(products[0], numbers[0], value, number):
-                continue
-            products[0] = value
-            numbers[0] = number
-            sift_down(products, numbers, 0, k)
+        for begin in range(0, columns, STRIP):
+            end = min(begin + STRIP, columns)
             worst = products[0]
+            hits = 0
+            for column in range(begin, end):
+                hits += line[column] >= worst
+            if hits == 0:
+                continue
+            for column in range(begin, end):
+                number = first_column + column
+                if line[column] < products[0] or number == me:
+                    continue
+                if comes_after(products[0], numbers[0], line[column], number):
+                    products[0] = line[column]
+                    numbers[0] = number
+                    sift_down(products, numbers, 0, k)
 
 
 @compiled
@@ -136,11 +147,8 @@ def nearest_blocks(
     searched = min(wanted + MARGIN, len(items) - has_own) if wanted else 0
     best, kept = _empty_heaps(count, searched)
     if searched:
-        for first_row in range(0, count, ROWS):
-            rows = queries[first_row : first_row + ROWS]
-            for first_column in range(0, len(items), COLUMNS):
-                block = rows @ items[first_column : first_column + COLUMNS].T
-                in_chunks(_keep_best, len(rows), block, first_row, first_column, own, best, kept, chunk=256)
+        for block, first_row, first_column in _products(queries, items):
+            in_chunks(_keep_best, len(block), block, first_row, first_column, own, best, kept, chunk=256)
         edge = 2.0 - 2.0 * best[:, 0]  # squared: nobody left out is nearer, but for rounding
         in_chunks(_refine, count, queries, items, best, kept, chunk=256)
         if searched < len(items) - has_own:
@@ -151,6 +159,21 @@ def nearest_blocks(
         indices = np.concatenate([own[:, None].astype(np.int32), indices], axis=1)
         distances = np.concatenate([np.zeros((count, 1), np.float32), distances], axis=1)
     return np.ascontiguousarray(indices), np.ascontiguousarray(distances)
+
+
+def _products(
+    queries: NDArray[np.float32], items: NDArray[np.float32]
+) -> Iterator[tuple[NDArray[np.float32], int, int]]:
+    """(block, first row, first column) of all inner products; half of them are mirrored where items ask each other."""
+    mirrored = queries is items
+    width = ROWS if mirrored else COLUMNS
+    for first_row in range(0, len(queries), ROWS):
+        rows = queries[first_row : first_row + ROWS]
+        for first_column in range(first_row if mirrored else 0, len(items), width):
+            block = rows @ items[first_column : first_column + width].T
+            yield block, first_row, first_column
+            if mirrored and first_column > first_row:
+                yield np.ascontiguousarray(block.T), first_column, first_row
 
 
 def _search_again(

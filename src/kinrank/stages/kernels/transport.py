@@ -16,6 +16,9 @@ CLOSE = np.float32(1e-3)  # squared distance below which differences are summed 
 LEAST = np.float32(-80.0)  # exp(-80) still is a float32: the floor keeps every row and column of a plan alive
 
 
+LANES = 8  # float32 numbers that a processor works on at once
+
+
 class Transport(NamedTuple):
     """How a step is priced: W(p, q; d^rho)^gamma by `iterations` of Sinkhorn, exactly where that is 0."""
 
@@ -50,6 +53,7 @@ class Scratch(NamedTuple):
 @compiled
 def scratch_for(longest: Any, rows: Any, columns: Any, slots: Any) -> Any:
     """Scratch for states of at most `longest` entries."""
+    longest = (longest + LANES - 1) // LANES * LANES
     left, right = np.empty(longest, np.float32), np.empty(longest, np.float32)
     left_at, right_at = np.empty(longest, np.int64), np.empty(longest, np.int64)
     u, v, sums = np.empty(longest, np.float32), np.empty(longest, np.float32), np.empty(longest, np.float32)
@@ -126,7 +130,8 @@ def sinkhorn(
 
     Q = u_x plan_xy v_y, with the kernel exp(-(C - least C) / eps) in plan[:m, :k]. `epsilon` is relative to the mean
     cost, so that it means the same for every ground power and data set. The last half step makes the columns of Q
-    exact. Rows are taken as views: only then does the compiler put eight entries into one instruction.
+    exact. Rows are taken as views, and filled up with zeros to a multiple of LANES where there is room: so the compiler
+    puts eight entries into one instruction, and has no rest to do one by one, which takes twice the time.
     """
     mean = np.float32(0.0)
     least = cost[0, 0]
@@ -137,22 +142,27 @@ def sinkhorn(
             least = min(least, row[y])
     mean /= np.float32(m * k)
     scale = np.float32(-1.0) / (np.float32(epsilon) * max(mean, np.float32(1e-30)))
+    width = min((k + LANES - 1) // LANES * LANES, len(v))
     for x in range(m):
         row, kernel = cost[x], plan[x]
-        for y in range(k):
+        for y in range(k, width):
+            row[y] = 0.0
+        for y in range(width):
             kernel[y] = exp32(max((row[y] - least) * scale, LEAST))
-    for y in range(k):
+        for y in range(k, width):
+            kernel[y] = 0.0
+    for y in range(width):
         v[y] = 1.0
     for _ in range(iterations):
-        for y in range(k):
+        for y in range(width):
             sums[y] = 0.0
         for x in range(m):
             kernel = plan[x]
             total = np.float32(0.0)
-            for y in range(k):
+            for y in range(width):
                 total += kernel[y] * v[y]
             u[x] = a[x] / total
-            for y in range(k):
+            for y in range(width):
                 sums[y] += kernel[y] * u[x]
         for y in range(k):
             v[y] = b[y] / sums[y]
@@ -160,7 +170,7 @@ def sinkhorn(
     for x in range(m):
         row, kernel = cost[x], plan[x]
         moved = np.float32(0.0)
-        for y in range(k):
+        for y in range(width):
             moved += kernel[y] * v[y] * row[y]
         answer += u[x] * moved
     return answer
