@@ -60,31 +60,32 @@ def rounded(distances: NDArray[Any]) -> NDArray[np.float32]:
     return np.round(similarity(distances), 3).astype(np.float32)
 
 
+def falling(weights: NDArray[Any]) -> NDArray[np.int32]:
+    """Keys of similarities: whole numbers, of the same shape, that fall as the similarity rises, equal where it is.
+
+    Positive floats sort as their bits, negative ones the other way round.
+    """
+    bits = (np.asarray(weights, np.float32) + np.float32(0)).view(np.int32)  # + 0 turns -0 into 0
+    rising = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits)
+    return np.invert(rising)
+
+
 def walk(
     graph: sparse.csr_array,
     entries: NDArray[np.int32],
     weights: NDArray[np.float32],
     own: NDArray[np.int64],
     tau: float,
-    most: int,
+    limit: int,
 ) -> NDArray[np.int32]:
-    """(q, n) when each query's walk takes each item, from 0; -1 for items it does not take.
+    """(q, n) when each query's walk takes each item, from 0; -1 for items it does not take, or beyond `limit` of them.
 
     entries, weights (q, k): the gallery items where a query enters and its similarity to them; own (q,): the
     item that the query itself is, or -1.
     """
     position = np.full((len(entries), graph.shape[0]), -1, np.int32)
+    edges = (graph.indptr, graph.indices, falling(graph.data))
     # 8 queries per chunk: walks differ in length, and a chunk costs only a few arrays of n
-    arguments = (
-        entries,
-        weights,
-        own,
-        graph.indptr,
-        graph.indices,
-        graph.data,
-        np.float32(tau),
-        most,
-        position,
-    )
+    arguments = ((entries, falling(weights)), own, edges, falling(np.array(tau))[()], limit, position)
     in_chunks(traverse, len(entries), *arguments, chunk=8)
     return position

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         divergence as divergence,
     )
     from kinrank.stages.kernels import (
+        heap as heap,
+    )
+    from kinrank.stages.kernels import (
         margin as margin,
     )
     from kinrank.stages.kernels import (
@@ -67,6 +70,7 @@ __getattr__ = modules_of(
     "context",
     "diffusion",
     "divergence",
+    "heap",
     "margin",
     "offline",
     "online",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.heap import rise, take
 
 MANTISSA, ONE = np.uint32(0x7FFFFF), np.uint32(0x3F800000)  # bits of a float32's fraction, and of 1.0
 EXPONENT = np.uint32(23)  # where its exponent begins
@@ -122,72 +123,30 @@ def fill_mutual(start: Any, stop: Any, lists: Any, out: Any) -> None:
 
 
 @compiled
-def _rise(heap: Any, place_of: Any, dist: Any, place: Any) -> None:
-    """Move an item up an indexed heap to where its distance belongs."""
-    item = heap[place]
-    while place > 0:
-        parent = (place - 1) // 2
-        if dist[heap[parent]] <= dist[item]:
-            break
-        heap[place] = heap[parent]
-        place_of[heap[place]] = place
-        place = parent
-    heap[place] = item
-    place_of[item] = place
-
-
-@compiled
-def _sink(heap: Any, place_of: Any, dist: Any, size: Any) -> None:
-    """Restore an indexed heap whose root is new."""
-    item = heap[0]
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and dist[heap[child + 1]] < dist[heap[child]]:
-            child += 1
-        if dist[heap[child]] >= dist[item]:
-            break
-        heap[place] = heap[child]
-        place_of[heap[place]] = place
-        place = child
-    heap[place] = item
-    place_of[item] = place
-
-
-@compiled
 def shortest(start: Any, stop: Any, sources: Any, graph: Any, never: Any, first: Any, out: Any) -> None:
     """out[a, x] = length of the shortest path from sources[a] to item first + x, at most `never`."""
     starts, columns, lengths = graph
     items = len(starts) - 1
-    dist = np.empty(items, np.float32)
+    length = np.empty(items, np.float32)
     heap = np.empty(items, np.int32)
-    place_of = np.empty(items, np.int32)  # -1: not in the heap
+    place = np.empty(items, np.int32)  # -1: not in the heap
     for a in range(start, stop):
-        dist[:] = never
-        place_of[:] = -1
-        source = sources[a]
-        dist[source] = 0.0
-        heap[0] = source
-        place_of[source] = 0
+        length[:] = never
+        place[:] = -1
+        length[sources[a]] = 0.0
+        rise(heap, place, length, sources[a], 0)
         size = 1
         while size:
-            item = heap[0]
+            item = take(heap, place, length, size)
             size -= 1
-            heap[0] = heap[size]
-            place_of[item] = -1
-            if size:
-                _sink(heap, place_of, dist, size)
-            here = dist[item]
             for edge in range(starts[item], starts[item + 1]):
                 other = columns[edge]
-                length = here + lengths[edge]
-                if length < dist[other]:
-                    dist[other] = length
-                    if place_of[other] < 0:
-                        heap[size] = other
-                        place_of[other] = size
+                through = length[item] + lengths[edge]
+                if through < length[other]:
+                    length[other] = through
+                    at = place[other]
+                    if at < 0:
+                        at = size
                         size += 1
-                    _rise(heap, place_of, dist, place_of[other])
-        out[a] = dist[first:]
+                    rise(heap, place, length, other, at)
+        out[a] = length[first:]
