@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.methods.expansion import KDBA, Expansion, Neighborhoods
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
-K = "gallery items mixed into each query, weighted by a power of their similarity"
+K = "how many nearest gallery items are mixed into each query, weighted by a power of their similarity"
+ALPHA = "power to which a similarity is raised to become a weight; larger favours the nearest, 0 weighs all alike"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +45,11 @@ class AlphaQE(Expansion):
     )
 
     k: int = parameter(48, K, low=1)
-    alpha: float = parameter(3.0, "power of the similarity that weights an item; 0 weights all alike", low=0, high=100)
+    alpha: float = parameter(3.0, ALPHA, low=0, high=100)
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
-        from kinrank.stages.expansion import power_weights, weighted_sum
-
-        weights = power_weights(around.others, self.alpha)
-        return weighted_sum(around.rows, around.gallery, around.others, weights)
+        weights = stages.expansion.power_weights(around.others, self.alpha)
+        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights)
 
 
 @dataclass(frozen=True, kw_only=True)

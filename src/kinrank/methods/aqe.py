@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.methods.expansion import KDBA, Expansion, Neighborhoods
 from kinrank.parameters import parameter
@@ -40,9 +41,8 @@ class AQE(Expansion):
     )
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
-        from kinrank.stages.expansion import average_weights, weighted_sum
-
-        return weighted_sum(around.rows, around.gallery, around.others, average_weights(around.others))
+        weights = stages.expansion.average_weights(around.others)
+        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.methods.expansion import KDBA, Expansion, Neighborhoods
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
-K = "gallery items mixed into each query, with weights that fall with the rank"
+K = "how many nearest gallery items are mixed into each query, with weights that fall with their rank"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +44,8 @@ class AQEwD(Expansion):
     k: int = parameter(8, K, low=1)
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
-        from kinrank.stages.expansion import decay_weights, weighted_sum
-
-        weights = decay_weights(around.others, around.k)
-        return weighted_sum(around.rows, around.gallery, around.others, weights)
+        weights = stages.expansion.decay_weights(around.others, around.k)
+        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
+
+ALPHA = "share of an item's score that is passed on to its neighbours; closer to 1 reaches further from the query"
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,18 @@ class DFS(Method):
     name: ClassVar[str] = "dfs"
     paper: ClassVar[str] = "Iscen, Tolias, Avrithis, Furon, Chum: Efficient Diffusion on Region Manifolds (CVPR 2017)"
 
-    k: int = parameter(50, "neighbours of a gallery item in the graph, itself included", low=1)
-    kq: int = parameter(10, "nearest gallery items through which a query enters", low=1)
-    gamma: float = parameter(3.0, "exponent on similarities", low=0, above_low=True)
-    alpha: float = parameter(0.99, "share of similarity that is passed on per step", low=0, high=0.999999)
-    tol: float = parameter(1e-6, "relative residual at which the solver stops", low=0, high=1)
-    maxiter: int = parameter(20, "most steps of the solver", low=1)
+    k: int = parameter(
+        50, "length of the neighbour list of a gallery item in the graph, the item itself included", low=1
+    )
+    kq: int = parameter(10, "how many of the nearest gallery items a query spreads its similarity from", low=1)
+    gamma: float = parameter(
+        3.0, "power to which similarities are raised; larger favours the nearest neighbours", low=0, above_low=True
+    )
+    alpha: float = parameter(0.99, ALPHA, low=0, high=0.999999)
+    tol: float = parameter(
+        1e-6, "relative residual at which the linear solver stops; smaller is more exact and slower", low=0, high=1
+    )
+    maxiter: int = parameter(20, "largest number of steps of the linear solver", low=1)
 
     def prepare(self, items: Items, progress: Progress) -> Graph:
         affinity = self.affinity(items.gallery_neighbors(self.k))
@@ -60,23 +69,16 @@ class DFS(Method):
 
     def affinity(self, lists: Neighbors) -> Any:
         """S, (g, g), of the gallery's k nearest; all that has to be known before there are queries."""
-        from kinrank.stages.affinity import mutual_affinity, normalised
-
-        return normalised(mutual_affinity(lists, self.gamma))
+        return stages.affinity.normalised(stages.affinity.mutual_affinity(lists, self.gamma))
 
     def distances(self, prepared: Graph, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.fallback import from_scores
-
         scores = self.scores(prepared.affinity, prepared.nearest, queries)
-        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+        return stages.fallback.from_scores(scores, lambda: prepared.items.query_distances(queries))
 
     def scores(self, affinity: Any, nearest: Neighbors, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         """(len(queries), g) f of these rows of `nearest`, exactly 0 where the diffusion does not come."""
-        from kinrank.stages.affinity import seeds
-        from kinrank.stages.linear import diffuse
-
-        sources = seeds(nearest, queries, affinity.shape[0], self.gamma)
-        return np.asarray(diffuse(affinity, sources, self.alpha, self.tol, self.maxiter).T)
+        sources = stages.affinity.seeds(nearest, queries, affinity.shape[0], self.gamma)
+        return np.asarray(stages.linear.diffuse(affinity, sources, self.alpha, self.tol, self.maxiter).T)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return graph_bytes(items, self.k) + solver_bytes(items)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.methods.expansion import KDBA, Expansion, Neighborhoods
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
-K = "gallery items that count as right answers, besides the query itself"
-NEGATIVES = "farthest gallery items, which count as wrong answers"
-NEGATIVES_DBA = "farthest gallery items that count as wrong when the gallery is augmented"
+K = "how many nearest gallery items the classifier takes as right answers, besides the query itself"
+NEGATIVES = "how many of the farthest gallery items the classifier takes as wrong answers"
+NEGATIVES_DBA = (
+    "how many of the farthest gallery items count as wrong answers when gallery items are replaced too (kdba > 0)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +55,10 @@ class DQE(Expansion):
     negatives_dba: int = parameter(4, NEGATIVES_DBA, low=1)
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
-        from kinrank.stages.expansion import farthest, separating_normal
-
         wanted = self.negatives_dba if around.augmenting else self.negatives
         left = len(around.gallery) - (around.own is not None) - around.others.k
-        far = farthest(around.rows, around.gallery, min(wanted, left), around.own)
-        return separating_normal(around.rows, around.gallery, around.others, far, progress)
+        far = stages.expansion.farthest_items(around.rows, around.gallery, min(wanted, left), around.own)
+        return stages.expansion.separating_normal(around.rows, around.gallery, around.others, far, progress)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """The lists and rows of an expansion, the gallery read backwards, and one block of normals."""

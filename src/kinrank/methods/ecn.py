@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
@@ -59,29 +60,27 @@ class ECN(Method):
         "with Expanded Cross Neighborhood Re-Ranking, CVPR 2018"
     )
 
-    k: int = parameter(25, "length of the lists that are compared, the item itself included", low=1)
-    t: int = parameter(3, "nearest items that form the neighbourhood, the item itself left out", low=1)
-    q: int = parameter(8, "nearest items of each of these, itself left out", low=1)
+    k: int = parameter(25, "length of the neighbour lists that are compared, the item itself included", low=1)
+    t: int = parameter(3, "how many nearest items, the item itself left out, form its neighbourhood", low=1)
+    q: int = parameter(8, "how many nearest items of each of these t join the neighbourhood", low=1)
 
     def prepare(self, items: Items, progress: Progress) -> Listed:
-        from kinrank.stages.context import inverted, list_rows
-
         lists = items.neighbors(max(self.k, self.t + 1, self.q + 1)).indices
         near = np.ascontiguousarray(lists[:, : self.k])
         lead = np.broadcast_to(np.arange(self.k, 0, -1, dtype=np.float32)[: near.shape[1]], near.shape)
-        rows = list_rows(near, np.ascontiguousarray(lead))
-        return Listed(items, lists, inverted(rows, np.arange(len(items))))
+        rows = stages.csr.from_lists(near, lead, len(items))
+        return Listed(items, lists, stages.context.inverted(rows, np.arange(len(items))))
 
     def distances(self, prepared: Listed, queries: NDArray[np.int64]) -> NDArray[np.float32]:
-        from kinrank.stages.context import family_products
-
         items, lists = prepared.items, prepared.lists
         others = lists.shape[1] - 1
         t, q = min(self.t, others), min(self.q, others)
-        products = family_products(items.queries[queries], lists, prepared.postings, self.k, t, q, items.gallery)
-        raw = items.query_distances(queries)
-        raw *= raw / 2
-        return np.where(products > 0, -products / max(2 * t * (q + 1), 1), raw).astype(np.float32)
+        products = stages.context.family_products(
+            items.queries[queries], lists, prepared.postings, self.k, t, q, items.gallery
+        )
+        scores = products / max(2 * t * (q + 1), 1)
+        found = stages.fallback.from_scores(scores, lambda: items.query_distances(queries) ** 2 / 2, last=0.0)
+        return found.astype(np.float32)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return items * (8 * max(self.k, self.t + 1, self.q + 1) + 32 * min(self.k, items))

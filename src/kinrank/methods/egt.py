@@ -8,12 +8,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.dfs import graph_bytes
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
+
+TAU = "similarity above which items are taken at once, before the neighbours of those already taken are looked at"
+VARIANT = (
+    "edges of the graph: `paper`, in both directions; `published`, as in the published program, with one reverse edge "
+    "per item at most and weights rounded to 3 decimals"
+)
 
 
 @dataclass(frozen=True)
@@ -53,34 +60,31 @@ class EGT(Method):
     name: ClassVar[str] = "egt"
     paper: ClassVar[str] = "Chang, Yu, Wang, Volkovs: Explore-Exploit Graph Traversal for Image Retrieval (CVPR 2019)"
 
-    k: int = parameter(250, "neighbours of an item in the graph, itself not counted", low=1)
-    tau: float = parameter(0.42, "similarity above which items are taken without exploring first", low=-1, high=1)
-    p: int = parameter(5000, "most items a walk takes", low=1)
-    variant: str = parameter(
-        "paper",
-        "paper: all reverse edges; published: the published program's",
-        choices=("paper", "published"),
+    k: int = parameter(250, "how many nearest items each item is joined to in the graph, itself not counted", low=1)
+    tau: float = parameter(0.42, TAU, low=-1, high=1)
+    p: int = parameter(
+        5000, "largest number of items a walk takes; the others follow in the order of the search", low=1
     )
+    variant: str = parameter("paper", VARIANT, choices=("paper", "published"))
 
     def prepare(self, items: Items, progress: Progress) -> Walks:
-        from kinrank.stages.traversal import published_graph, union_graph
-
         lists = items.gallery_neighbors(self.k + 1)
-        graph = published_graph(lists) if self.variant == "published" else union_graph(lists)
+        traversal = stages.traversal
+        graph = traversal.published_graph(lists) if self.variant == "published" else traversal.union_graph(lists)
         return Walks(items, items.query_neighbors(self.k), graph)
 
     def distances(self, prepared: Walks, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.affinity import similarity
-        from kinrank.stages.fallback import behind
-        from kinrank.stages.traversal import rounded, walk
-
         items = prepared.items
-        gaps = prepared.nearest.distances[queries]
-        weights = rounded(gaps) if self.variant == "published" else similarity(gaps).astype(np.float32)
+        nearest = prepared.nearest.distances[queries]
+        if self.variant == "published":
+            weights = stages.traversal.rounded(nearest)
+        else:
+            weights = stages.affinity.similarity(nearest).astype(np.float32)
         own = queries if items.self_query else np.full(len(queries), -1, np.int64)
         entries = prepared.nearest.indices[queries]
-        position = walk(prepared.graph, entries, weights, own, self.tau, self.p)
-        return behind(position / len(items.gallery), position >= 0, lambda: items.query_distances(queries))
+        position = stages.traversal.walk(prepared.graph, entries, weights, own, self.tau, self.p)
+        when = position / len(items.gallery)
+        return stages.fallback.behind(when, position >= 0, lambda: items.query_distances(queries))
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         k = min(self.k, items)

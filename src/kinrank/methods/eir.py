@@ -8,12 +8,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.methods.dfs import graph_bytes
+from kinrank.methods.dfs import ALPHA, graph_bytes
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
+
+KQ = "how many of the nearest gallery items a query spreads its similarity from; not used by variant `joint`"
+VARIANT = (
+    "`paper`: the graph of the gallery, of which a query adds up stored rows; `joint`: a graph of queries and gallery, "
+    "whose rows are compared"
+)
 
 
 @dataclass(frozen=True)
@@ -54,18 +61,18 @@ class EIR(Method):
         "Offline Processing (AAAI 2019)"
     )
 
-    truncation: int = parameter(1000, "nearest items among which the diffusion of an item is solved", low=1)
-    kd: int = parameter(50, "neighbours of an item in the graph, itself included", low=1)
-    kq: int = parameter(10, "nearest gallery items through which a query enters (not in variant joint)", low=1)
-    gamma: float = parameter(3.0, "exponent on similarities", low=0, above_low=True)
-    alpha: float = parameter(0.99, "share of similarity that is passed on per step", low=0, high=0.999999)
-    tol: float = parameter(1e-6, "relative residual at which the solver stops", low=0, high=1)
-    maxiter: int = parameter(20, "most steps of the solver", low=1)
-    variant: str = parameter(
-        "paper",
-        "paper: the gallery's graph; joint: queries in the graph, rows compared",
-        choices=("paper", "joint"),
+    truncation: int = parameter(1000, "how many nearest items the diffusion of an item is confined to", low=1)
+    kd: int = parameter(50, "length of the neighbour list of an item in the graph, the item itself included", low=1)
+    kq: int = parameter(10, KQ, low=1)
+    gamma: float = parameter(
+        3.0, "power to which similarities are raised; larger favours the nearest neighbours", low=0, above_low=True
     )
+    alpha: float = parameter(0.99, ALPHA, low=0, high=0.999999)
+    tol: float = parameter(
+        1e-6, "relative residual at which the linear solver stops; smaller is more exact and slower", low=0, high=1
+    )
+    maxiter: int = parameter(20, "largest number of steps of the linear solver", low=1)
+    variant: str = parameter("paper", VARIANT, choices=("paper", "joint"))
 
     def prepare(self, items: Items, progress: Progress) -> Rows:
         return self._joint(items, progress) if self.variant == "joint" else self._online(items, progress)
@@ -79,53 +86,37 @@ class EIR(Method):
 
     def weigh(self, nearest: Neighbors) -> tuple[NDArray[np.int64], Any]:
         """Which gallery items the queries enter through (r,), and what they weigh there (q, r)."""
-        from scipy import sparse
-
-        from kinrank.stages.affinity import kernel
-
-        used, columns = np.unique(nearest.indices, return_inverse=True)
-        weights = kernel(nearest.distances, self.gamma)
-        pointers = np.arange(len(weights) + 1) * weights.shape[1]
-        queries = sparse.csr_array((weights.ravel(), columns.ravel(), pointers), shape=(len(weights), len(used)))
-        return used.astype(np.int64), queries
+        return stages.truncation.entry_weights(nearest, self.gamma)
 
     def _joint(self, items: Items, progress: Progress) -> Rows:
-        from kinrank.stages.truncation import between, unit_rows
-
-        rows = unit_rows(self._rows(items.neighbors(self.kd), items.vectors, np.arange(len(items)), progress))
+        rows = self._rows(items.neighbors(self.kd), items.vectors, np.arange(len(items)), progress)
+        rows = stages.truncation.unit_rows(rows)
         first, count = len(items) - len(items.gallery), len(items)
+        between = stages.truncation.between
         return Rows(items, between(rows, 0, len(items.queries)), between(rows, first, count))
 
     def _rows(self, lists: Any, vectors: Any, wanted: NDArray[np.int64], progress: Progress) -> Any:
-        from kinrank.stages.affinity import mutual_affinity, normalised
-        from kinrank.stages.truncation import truncated_rows
-
-        affinity = normalised(mutual_affinity(lists, self.gamma))
-        return truncated_rows(affinity, vectors, wanted, self.truncation, self.alpha, self.tol, self.maxiter, progress)
+        affinity = stages.affinity.normalised(stages.affinity.mutual_affinity(lists, self.gamma))
+        return stages.truncation.truncated_rows(
+            affinity, vectors, wanted, self.truncation, self.alpha, self.tol, self.maxiter, progress
+        )
 
     def all_rows(self, lists: Neighbors, progress: Progress) -> NDArray[np.float32]:
         """(g, truncation) every x_i over its `truncation` nearest, in their order; `lists` hold kd and these."""
-        from kinrank.stages.affinity import mutual_affinity, normalised
-        from kinrank.stages.truncation import local_rows
-
-        affinity = normalised(mutual_affinity(lists.first(self.kd), self.gamma))
+        affinity = stages.affinity.normalised(stages.affinity.mutual_affinity(lists.first(self.kd), self.gamma))
         nearest = lists.indices[:, : self.truncation]
-        return local_rows(affinity, nearest, self.alpha, self.tol, self.maxiter, progress)
+        return stages.truncation.local_rows(affinity, nearest, self.alpha, self.tol, self.maxiter, progress)
 
     def distances(self, prepared: Rows, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.fallback import from_scores
-
         scores = self.scores(prepared.queries[queries], prepared.gallery)
-        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+        return stages.fallback.from_scores(scores, lambda: prepared.items.query_distances(queries))
 
     def scores(self, asked: Any, gallery: Any) -> NDArray[np.float64]:
         """(q, g) of sparse (q, r) and (g, r), exactly 0 for items in none of the rows."""
-        from kinrank.stages.linear import times
-
         scores = np.empty((asked.shape[0], gallery.shape[0]))
         for start in range(0, len(scores), 64):
-            some = slice(start, start + 64)
-            scores[some] = times(gallery, asked[some].toarray().T.astype(np.float64)).T
+            block = slice(start, start + 64)
+            scores[block] = stages.linear.times(gallery, asked[block].toarray().T.astype(np.float64)).T
         return scores
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.neighbors import Integers, Neighbors, pairwise, share_equal
+from kinrank.neighbors import Integers, Neighbors, first_equal, pairwise, share_equal
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
-KDBA = "items averaged into each gallery item, itself included (database-side augmentation); 0 leaves it as is"
+KDBA = (
+    "how many items are mixed into each gallery item, itself included (database-side augmentation); "
+    "0 leaves the gallery as it is"
+)
 
 
 class Neighborhoods(NamedTuple):
@@ -54,7 +57,7 @@ class Expansion(Method):
     scores.
     """
 
-    k: int = parameter(4, "gallery items mixed into each query", low=1)
+    k: int = parameter(4, "how many nearest gallery items are mixed into each query", low=1)
     kdba: int = parameter(0, KDBA, low=0)
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
@@ -62,8 +65,6 @@ class Expansion(Method):
         raise NotImplementedError
 
     def prepare(self, items: Items, progress: Progress) -> Expanded:
-        from kinrank.neighbors import first_equal
-
         own = items.queries if items.self_query else None
         around = Neighborhoods(
             items.query_vectors, items.gallery_vectors, items.query_neighbors(self.k), self.k, own, False
@@ -82,11 +83,11 @@ class Expansion(Method):
         return self.expand(around, progress)
 
     def distances(self, prepared: Expanded, queries: NDArray[np.int64]) -> NDArray[Any]:
-        gaps = pairwise(prepared.queries[queries], prepared.gallery)
-        gaps *= gaps
-        gaps *= 0.5
+        halves = pairwise(prepared.queries[queries], prepared.gallery)
+        halves *= halves
+        halves *= 0.5
         # half the squared distance less 1 is -q'.x', but tells near duplicates apart; float64 keeps that
-        return share_equal(gaps, prepared.first).astype(np.float64) - 1.0
+        return share_equal(halves, prepared.first).astype(np.float64) - 1.0
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """Expanded rows while they are divided by their length, neighbour lists, one block of products."""

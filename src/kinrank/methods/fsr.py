@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.methods.dfs import graph_bytes, solver_bytes
+from kinrank.methods.dfs import ALPHA, graph_bytes, solver_bytes
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kinrank.stages.spectrum import Part
 
 LIMIT = 8000  # items in one dense decomposition: 1.5 GB and about two minutes
+VARIANT = "`paper`: the leading eigenvectors only; `published`: all of them, which only small galleries allow"
 
 
 @dataclass(frozen=True)
@@ -64,14 +66,16 @@ class FSR(Method):
         "Iscen, Avrithis, Tolias, Furon, Chum: Fast Spectral Ranking for Similarity Search (CVPR 2018)"
     )
 
-    k: int = parameter(50, "neighbours of a gallery item in the graph, itself included", low=1)
-    kq: int = parameter(10, "nearest gallery items through which a query enters", low=1)
-    gamma: float = parameter(3.0, "exponent on similarities", low=0, above_low=True)
-    alpha: float = parameter(0.99, "share of similarity that is passed on per step", low=0, high=0.999999)
-    rank: int = parameter(1000, "eigenvectors kept; variant published keeps all", low=1)
-    variant: str = parameter(
-        "paper", "paper: low rank; published: full rank, small galleries only", choices=("paper", "published")
+    k: int = parameter(
+        50, "length of the neighbour list of a gallery item in the graph, the item itself included", low=1
     )
+    kq: int = parameter(10, "how many of the nearest gallery items a query spreads its similarity from", low=1)
+    gamma: float = parameter(
+        3.0, "power to which similarities are raised; larger favours the nearest neighbours", low=0, above_low=True
+    )
+    alpha: float = parameter(0.99, ALPHA, low=0, high=0.999999)
+    rank: int = parameter(1000, "how many eigenvectors are kept; variant `published` keeps all of them", low=1)
+    variant: str = parameter("paper", VARIANT, choices=("paper", "published"))
 
     def prepare(self, items: Items, progress: Progress) -> Spectrum:
         parts, isolated = self.spectrum(items.gallery_neighbors(self.k))
@@ -79,19 +83,14 @@ class FSR(Method):
 
     def spectrum(self, lists: Neighbors) -> tuple[list[Part], NDArray[np.int64]]:
         """Eigenpairs per component of the gallery's graph, and the items of none; no query is needed."""
-        from kinrank.stages.affinity import mutual_affinity, normalised
-        from kinrank.stages.spectrum import leading
-
-        affinity = normalised(mutual_affinity(lists, self.gamma))
-        parts = leading(affinity, None if self.variant == "published" else self.rank, LIMIT)
+        affinity = stages.affinity.normalised(stages.affinity.mutual_affinity(lists, self.gamma))
+        parts = stages.spectrum.leading(affinity, None if self.variant == "published" else self.rank, LIMIT)
         return parts, np.flatnonzero(np.diff(affinity.indptr) == 0)
 
     def distances(self, prepared: Spectrum, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.fallback import from_scores
-
         count = len(prepared.items.gallery)
         scores = self.scores(prepared.parts, prepared.isolated, count, prepared.nearest, queries)
-        return from_scores(scores, lambda: prepared.items.query_distances(queries))
+        return stages.fallback.from_scores(scores, lambda: prepared.items.query_distances(queries))
 
     def scores(
         self,
@@ -102,9 +101,7 @@ class FSR(Method):
         queries: NDArray[np.int64],
     ) -> NDArray[np.float64]:
         """(len(queries), count) f of these rows of `nearest`, exactly 0 in components none of them is in."""
-        from kinrank.stages.affinity import seeds
-
-        sources = seeds(nearest, queries, count, self.gamma)
+        sources = stages.affinity.seeds(nearest, queries, count, self.gamma)
         scores = np.zeros_like(sources)
         scores[isolated] = sources[isolated]
         for part in parts:
@@ -116,10 +113,8 @@ class FSR(Method):
         return np.asarray(scores.T)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
-        from kinrank.stages.spectrum import DENSE, basis_size
-
-        columns = basis_size(self.rank)
-        if self.variant == "published" or columns > 0.7 * items or items <= DENSE:
+        columns = stages.spectrum.basis_size(self.rank)
+        if self.variant == "published" or columns > 0.7 * items or items <= stages.spectrum.DENSE:
             decomposition = min(items, LIMIT) ** 2 * 8 * 3
         else:
             decomposition = items * (columns + self.rank) * 8 + columns**2 * 8 * 4

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
@@ -44,17 +45,15 @@ class KNN(Method):
         "Similarity Measure and k-NN Re-ranking, CVPR 2012"
     )
 
-    k: int = parameter(50, "nearest items that vote beside the query itself", low=0)
+    k: int = parameter(50, "how many nearest items vote, besides the query itself", low=0)
 
     def prepare(self, items: Items, progress: Progress) -> Items:
         items.neighbors(self.k + 1)  # keeps the lists
         return items
 
     def distances(self, prepared: Items, queries: NDArray[np.int64]) -> NDArray[np.float32]:
-        from kinrank.stages.context import rank_votes
-
         lists = prepared.neighbors(self.k + 1).indices
-        return -rank_votes(prepared.vectors, prepared.queries[queries], lists, prepared.gallery)
+        return -stages.context.rank_votes(prepared.vectors, prepared.queries[queries], lists, prepared.gallery)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return items * 8 * (self.k + 1) + 6 * 64 * 2**20

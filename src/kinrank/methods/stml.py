@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 PAIR_SCALE = {"corrected": 0.1, "published": 0.1, "loss": 3.0}  # sigma of the pairwise part
+VARIANT = (
+    "what is made of the distance d: `corrected`, d^2; `published`, d^4, as in the re-ranking program; `loss`, the "
+    "similarity of the training loss"
+)
 
 
 @dataclass(frozen=True)
@@ -61,36 +66,27 @@ class STML(Method):
     name: ClassVar[str] = "stml"
     paper: ClassVar[str] = "Kim, Kim, Cho, Kwak: Self-Taught Metric Learning without Labels, CVPR 2022"
 
-    k: int = parameter(20, "length of the lists whose reciprocity is asked for, the item itself included", low=1)
-    variant: str = parameter(
-        "corrected",
-        "corrected: d^2; published: d^4; loss: the similarity of the training loss",
-        choices=("corrected", "published", "loss"),
+    k: int = parameter(
+        20, "length of the neighbour lists that are checked for mutual neighbours, the item itself included", low=1
     )
+    variant: str = parameter("corrected", VARIANT, choices=("corrected", "published", "loss"))
 
     def prepare(self, items: Items, progress: Progress) -> Overlaps:
-        from scipy.sparse import csr_array
-
-        from kinrank.stages.context import farthest, reciprocal
-
         lists = items.neighbors(self.k).indices
-        sets = reciprocal(lists, self.k)
+        sets = stages.mutual.reciprocal(lists, self.k)
         sizes = np.diff(sets.indptr).astype(np.float32)
-        overlaps = csr_array(sets @ sets)  # reciprocity is symmetric, so this counts the members two sets share
-        if self.variant == "loss":
-            overlaps = csr_array(overlaps.multiply(sets))
-        half = round(self.k / 2) if self.variant == "loss" else self.k // 2
+        loss = self.variant == "loss"
+        overlaps = stages.context.overlaps(sets, members_only=loss)
+        half = round(self.k / 2) if loss else self.k // 2
         lists = np.ascontiguousarray(lists[:, : max(half, 1)])
-        far = np.ones(len(items), np.float32) if self.variant == "loss" else farthest(items.vectors)
+        far = np.ones(len(items), np.float32) if loss else stages.context.farthest(items.vectors)
         return Overlaps(items, sizes, overlaps, lists, far)
 
     def distances(self, prepared: Overlaps, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from kinrank.stages.context import scaled_distances, shared_context
-
         items = prepared.items
         power = 2 if self.variant == "published" else 1
-        raw = scaled_distances(items, queries, prepared.farthest, power)
-        context = shared_context(
+        raw = stages.context.scaled_distances(items, queries, prepared.farthest, power)
+        context = stages.context.shared_context(
             items.queries[queries], prepared.lists, prepared.overlaps, prepared.sizes, items.gallery
         )
         raw /= -PAIR_SCALE[self.variant]

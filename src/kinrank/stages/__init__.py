@@ -20,6 +20,9 @@ if TYPE_CHECKING:
         context as context,
     )
     from kinrank.stages import (
+        csr as csr,
+    )
+    from kinrank.stages import (
         diffusion as diffusion,
     )
     from kinrank.stages import (
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
     )
     from kinrank.stages import (
         linear as linear,
+    )
+    from kinrank.stages import (
+        mutual as mutual,
     )
     from kinrank.stages import (
         offline as offline,
@@ -70,6 +76,7 @@ __getattr__ = modules_of(
     "affinity",
     "cas",
     "context",
+    "csr",
     "diffusion",
     "expansion",
     "fallback",
@@ -77,6 +84,7 @@ __getattr__ = modules_of(
     "graph",
     "kernels",
     "linear",
+    "mutual",
     "offline",
     "online",
     "paths",

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         margin as margin,
     )
     from kinrank.stages.kernels import (
+        mutual as mutual,
+    )
+    from kinrank.stages.kernels import (
         offline as offline,
     )
     from kinrank.stages.kernels import (
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
     )
     from kinrank.stages.kernels import (
         products as products,
+    )
+    from kinrank.stages.kernels import (
+        rows as rows,
     )
     from kinrank.stages.kernels import (
         search as search,
@@ -72,10 +78,12 @@ __getattr__ = modules_of(
     "divergence",
     "heap",
     "margin",
+    "mutual",
     "offline",
     "online",
     "paths",
     "products",
+    "rows",
     "search",
     "states",
     "transport",

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinrank.stages.kernels.compiled import compiled
 from kinrank.stages.kernels.heap import rise, take
 
 NEVER = np.iinfo(np.int64).max  # the label of an item to which no edge has been seen
+
+
+class Entries(NamedTuple):
+    """Where queries enter the graph: items (q, k) int32, and keys (q, k) int32 of the similarities to them."""
+
+    items: NDArray[np.int32]
+    keys: NDArray[np.int32]
 
 
 @compiled
@@ -29,29 +37,17 @@ def _offer(item: Any, key: Any, clock: Any, size: Any, heap: Any, place: Any, la
 
 
 @compiled
-def traverse(
-    start: Any,
-    stop: Any,
-    entries: Any,
-    own: Any,
-    graph: Any,
-    tau: Any,
-    limit: Any,
-    position: Any,
-) -> None:
+def traverse(start: Any, stop: Any, entries: Any, own: Any, graph: Any, tau: Any, limit: Any, position: Any) -> None:
     """position[row, item] = when the walk of query `row` took the item, -1 where it did not; queries start..stop.
 
-    * entries: the items (q, k) int32 where queries enter, and the keys (q, k) int32 of their similarities;
-    * own (q,) int64: the item that a query itself is, never taken, or -1;
-    * graph: the gallery's csr rows, indptr, indices int32, and keys int32 of the edges' similarities;
+    * entries: Entries; own (q,) int64: the item that a query itself is, never taken, or -1;
+    * graph: Rows (n, n) of the gallery, its data the int32 keys of the similarities;
     * tau: the key of the similarity above which items are taken without exploring first;
-    * limit: how many items a walk takes at most; position (q, n) int32, filled with -1.
+    * limit: how many items a walk takes at most; position (q, n) int32, -1 on entry.
 
     A key is a whole number that falls as the similarity rises, see `stages.traversal.falling`.
     """
-    items, keys = entries
-    indptr, indices, edges = graph
-    count = len(indptr) - 1
+    count = len(graph.indptr) - 1
     heap = np.empty(count, np.int32)
     fresh = np.empty(count, np.int32)  # taken since the last exploration
     place = np.empty(count, np.int32)
@@ -64,8 +60,8 @@ def traverse(
         size, clock, taken = 0, 0, 0
         if own[row] >= 0:
             closed[own[row]] = True
-        for entry in range(items.shape[1]):
-            item, key = items[row, entry], keys[row, entry]
+        for entry in range(entries.items.shape[1]):
+            item, key = entries.items[row, entry], entries.keys[row, entry]
             if not closed[item] and key < label[item] >> 32:
                 size = _offer(item, key, clock, size, heap, place, label)
                 clock += 1
@@ -84,8 +80,8 @@ def traverse(
             if taken >= limit:
                 break
             for newest in range(found):  # explore
-                for edge in range(indptr[fresh[newest]], indptr[fresh[newest] + 1]):
-                    item, key = indices[edge], edges[edge]
+                for edge in range(graph.indptr[fresh[newest]], graph.indptr[fresh[newest] + 1]):
+                    item, key = graph.indices[edge], graph.data[edge]
                     if not closed[item] and key < label[item] >> 32:
                         size = _offer(item, key, clock, size, heap, place, label)
                         clock += 1
