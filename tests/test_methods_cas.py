@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 import kinrank
 from kinrank.features import unit
 from kinrank.items import Items
 from kinrank.progress import SILENT
-from kinrank.stages import cas, context
+from kinrank.stages import cas, context, csr
 from reference import cas as twin
 
 
@@ -93,7 +94,7 @@ def test_divergences_equal_the_formula() -> None:
     p[7] = p[8]
     lists = np.array([[i, *rng.permutation(np.delete(np.arange(40), i))[:9]] for i in range(40)], np.int32)
     lists[7, 1:3], lists[8, 1] = (8, 9), 7
-    graph = cas.both_ways(lists, cas.divergences(lists, context.csr_array(p.astype(np.float32))))
+    graph = cas.both_ways(lists, cas.divergences(lists, csr_array(p.astype(np.float32))))
     wanted = twin.divergence(p)
     edges = 0
     for i in range(40):
@@ -107,8 +108,8 @@ def test_divergences_equal_the_formula() -> None:
 
 def test_paths_reach_what_they_can() -> None:
     lists = np.array([[0, 1], [1, 2], [2, 1], [3, 3]], np.int32)
-    lengths = context.list_rows(lists, np.array([[0, 0.5], [0, 0.25], [0, 0.25], [0, 0]], np.float32))
-    graph = context.csr_array(lengths + lengths.T)
+    lengths = np.array([[0, 0.5], [0, 0.25], [0, 0.25], [0, 0]], np.float32)
+    graph = csr.plus_transpose(csr.from_lists(lists, lengths, 4))
     paths = cas.path_lengths(graph, np.array([0]), np.arange(4), 50.0)
     np.testing.assert_allclose(paths, [[0, 0.5, 1.0, 50]])
 

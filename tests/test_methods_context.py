@@ -15,7 +15,7 @@ from kinrank.items import Items
 from kinrank.methods import METHODS, Method
 from kinrank.neighbors import nearest
 from kinrank.progress import SILENT
-from kinrank.stages import context
+from kinrank.stages import context, mutual
 from reference import context as twin
 
 NAMES = ["knn", "k-reciprocal", "sca", "ecn", "gnn", "conaff", "stml"]
@@ -180,7 +180,7 @@ def test_reciprocal_and_expanded_sets(rng: np.random.Generator) -> None:
     lists = nearest(rows, rows, 13, own=np.arange(len(rows))).indices
     rank = twin.joint(rows[:0], rows)[1]
     wide, half = twin.reciprocal(rank, 13), twin.reciprocal(rank, 7)
-    np.testing.assert_array_equal(context.reciprocal(lists, 13).toarray() > 0, wide)
+    np.testing.assert_array_equal(mutual.reciprocal(lists, 13).toarray() > 0, wide)
     sets = context.expanded(lists, 13, 7)
     sets.data[:] = 1
     np.testing.assert_array_equal(sets.toarray(), twin.expanded(wide, half).astype(float))

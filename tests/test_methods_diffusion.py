@@ -214,10 +214,16 @@ def test_rdp_steps_arrive_at_the_fixed_point(pair: Any) -> None:
     np.testing.assert_allclose(steps, matrix(kinrank.RDP(**wide), *pair), atol=1e-6 * np.ptp(steps))
 
 
-def test_largest_distance_is_over_all_blocks(rng: np.random.Generator) -> None:
+def test_gaussian_weights_are_scaled_by_the_largest_distance(rng: np.random.Generator) -> None:
     rows = clusters(rng, 5, 20)
-    expected = twin.squared_distances(rows, rows).max()
-    assert affinity.largest_squared(rows, block=7) == pytest.approx(expected, rel=1e-5)
+    near = Items.everyone(rows).neighbors(6)
+    squared = twin.squared_distances(rows, rows)
+    lists = np.zeros(squared.shape, bool)
+    np.put_along_axis(lists, near.indices, True, axis=1)
+    for power in (1, 2):
+        weights = np.where(lists, np.exp(-((squared / squared.max()) ** power) / 0.5**2), 0)
+        found = affinity.gaussian_affinity(rows, near, 0.5, power).toarray()
+        np.testing.assert_allclose(found, (weights + weights.T) / 2, rtol=1e-5)
 
 
 def test_isolated_items_have_zero_rows() -> None:
@@ -234,6 +240,14 @@ def test_unreached_items_follow_in_the_order_of_the_search() -> None:
     assert (found[0, 2:] > 0.5).all()
     expected = [[-2.0, 0.5, 0.5, 0.5], [0.0, 0.0, 0.0, 0.0]]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_unreached_items_follow_behind_a_distance_the_method_knows() -> None:
+    distances, reached = np.array([[0.2, 1.0, 1.0]], np.float32), np.array([[True, False, False]])
+    found = fallback.behind(distances, reached, lambda: np.array([[9, 3, 2]], np.float32), last=1.0)
+    np.testing.assert_allclose(found, [[0.2, 4, 3]])
+    found = fallback.from_scores(np.array([[0.5, 0.0]]), lambda: np.array([[9.0, 0.25]]), last=0.0)
+    np.testing.assert_allclose(found, [[-0.5, 0.25]])
 
 
 @pytest.mark.parametrize("method", SMALL, ids=repr)

@@ -153,11 +153,11 @@ def test_margin_meets_its_optimality_conditions_also_where_sets_overlap(rng):
 
 
 def test_negatives_are_the_end_of_the_ranking_also_among_equals(rng):
-    from kinrank.stages.expansion import farthest
+    from kinrank.stages.expansion import farthest_items
 
     gallery = rows(rng, 20, 4)
     gallery[[3, 17]] = gallery[9]
-    far = farthest(gallery[:5], gallery, 6, np.arange(5))
+    far = farthest_items(gallery[:5], gallery, 6, np.arange(5))
     for row in range(5):
         gaps = ((gallery[row].astype(float) - gallery) ** 2).sum(axis=1).round(6)
         order = [n for n in np.lexsort((np.arange(20), gaps)) if n != row]

@@ -11,7 +11,8 @@ from kinrank.methods.expansion import KDBA, Expansion, Neighborhoods
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
-K = "gallery items mixed into each query, weighted by a power of their similarity"
+K = "how many nearest gallery items are mixed into each query, weighted by a power of their similarity"
+ALPHA = "power to which a similarity is raised to become a weight; larger favours the nearest, 0 weighs all alike"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class AlphaQE(Expansion):
     )
 
     k: int = parameter(48, K, low=1)
-    alpha: float = parameter(3.0, "power of the similarity that weights an item; 0 weights all alike", low=0, high=100)
+    alpha: float = parameter(3.0, ALPHA, low=0, high=100)
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
         weights = stages.expansion.power_weights(around.others, self.alpha)

@@ -41,9 +41,8 @@ class AQE(Expansion):
     )
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
-        return stages.expansion.weighted_sum(
-            around.rows, around.gallery, around.others, stages.expansion.average_weights(around.others)
-        )
+        weights = stages.expansion.average_weights(around.others)
+        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from kinrank.methods.expansion import KDBA, Expansion, Neighborhoods
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
-K = "gallery items mixed into each query, with weights that fall with the rank"
+K = "how many nearest gallery items are mixed into each query, with weights that fall with their rank"
 
 
 @dataclass(frozen=True, kw_only=True)

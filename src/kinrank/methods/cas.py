@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 EDGES = 100  # nearest items, itself included, to which an item has an edge in the graph of divergences
 NEVER = 50.0  # length of a path that does not exist
+K1 = "length of the neighbour lists, the item itself included, that make the graph; mutual neighbours in them are sure"
+K2 = "how many nearest others are checked for being mutual neighbours, which make the region an item is described on"
+K3 = "length of the neighbour lists, the item itself included, of the random steps that weigh the members of a region"
+K4 = "how many nearest items, the item itself included, the smoothed similarities are averaged over"
+LV = "weight of the average over the sure neighbours, against 1 for the average over the k4 nearest"
+SIGMA = "width of the Gaussian that turns distances, the farthest item's scaled to 1, into similarities"
+MU = "strength of the tie to the item itself; smaller spreads similarities further"
+BETA = "resistance of similarities to the weights that the sure neighbours give them; 0 applies the weights fully"
 
 
 @dataclass(frozen=True)
@@ -69,41 +77,44 @@ class CAS(Method):
     name: ClassVar[str] = "cas"
     paper: ClassVar[str] = "Luo, Yao, Xu: Cluster-Aware Similarity Diffusion for Instance Retrieval, ICML 2024"
 
-    k1: int = parameter(6, "nearest items, itself included, that diffusion joins and that can be sure", low=1)
-    k2: int = parameter(60, "neighbours, itself left out, whose reciprocity makes the region of an item", low=1)
-    k3: int = parameter(70, "nearest items, itself included, of the steps that weigh the region", low=1)
-    k4: int = parameter(7, "nearest items, itself included, over which the result is averaged", low=1)
-    k5: int = parameter(80, "entries kept of each row of the random walk", low=1)
-    lambda_value: float = parameter(0.3, "share of the distance itself in the result", low=0, high=1)
-    lv: float = parameter(2.0, "weight of the sure neighbours in the average, against 1 for the nearest", low=0)
-    sigma: float = parameter(0.3, "width of the similarity kernel", low=0, above_low=True)
-    mu: float = parameter(0.23, "pull of the diffusion back to the item itself", low=0, above_low=True)
-    beta: float = parameter(0.0, "resistance of the values to being weighed by the sure neighbours", low=0)
+    k1: int = parameter(6, K1, low=1)
+    k2: int = parameter(60, K2, low=1)
+    k3: int = parameter(70, K3, low=1)
+    k4: int = parameter(7, K4, low=1)
+    k5: int = parameter(80, "how many of its largest entries each row of the random walk keeps; more is slower", low=1)
+    lambda_value: float = parameter(0.3, "share of the original distance in the result", low=0, high=1)
+    lv: float = parameter(2.0, LV, low=0)
+    sigma: float = parameter(0.3, SIGMA, low=0, above_low=True)
+    mu: float = parameter(0.23, MU, low=0, above_low=True)
+    beta: float = parameter(0.0, BETA, low=0)
 
     def prepare(self, items: Items, progress: Progress) -> Divergences:
+        cas, context = stages.cas, stages.context
         near = items.neighbors(max(self.k1, self.k2 + 1, self.k3, self.k4, EDGES))
         lists = near.indices
-        far = stages.context.farthest(items.vectors)
+        far = context.farthest(items.vectors)
         similarity = np.exp(-(near.distances**2) / far[:, None] / np.float32(self.sigma**2))
-        sure = stages.context.members(lists, self.k1)
-        regions = stages.context.expanded(lists, self.k2 + 1, self.k2 // 2 + 1)
-        states = stages.cas.diffused(stages.cas.affinity(lists, similarity, self.k1), regions, self.mu)
-        states = stages.cas.smoothed(states, lists, similarity, sure, self.k3, self.beta)
-        rows = stages.cas.expanded_walk(states, lists, sure, self.k1, self.k4, self.k5, self.lv)
+        sure = stages.mutual.reciprocal(lists, self.k1)
+        regions = context.expanded(lists, self.k2 + 1, self.k2 // 2 + 1)
+        states = cas.diffused(cas.affinity(lists, similarity, self.k1), regions, self.mu)
+        states = cas.smoothed(states, lists, similarity, sure, self.k3, self.beta)
+        rows = cas.expanded_walk(states, lists, self.k1, self.k4, self.k5, self.lv)
         edges = near.first(EDGES).indices
-        lengths = stages.cas.divergences(edges, rows)
+        lengths = cas.divergences(edges, rows)
         del rows  # by far the largest array
-        return Divergences(items, stages.cas.both_ways(edges, lengths), far)
+        return Divergences(items, cas.both_ways(edges, lengths), far)
 
     def distances(self, prepared: Divergences, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         items = prepared.items
         paths = stages.cas.path_lengths(prepared.graph, items.queries[queries], items.gallery, NEVER)
         raw = stages.context.scaled_distances(items, queries, prepared.farthest)
+        if self.lambda_value == 0:  # else the raw distance is in the sum already
+            return stages.fallback.behind(paths, paths < NEVER, lambda: raw, last=NEVER)
         return (1 - self.lambda_value) * paths.astype(np.float64) + self.lambda_value * raw
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         listed = 20 * max(self.k1, self.k2 + 1, self.k3, self.k4, EDGES)
         regions = 12 * min(items, 3 * self.k2) + 16 * self.k3
         walked = 16 * self.k5 + 8 * min(items, self.k5**2)  # p has at most k5^2 entries per row
-        threads = stages.kernels.compiled.threads()
-        return items * (listed + regions + max(walked, 1024 * threads, 60 * EDGES)) + 64 * 2**20
+        diffused = 1024 * stages.kernels.compiled.threads()
+        return items * (listed + regions + max(walked, diffused, 60 * EDGES)) + 64 * 2**20

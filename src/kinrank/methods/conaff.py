@@ -44,8 +44,10 @@ class ConAff(Method):
     name: ClassVar[str] = "conaff"
     paper: ClassVar[str] = "Contextual affinity of neighbourhood re-ranking (ConNR), NeurIPS 2023"
 
-    k1: int = parameter(40, "length of the neighbour list that describes an item, itself included", low=1)
-    k2: int = parameter(20, "nearest items, itself included, whose descriptions are summed", low=1)
+    k1: int = parameter(40, "length of the neighbour list that describes an item, the item itself included", low=1)
+    k2: int = parameter(
+        20, "how many nearest items, the item itself included, add their descriptions to that of an item", low=1
+    )
 
     def prepare(self, items: Items, progress: Progress) -> Passed:
         near = items.neighbors(max(self.k1, self.k2))

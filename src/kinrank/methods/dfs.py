@@ -17,6 +17,8 @@ from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
+ALPHA = "share of an item's score that is passed on to its neighbours; closer to 1 reaches further from the query"
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -50,12 +52,18 @@ class DFS(Method):
     name: ClassVar[str] = "dfs"
     paper: ClassVar[str] = "Iscen, Tolias, Avrithis, Furon, Chum: Efficient Diffusion on Region Manifolds (CVPR 2017)"
 
-    k: int = parameter(50, "neighbours of a gallery item in the graph, itself included", low=1)
-    kq: int = parameter(10, "nearest gallery items through which a query enters", low=1)
-    gamma: float = parameter(3.0, "exponent on similarities", low=0, above_low=True)
-    alpha: float = parameter(0.99, "share of similarity that is passed on per step", low=0, high=0.999999)
-    tol: float = parameter(1e-6, "relative residual at which the solver stops", low=0, high=1)
-    maxiter: int = parameter(20, "most steps of the solver", low=1)
+    k: int = parameter(
+        50, "length of the neighbour list of a gallery item in the graph, the item itself included", low=1
+    )
+    kq: int = parameter(10, "how many of the nearest gallery items a query spreads its similarity from", low=1)
+    gamma: float = parameter(
+        3.0, "power to which similarities are raised; larger favours the nearest neighbours", low=0, above_low=True
+    )
+    alpha: float = parameter(0.99, ALPHA, low=0, high=0.999999)
+    tol: float = parameter(
+        1e-6, "relative residual at which the linear solver stops; smaller is more exact and slower", low=0, high=1
+    )
+    maxiter: int = parameter(20, "largest number of steps of the linear solver", low=1)
 
     def prepare(self, items: Items, progress: Progress) -> Graph:
         affinity = self.affinity(items.gallery_neighbors(self.k))

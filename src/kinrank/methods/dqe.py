@@ -11,9 +11,11 @@ from kinrank.methods.expansion import KDBA, Expansion, Neighborhoods
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
-K = "gallery items that count as right answers, besides the query itself"
-NEGATIVES = "farthest gallery items, which count as wrong answers"
-NEGATIVES_DBA = "farthest gallery items that count as wrong when the gallery is augmented"
+K = "how many nearest gallery items the classifier takes as right answers, besides the query itself"
+NEGATIVES = "how many of the farthest gallery items the classifier takes as wrong answers"
+NEGATIVES_DBA = (
+    "how many of the farthest gallery items count as wrong answers when gallery items are replaced too (kdba > 0)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ class DQE(Expansion):
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
         wanted = self.negatives_dba if around.augmenting else self.negatives
         left = len(around.gallery) - (around.own is not None) - around.others.k
-        far = stages.expansion.farthest(around.rows, around.gallery, min(wanted, left), around.own)
+        far = stages.expansion.farthest_items(around.rows, around.gallery, min(wanted, left), around.own)
         return stages.expansion.separating_normal(around.rows, around.gallery, around.others, far, progress)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:

@@ -60,15 +60,15 @@ class ECN(Method):
         "with Expanded Cross Neighborhood Re-Ranking, CVPR 2018"
     )
 
-    k: int = parameter(25, "length of the lists that are compared, the item itself included", low=1)
-    t: int = parameter(3, "nearest items that form the neighbourhood, the item itself left out", low=1)
-    q: int = parameter(8, "nearest items of each of these, itself left out", low=1)
+    k: int = parameter(25, "length of the neighbour lists that are compared, the item itself included", low=1)
+    t: int = parameter(3, "how many nearest items, the item itself left out, form its neighbourhood", low=1)
+    q: int = parameter(8, "how many nearest items of each of these t join the neighbourhood", low=1)
 
     def prepare(self, items: Items, progress: Progress) -> Listed:
         lists = items.neighbors(max(self.k, self.t + 1, self.q + 1)).indices
         near = np.ascontiguousarray(lists[:, : self.k])
         lead = np.broadcast_to(np.arange(self.k, 0, -1, dtype=np.float32)[: near.shape[1]], near.shape)
-        rows = stages.context.list_rows(near, np.ascontiguousarray(lead))
+        rows = stages.csr.from_lists(near, lead, len(items))
         return Listed(items, lists, stages.context.inverted(rows, np.arange(len(items))))
 
     def distances(self, prepared: Listed, queries: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -78,9 +78,9 @@ class ECN(Method):
         products = stages.context.family_products(
             items.queries[queries], lists, prepared.postings, self.k, t, q, items.gallery
         )
-        raw = items.query_distances(queries)
-        raw *= raw / 2
-        return np.where(products > 0, -products / max(2 * t * (q + 1), 1), raw).astype(np.float32)
+        scores = products / max(2 * t * (q + 1), 1)
+        found = stages.fallback.from_scores(scores, lambda: items.query_distances(queries) ** 2 / 2, last=0.0)
+        return found.astype(np.float32)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return items * (8 * max(self.k, self.t + 1, self.q + 1) + 32 * min(self.k, items))

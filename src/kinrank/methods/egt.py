@@ -16,6 +16,12 @@ from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
+TAU = "similarity above which items are taken at once, before the neighbours of those already taken are looked at"
+VARIANT = (
+    "edges of the graph: `paper`, in both directions; `published`, as in the published program, with one reverse edge "
+    "per item at most and weights rounded to 3 decimals"
+)
+
 
 @dataclass(frozen=True)
 class Walks:
@@ -54,34 +60,31 @@ class EGT(Method):
     name: ClassVar[str] = "egt"
     paper: ClassVar[str] = "Chang, Yu, Wang, Volkovs: Explore-Exploit Graph Traversal for Image Retrieval (CVPR 2019)"
 
-    k: int = parameter(250, "neighbours of an item in the graph, itself not counted", low=1)
-    tau: float = parameter(0.42, "similarity above which items are taken without exploring first", low=-1, high=1)
-    p: int = parameter(5000, "most items a walk takes", low=1)
-    variant: str = parameter(
-        "paper",
-        "paper: all reverse edges; published: the published program's",
-        choices=("paper", "published"),
+    k: int = parameter(250, "how many nearest items each item is joined to in the graph, itself not counted", low=1)
+    tau: float = parameter(0.42, TAU, low=-1, high=1)
+    p: int = parameter(
+        5000, "largest number of items a walk takes; the others follow in the order of the search", low=1
     )
+    variant: str = parameter("paper", VARIANT, choices=("paper", "published"))
 
     def prepare(self, items: Items, progress: Progress) -> Walks:
         lists = items.gallery_neighbors(self.k + 1)
-        published, union = stages.traversal.published_graph, stages.traversal.union_graph
-        graph = published(lists) if self.variant == "published" else union(lists)
+        traversal = stages.traversal
+        graph = traversal.published_graph(lists) if self.variant == "published" else traversal.union_graph(lists)
         return Walks(items, items.query_neighbors(self.k), graph)
 
     def distances(self, prepared: Walks, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         items = prepared.items
-        lengths = prepared.nearest.distances[queries]
+        nearest = prepared.nearest.distances[queries]
         if self.variant == "published":
-            weights = stages.traversal.rounded(lengths)
+            weights = stages.traversal.rounded(nearest)
         else:
-            weights = stages.affinity.similarity(lengths).astype(np.float32)
+            weights = stages.affinity.similarity(nearest).astype(np.float32)
         own = queries if items.self_query else np.full(len(queries), -1, np.int64)
         entries = prepared.nearest.indices[queries]
         position = stages.traversal.walk(prepared.graph, entries, weights, own, self.tau, self.p)
-        return stages.fallback.behind(
-            position / len(items.gallery), position >= 0, lambda: items.query_distances(queries)
-        )
+        when = position / len(items.gallery)
+        return stages.fallback.behind(when, position >= 0, lambda: items.query_distances(queries))
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         k = min(self.k, items)

@@ -12,11 +12,17 @@ from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.methods.dfs import graph_bytes
+from kinrank.methods.dfs import ALPHA, graph_bytes
 from kinrank.methods.served import Answer, Gallery, Kept, best_scored
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
+
+KQ = "how many of the nearest gallery items a query spreads its similarity from; not used by variant `joint`"
+VARIANT = (
+    "`paper`: the graph of the gallery, of which a query adds up stored rows; `joint`: a graph of queries and gallery, "
+    "whose rows are compared"
+)
 
 
 @dataclass(frozen=True)
@@ -57,18 +63,18 @@ class EIR(Method):
         "Offline Processing (AAAI 2019)"
     )
 
-    truncation: int = parameter(1000, "nearest items among which the diffusion of an item is solved", low=1)
-    kd: int = parameter(50, "neighbours of an item in the graph, itself included", low=1)
-    kq: int = parameter(10, "nearest gallery items through which a query enters (not in variant joint)", low=1)
-    gamma: float = parameter(3.0, "exponent on similarities", low=0, above_low=True)
-    alpha: float = parameter(0.99, "share of similarity that is passed on per step", low=0, high=0.999999)
-    tol: float = parameter(1e-6, "relative residual at which the solver stops", low=0, high=1)
-    maxiter: int = parameter(20, "most steps of the solver", low=1)
-    variant: str = parameter(
-        "paper",
-        "paper: the gallery's graph; joint: queries in the graph, rows compared",
-        choices=("paper", "joint"),
+    truncation: int = parameter(1000, "how many nearest items the diffusion of an item is confined to", low=1)
+    kd: int = parameter(50, "length of the neighbour list of an item in the graph, the item itself included", low=1)
+    kq: int = parameter(10, KQ, low=1)
+    gamma: float = parameter(
+        3.0, "power to which similarities are raised; larger favours the nearest neighbours", low=0, above_low=True
     )
+    alpha: float = parameter(0.99, ALPHA, low=0, high=0.999999)
+    tol: float = parameter(
+        1e-6, "relative residual at which the linear solver stops; smaller is more exact and slower", low=0, high=1
+    )
+    maxiter: int = parameter(20, "largest number of steps of the linear solver", low=1)
+    variant: str = parameter("paper", VARIANT, choices=("paper", "joint"))
 
     def prepare(self, items: Items, progress: Progress) -> Rows:
         return self._joint(items, progress) if self.variant == "joint" else self._online(items, progress)
@@ -82,18 +88,13 @@ class EIR(Method):
 
     def weigh(self, nearest: Neighbors) -> tuple[NDArray[np.int64], Any]:
         """Which gallery items the queries enter through (r,), and what they weigh there (q, r)."""
-        from scipy import sparse
-
-        used, columns = np.unique(nearest.indices, return_inverse=True)
-        weights = stages.affinity.kernel(nearest.distances, self.gamma)
-        pointers = np.arange(len(weights) + 1) * weights.shape[1]
-        queries = sparse.csr_array((weights.ravel(), columns.ravel(), pointers), shape=(len(weights), len(used)))
-        return used.astype(np.int64), queries
+        return stages.truncation.entry_weights(nearest, self.gamma)
 
     def _joint(self, items: Items, progress: Progress) -> Rows:
         rows = self._rows(items.neighbors(self.kd), items.vectors, np.arange(len(items)), progress)
         rows = stages.truncation.unit_rows(rows)
-        first, count, between = len(items) - len(items.gallery), len(items), stages.truncation.between
+        first, count = len(items) - len(items.gallery), len(items)
+        between = stages.truncation.between
         return Rows(items, between(rows, 0, len(items.queries)), between(rows, first, count))
 
     def _rows(self, lists: Any, vectors: Any, wanted: NDArray[np.int64], progress: Progress) -> Any:
@@ -165,7 +166,7 @@ class EIR(Method):
 
         def scores(nearest: Neighbors) -> NDArray[np.float64]:
             used, weights = self.weigh(nearest)
-            rows = stages.truncation.as_matrix(items[used], values[used], len(gallery))
+            rows = stages.csr.from_lists(items[used], values[used], len(gallery))
             return self.scores(weights, rows.T.tocsr())
 
         return best_scored(found, len(gallery), self.kq, depth, scores)

@@ -17,7 +17,10 @@ from kinrank.neighbors import Integers, Neighbors, first_equal, nearest, pairwis
 from kinrank.parameters import parameter
 from kinrank.progress import SILENT, Progress
 
-KDBA = "items averaged into each gallery item, itself included (database-side augmentation); 0 leaves it as is"
+KDBA = (
+    "how many items are mixed into each gallery item, itself included (database-side augmentation); "
+    "0 leaves the gallery as it is"
+)
 
 
 class Neighborhoods(NamedTuple):
@@ -56,7 +59,7 @@ class Expansion(Method):
     scores.
     """
 
-    k: int = parameter(4, "gallery items mixed into each query", low=1)
+    k: int = parameter(4, "how many nearest gallery items are mixed into each query", low=1)
     kdba: int = parameter(0, KDBA, low=0)
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:

@@ -12,7 +12,7 @@ from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.methods.dfs import graph_bytes, solver_bytes
+from kinrank.methods.dfs import ALPHA, graph_bytes, solver_bytes
 from kinrank.methods.served import Answer, Gallery, Kept, best_scored
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kinrank.stages.spectrum import Part
 
 LIMIT = 8000  # items in one dense decomposition: 1.5 GB and about two minutes
+VARIANT = "`paper`: the leading eigenvectors only; `published`: all of them, which only small galleries allow"
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,16 @@ class FSR(Method):
         "Iscen, Avrithis, Tolias, Furon, Chum: Fast Spectral Ranking for Similarity Search (CVPR 2018)"
     )
 
-    k: int = parameter(50, "neighbours of a gallery item in the graph, itself included", low=1)
-    kq: int = parameter(10, "nearest gallery items through which a query enters", low=1)
-    gamma: float = parameter(3.0, "exponent on similarities", low=0, above_low=True)
-    alpha: float = parameter(0.99, "share of similarity that is passed on per step", low=0, high=0.999999)
-    rank: int = parameter(1000, "eigenvectors kept; variant published keeps all", low=1)
-    variant: str = parameter(
-        "paper", "paper: low rank; published: full rank, small galleries only", choices=("paper", "published")
+    k: int = parameter(
+        50, "length of the neighbour list of a gallery item in the graph, the item itself included", low=1
     )
+    kq: int = parameter(10, "how many of the nearest gallery items a query spreads its similarity from", low=1)
+    gamma: float = parameter(
+        3.0, "power to which similarities are raised; larger favours the nearest neighbours", low=0, above_low=True
+    )
+    alpha: float = parameter(0.99, ALPHA, low=0, high=0.999999)
+    rank: int = parameter(1000, "how many eigenvectors are kept; variant `published` keeps all of them", low=1)
+    variant: str = parameter("paper", VARIANT, choices=("paper", "published"))
 
     def prepare(self, items: Items, progress: Progress) -> Spectrum:
         parts, isolated = self.spectrum(items.gallery_neighbors(self.k))

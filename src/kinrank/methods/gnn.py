@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 BEHIND = 1e-5  # of the Euclidean distance: where items lie that share nothing with the query, at a score of 0
+VARIANT = (
+    "`corrected`: the sum has an item's own description once; `published`: once more, as a widespread program has it"
+)
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,13 @@ class GNN(Method):
         "Zhang, Jiang, Zheng, Yang: Understanding Image Retrieval Re-Ranking: A Graph Neural Network Perspective, 2020"
     )
 
-    k1: int = parameter(26, "length of the neighbour list that describes an item, itself included", low=1)
-    k2: int = parameter(7, "nearest items, itself included, whose descriptions are summed", low=1)
-    alpha: float = parameter(2.0, "power of the similarities that weigh the sum", low=0)
-    lam: float = parameter(0.0, "share of the similarity itself in the result", low=0, high=1)
-    variant: str = parameter(
-        "corrected", "published: the item's own row is added once more", choices=("corrected", "published")
+    k1: int = parameter(26, "length of the neighbour list that describes an item, the item itself included", low=1)
+    k2: int = parameter(
+        7, "how many nearest items, the item itself included, add their descriptions to that of an item", low=1
     )
+    alpha: float = parameter(2.0, "power to which similarities are raised to weigh the descriptions in that sum", low=0)
+    lam: float = parameter(0.0, "share of the original similarity in the score", low=0, high=1)
+    variant: str = parameter("corrected", VARIANT, choices=("corrected", "published"))
 
     def prepare(self, items: Items, progress: Progress) -> Passed:
         near = items.neighbors(max(self.k1, self.k2))
@@ -89,7 +92,7 @@ class GNN(Method):
 
 def similarity_weights(near: Neighbors, alpha: float, clip: bool = True) -> NDArray[np.float32]:
     """(n, k) cosine^alpha of each list; negative ones count as 0 if `clip`, or if the power is not whole."""
-    cosine = 1 - near.distances.astype(np.float64) ** 2 / 2
+    cosine = stages.affinity.similarity(near.distances)
     if clip or not float(alpha).is_integer():
         cosine = np.maximum(cosine, 0)
     return np.asarray(cosine**alpha, np.float32)
@@ -97,26 +100,25 @@ def similarity_weights(near: Neighbors, alpha: float, clip: bool = True) -> NDAr
 
 def pass_lists(items: Items, near: Neighbors, k1: int, weights: NDArray[np.float32]) -> Passed:
     """One whole step of passing, and of the second all but the rows themselves."""
-    from scipy.sparse import csr_array
-
+    context, plus_transpose = stages.context, stages.csr.plus_transpose
     listed = near.first(k1).indices
-    adjacent = stages.context.list_rows(listed, np.ones(listed.shape, np.float32))
+    adjacent = stages.csr.from_lists(listed, np.ones(listed.shape, np.float32), len(items))
     lists = np.ascontiguousarray(near.indices[:, : weights.shape[1]])
-    rows = stages.context.normalised(stages.context.row_sums(lists, weights, csr_array(adjacent + adjacent.T)))
-    rows = csr_array(rows + rows.T)
-    return Passed(items, lists, weights, rows, stages.context.row_norms(lists, weights, rows))
+    rows = plus_transpose(context.unit_rows(context.row_sums(lists, weights, plus_transpose(adjacent))))
+    return Passed(items, lists, weights, rows, context.row_norms(lists, weights, rows))
 
 
 def passed_distances(prepared: Passed, queries: NDArray[np.int64], lam: float) -> NDArray[np.float32]:
     """(len(queries), g) negated scores; what is out of reach follows in the order of the distance."""
     items = prepared.items
-    raw = items.query_distances(queries)
     score = stages.context.smoothed_products(
         items.queries[queries], prepared.lists, prepared.weights, prepared.rows, prepared.norms, items.gallery
     )
     if lam > 0:
+        raw = items.query_distances(queries)
         return -((1 - lam) * score + lam * (1 - raw * raw / 2)).astype(np.float32)
-    return np.where(score != 0, -score, np.float32(BEHIND) * raw)
+    found = stages.fallback.from_scores(score, lambda: np.float32(BEHIND) * items.query_distances(queries), last=0.0)
+    return found.astype(np.float32)
 
 
 def passed_memory(items: int, k1: int, k2: int) -> int:

@@ -17,6 +17,8 @@ from kinrank.progress import Progress
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+VARIANT = "what is made of the distance d: `corrected`, d^2; `published`, d^4, as programs have it that square it twice"
+
 
 @dataclass(frozen=True)
 class Contexts:
@@ -63,29 +65,32 @@ class KReciprocal(Method):
         "Zhong, Zheng, Cao, Li: Re-ranking Person Re-identification with k-reciprocal Encoding, CVPR 2017"
     )
 
-    k1: int = parameter(20, "neighbours whose reciprocity is asked for, the item itself not counted", low=1)
-    k2: int = parameter(6, "nearest items, itself included, over which the descriptions are averaged", low=1)
-    lam: float = parameter(0.3, "share of the distance itself in the result", low=0, high=1)
-    variant: str = parameter("corrected", "corrected: d^2; published: d^4", choices=("corrected", "published"))
+    k1: int = parameter(20, "how many nearest others of an item are checked for being mutual neighbours", low=1)
+    k2: int = parameter(
+        6, "how many nearest items, the item itself included, the descriptions are averaged over", low=1
+    )
+    lam: float = parameter(0.3, "share of the original distance in the result", low=0, high=1)
+    variant: str = parameter("corrected", VARIANT, choices=("corrected", "published"))
 
     @property
     def _power(self) -> int:
         return 2 if self.variant == "published" else 1
 
     def prepare(self, items: Items, progress: Progress) -> Contexts:
+        context = stages.context
         lists = items.neighbors(max(self.k1 + 1, self.k2)).indices
-        far = stages.context.farthest(items.vectors)
-        sets = stages.context.expanded(lists, self.k1 + 1, round(self.k1 / 2) + 1)
-        rows = stages.context.kernel_rows(sets, items.vectors, far, self._power)
-        rows = stages.context.row_means(np.ascontiguousarray(lists[:, : self.k2]), rows)
-        return Contexts(items, rows, stages.context.inverted(rows, items.gallery), far)
+        far = context.farthest(items.vectors)
+        sets = context.expanded(lists, self.k1 + 1, round(self.k1 / 2) + 1)
+        rows = context.kernel_rows(sets, items.vectors, far, self._power)
+        rows = context.row_means(np.ascontiguousarray(lists[:, : self.k2]), rows)
+        return Contexts(items, rows, context.inverted(rows, items.gallery), far)
 
     def distances(self, prepared: Contexts, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         items = prepared.items
         overlap = stages.context.jaccard(prepared.rows, prepared.postings, items.queries[queries])
         raw = stages.context.scaled_distances(items, queries, prepared.farthest, self._power)
         if self.lam == 0:
-            return stages.context.follow(overlap, overlap < 1, raw)
+            return stages.fallback.behind(overlap, overlap < 1, lambda: raw, last=1.0)
         return (1 - self.lam) * overlap.astype(np.float64) + self.lam * raw
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:

@@ -45,7 +45,7 @@ class KNN(Method):
         "Similarity Measure and k-NN Re-ranking, CVPR 2012"
     )
 
-    k: int = parameter(50, "nearest items that vote beside the query itself", low=0)
+    k: int = parameter(50, "how many nearest items vote, besides the query itself", low=0)
 
     def prepare(self, items: Items, progress: Progress) -> Items:
         items.neighbors(self.k + 1)  # keeps the lists

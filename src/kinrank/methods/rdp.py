@@ -15,6 +15,11 @@ from kinrank.methods.dfs import graph_bytes, solver_bytes
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
+VARIANT = (
+    "`paper`: weights of d^2, diffused to the fixed point; `published`: weights of d^4 and a fixed number of steps, as "
+    "in the published program"
+)
+
 
 @dataclass(frozen=True)
 class Joint:
@@ -55,15 +60,15 @@ class RDP(Method):
         "Retrieval (TPAMI 2019)"
     )
 
-    k: int = parameter(30, "neighbours of an item in the graph, itself included", low=1)
-    sigma: float = parameter(0.5, "width of the Gaussian, on distances scaled to 1", low=0.01)
-    mu: float = parameter(0.3, "weight of the regulariser: alpha = 1 / (1 + mu)", low=1e-4)
-    iterations: int = parameter(20, "steps taken by variant published; paper goes to the fixed point", low=1)
-    variant: str = parameter(
-        "paper",
-        "paper, or the published program's squared distance and steps",
-        choices=("paper", "published"),
+    k: int = parameter(30, "length of the neighbour list of an item in the graph, the item itself included", low=1)
+    sigma: float = parameter(
+        0.5, "width of the Gaussian that turns distances, the largest scaled to 1, into weights", low=0.01
     )
+    mu: float = parameter(0.3, "strength of the regulariser, alpha = 1 / (1 + mu); smaller spreads further", low=1e-4)
+    iterations: int = parameter(
+        20, "number of diffusion steps of variant `published`; `paper` goes on to the fixed point", low=1
+    )
+    variant: str = parameter("paper", VARIANT, choices=("paper", "published"))
 
     def prepare(self, items: Items, progress: Progress) -> Joint:
         power = 2 if self.variant == "published" else 1
@@ -75,14 +80,14 @@ class RDP(Method):
         units = np.zeros((len(items), len(queries)))
         units[items.queries[queries], np.arange(len(queries))] = 1.0
         solve = self._steps if self.variant == "published" else self._fixed_point
-        rows = stages.linear.in_columns(lambda some: solve(prepared.affinity, some), units).T
+        rows = stages.linear.in_columns(lambda block: solve(prepared.affinity, block), units).T
         return stages.fallback.from_scores(rows[:, items.gallery], lambda: items.query_distances(queries))
 
     def _fixed_point(self, affinity: Any, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """(1 - alpha) (I - alpha S^2)^-1 applied to unit vectors; A is symmetric, so columns are rows."""
-        alpha = 1.0 / (1.0 + self.mu)
+        alpha, times = 1.0 / (1.0 + self.mu), stages.linear.times
         solution = stages.linear.conjugate_gradients(
-            lambda block: block - alpha * stages.linear.times(affinity, stages.linear.times(affinity, block)),
+            lambda block: block - alpha * times(affinity, times(affinity, block)),
             units,
             tol=1e-10,
             maxiter=2000,
@@ -91,10 +96,10 @@ class RDP(Method):
 
     def _steps(self, affinity: Any, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """(1 - alpha) sum_{t<T} alpha^t S^2t + alpha^T S^2T applied to unit vectors, from the inside out."""
-        alpha = 1.0 / (1.0 + self.mu)
+        alpha, times = 1.0 / (1.0 + self.mu), stages.linear.times
         rows = units
         for _ in range(self.iterations):
-            rows = alpha * stages.linear.times(affinity, stages.linear.times(affinity, rows)) + (1.0 - alpha) * units
+            rows = alpha * times(affinity, times(affinity, rows)) + (1.0 - alpha) * units
         return rows
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:

@@ -15,6 +15,8 @@ from kinrank.methods.k_reciprocal import Contexts
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 
+WEIGHTS = "weight of a neighbour in a description: `kernel`, a Gaussian of its distance; `cosine`, its similarity"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SCA(Method):
@@ -45,30 +47,32 @@ class SCA(Method):
     name: ClassVar[str] = "sca"
     paper: ClassVar[str] = "Bai, Bai: Sparse Contextual Activation for Efficient Visual Re-ranking, IEEE TIP 2016"
 
-    k1: int = parameter(20, "nearest items, itself included, that describe an item", low=1)
-    k2: int = parameter(6, "nearest items, itself included, over which the descriptions are averaged", low=1)
-    weights: str = parameter("kernel", "weights of the description", choices=("kernel", "cosine"))
+    k1: int = parameter(20, "how many nearest items, the item itself included, describe an item", low=1)
+    k2: int = parameter(
+        6, "how many nearest items, the item itself included, the descriptions are averaged over", low=1
+    )
+    weights: str = parameter("kernel", WEIGHTS, choices=("kernel", "cosine"))
 
     def prepare(self, items: Items, progress: Progress) -> Contexts:
+        context = stages.context
         near = items.neighbors(max(self.k1, self.k2))
         wide = near.first(self.k1)
         squared = wide.distances.astype(np.float64) ** 2
         far = np.ones(0, np.float32)
         if self.weights == "kernel":
-            far = stages.context.farthest(items.vectors)
+            far = context.farthest(items.vectors)
             values = np.exp(-squared / far[:, None])
         else:
             values = np.maximum(1 - squared / 2, 0)
         values /= values.sum(axis=1, keepdims=True)  # the item itself weighs 1, so never a division by 0
-        rows = stages.context.row_means(
-            near.first(self.k2).indices, stages.context.list_rows(wide.indices, values.astype(np.float32))
-        )
-        return Contexts(items, rows, stages.context.inverted(rows, items.gallery), far)
+        rows = stages.csr.from_lists(wide.indices, values.astype(np.float32), len(items))
+        rows = context.row_means(near.first(self.k2).indices, rows)
+        return Contexts(items, rows, context.inverted(rows, items.gallery), far)
 
     def distances(self, prepared: Contexts, queries: NDArray[np.int64]) -> NDArray[np.float64]:
         items = prepared.items
         overlap = stages.context.jaccard(prepared.rows, prepared.postings, items.queries[queries])
-        return stages.context.follow(overlap, overlap < 1, items.query_distances(queries))
+        return stages.fallback.behind(overlap, overlap < 1, lambda: items.query_distances(queries), last=1.0)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return items * (32 * max(self.k1, self.k2) + 16 * min(items, self.k1 * self.k2)) + 32 * 2**20

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 PAIR_SCALE = {"corrected": 0.1, "published": 0.1, "loss": 3.0}  # sigma of the pairwise part
+VARIANT = (
+    "what is made of the distance d: `corrected`, d^2; `published`, d^4, as in the re-ranking program; `loss`, the "
+    "similarity of the training loss"
+)
 
 
 @dataclass(frozen=True)
@@ -62,25 +66,20 @@ class STML(Method):
     name: ClassVar[str] = "stml"
     paper: ClassVar[str] = "Kim, Kim, Cho, Kwak: Self-Taught Metric Learning without Labels, CVPR 2022"
 
-    k: int = parameter(20, "length of the lists whose reciprocity is asked for, the item itself included", low=1)
-    variant: str = parameter(
-        "corrected",
-        "corrected: d^2; published: d^4; loss: the similarity of the training loss",
-        choices=("corrected", "published", "loss"),
+    k: int = parameter(
+        20, "length of the neighbour lists that are checked for mutual neighbours, the item itself included", low=1
     )
+    variant: str = parameter("corrected", VARIANT, choices=("corrected", "published", "loss"))
 
     def prepare(self, items: Items, progress: Progress) -> Overlaps:
-        from scipy.sparse import csr_array
-
         lists = items.neighbors(self.k).indices
-        sets = stages.context.reciprocal(lists, self.k)
+        sets = stages.mutual.reciprocal(lists, self.k)
         sizes = np.diff(sets.indptr).astype(np.float32)
-        overlaps = csr_array(sets @ sets)  # reciprocity is symmetric, so this counts the members two sets share
-        if self.variant == "loss":
-            overlaps = csr_array(overlaps.multiply(sets))
-        half = round(self.k / 2) if self.variant == "loss" else self.k // 2
+        loss = self.variant == "loss"
+        overlaps = stages.context.overlaps(sets, members_only=loss)
+        half = round(self.k / 2) if loss else self.k // 2
         lists = np.ascontiguousarray(lists[:, : max(half, 1)])
-        far = np.ones(len(items), np.float32) if self.variant == "loss" else stages.context.farthest(items.vectors)
+        far = np.ones(len(items), np.float32) if loss else stages.context.farthest(items.vectors)
         return Overlaps(items, sizes, overlaps, lists, far)
 
     def distances(self, prepared: Overlaps, queries: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -15,6 +16,9 @@ from kinrank.methods.base import Method
 from kinrank.neighbors import Integers, first_equal
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
+
+K = "how many of its nearest are mixed into each re-ranked item; the k + 1 best items make the second query (K)"
+BETA = "weight, times its similarity, of a neighbour that is mixed into an item, which itself weighs 1"
 
 
 class TopItems(NamedTuple):
@@ -59,20 +63,19 @@ class SuperGlobal(Method):
         "Reranking, ICCV 2023"
     )
 
-    top: int = parameter(400, "items of each query that are re-ranked (M); the rest keeps its order", low=1)
-    k: int = parameter(9, "neighbours mixed into an item; k + 1 best items make the second query (K)", low=0)
-    beta: float = parameter(
-        0.15, "weight of a neighbour, times its similarity; an item itself weighs 1", low=0, high=10
+    top: int = parameter(
+        400, "how many of the first items of a query are re-ranked (M); the others keep their order", low=1
     )
+    k: int = parameter(9, K, low=0)
+    beta: float = parameter(0.15, BETA, low=0, high=10)
 
     def prepare(self, items: Items, progress: Progress) -> TopItems:
         return TopItems(items, items.query_neighbors(self.top).indices, first_equal(items.gallery_vectors))
 
     def distances(self, prepared: TopItems, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        from concurrent.futures import ThreadPoolExecutor
-
-        items, first = prepared.items, prepared.first
-        values = items.query_distances(queries).astype(np.float64)[:, first]
+        items, first, compiled = prepared.items, prepared.first, stages.kernels.compiled
+        shape = (len(queries), len(items.gallery))
+        values, reached, last = np.zeros(shape), np.zeros(shape, np.bool_), np.zeros((len(queries), 1))
 
         def refine(row: int) -> None:
             query = queries[row]
@@ -80,25 +83,19 @@ class SuperGlobal(Method):
             refined = -self._scores(items.query_vectors[query], items.gallery_vectors[top])
             _, places, groups = np.unique(first[top], return_index=True, return_inverse=True)
             refined = refined[places][groups.reshape(-1)]  # equal items keep equal distances when rounded
-            values[row] += 1.0 + refined.max()
-            values[row, top] = refined
+            values[row, top], reached[row, top], last[row] = refined, True, 1.0 + refined.max()
 
         if len(queries) and prepared.top.shape[1]:
             # The products are small: threads over queries gain where threads inside each product only wait.
-            compiled = stages.kernels.compiled
             with compiled.one_blas_thread(), ThreadPoolExecutor(compiled.threads()) as pool:
                 refine(0)  # compiles before the threads start
                 list(pool.map(refine, range(1, len(queries))))
-        return values
+        return stages.fallback.behind(values, reached, lambda: items.query_distances(queries)[:, first], last)
 
     def _scores(self, query: Vectors, items: Vectors) -> NDArray[np.float64]:
         """(m,) scores of the top items, nearest first on entry; x~ itself is never formed for all of them."""
-        shape = (len(items), 1 + min(self.k, len(items) - 1))
-        numbers, values = np.empty(shape, np.int64), np.empty(shape, np.float32)
-        stages.kernels.compiled.in_chunks(
-            stages.kernels.within.nearest_within, len(items), items @ items.T, numbers, values, chunk=len(items)
-        )
-        weights = self.beta * values.astype(np.float64)
+        numbers, products = stages.expansion.nearest_within(items, self.k)
+        weights = self.beta * products.astype(np.float64)
         weights[:, 0] = 1.0
         totals = weights.sum(axis=1)
         weights[totals < 1e-6, 1:] = 0.0

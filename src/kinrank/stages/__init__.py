@@ -10,87 +10,34 @@ from typing import TYPE_CHECKING
 from kinrank.deferred import modules_of
 
 if TYPE_CHECKING:
-    from kinrank.stages import (
-        affinity as affinity,
-    )
-    from kinrank.stages import (
-        attach as attach,
-    )
-    from kinrank.stages import (
-        cas as cas,
-    )
-    from kinrank.stages import (
-        chains as chains,
-    )
-    from kinrank.stages import (
-        changed_lists as changed_lists,
-    )
-    from kinrank.stages import (
-        changes as changes,
-    )
-    from kinrank.stages import (
-        context as context,
-    )
-    from kinrank.stages import (
-        costs as costs,
-    )
-    from kinrank.stages import (
-        csr as csr,
-    )
-    from kinrank.stages import (
-        dense as dense,
-    )
-    from kinrank.stages import (
-        diffusion as diffusion,
-    )
-    from kinrank.stages import (
-        expansion as expansion,
-    )
-    from kinrank.stages import (
-        fallback as fallback,
-    )
-    from kinrank.stages import (
-        fusion as fusion,
-    )
-    from kinrank.stages import (
-        graph as graph,
-    )
-    from kinrank.stages import (
-        kernels as kernels,
-    )
-    from kinrank.stages import (
-        linear as linear,
-    )
-    from kinrank.stages import (
-        pipeline as pipeline,
-    )
-    from kinrank.stages import (
-        run as run,
-    )
-    from kinrank.stages import (
-        saved as saved,
-    )
-    from kinrank.stages import (
-        settings as settings,
-    )
-    from kinrank.stages import (
-        spectrum as spectrum,
-    )
-    from kinrank.stages import (
-        states as states,
-    )
-    from kinrank.stages import (
-        transport as transport,
-    )
-    from kinrank.stages import (
-        traversal as traversal,
-    )
-    from kinrank.stages import (
-        truncation as truncation,
-    )
-    from kinrank.stages import (
-        turnover as turnover,
-    )
+    from kinrank.stages import affinity as affinity
+    from kinrank.stages import attach as attach
+    from kinrank.stages import cas as cas
+    from kinrank.stages import chains as chains
+    from kinrank.stages import changed_lists as changed_lists
+    from kinrank.stages import changes as changes
+    from kinrank.stages import context as context
+    from kinrank.stages import costs as costs
+    from kinrank.stages import csr as csr
+    from kinrank.stages import dense as dense
+    from kinrank.stages import diffusion as diffusion
+    from kinrank.stages import expansion as expansion
+    from kinrank.stages import fallback as fallback
+    from kinrank.stages import fusion as fusion
+    from kinrank.stages import graph as graph
+    from kinrank.stages import kernels as kernels
+    from kinrank.stages import linear as linear
+    from kinrank.stages import mutual as mutual
+    from kinrank.stages import pipeline as pipeline
+    from kinrank.stages import run as run
+    from kinrank.stages import saved as saved
+    from kinrank.stages import settings as settings
+    from kinrank.stages import spectrum as spectrum
+    from kinrank.stages import states as states
+    from kinrank.stages import transport as transport
+    from kinrank.stages import traversal as traversal
+    from kinrank.stages import truncation as truncation
+    from kinrank.stages import turnover as turnover
 
 __getattr__ = modules_of(
     "kinrank.stages",
@@ -111,6 +58,7 @@ __getattr__ = modules_of(
     "graph",
     "kernels",
     "linear",
+    "mutual",
     "pipeline",
     "run",
     "saved",

@@ -8,6 +8,11 @@ from numpy.typing import NDArray
 from kinrank.features import Vectors
 from kinrank.neighbors import Integers, Neighbors, nearest
 from kinrank.progress import Progress
+from kinrank.stages.affinity import similarity_power
+from kinrank.stages.csr import from_lists
+from kinrank.stages.kernels.compiled import in_chunks
+from kinrank.stages.kernels.margin import margin_normals
+from kinrank.stages.kernels.within import nearest_within as keep_nearest
 
 VANISHED = 1e-6  # a sum of unit vectors shorter than this has no direction left: its row stays what it was
 ROWS = 512  # separating planes computed between two reports of progress
@@ -29,9 +34,8 @@ def decay_weights(others: Neighbors, k: int) -> Vectors:
 
 
 def power_weights(others: Neighbors, alpha: float) -> Vectors:
-    """max(cosine, 0)^alpha: (n, k). An odd alpha would subtract, a broken one be NaN, hence the clipping."""
-    cosines = 1.0 - 0.5 * np.square(others.distances, dtype=np.float64)
-    return (np.maximum(cosines, 0.0) ** alpha).astype(np.float32)
+    """max(cosine, 0)^alpha: (n, k)."""
+    return similarity_power(others.distances, alpha).astype(np.float32)
 
 
 def weighted_sum(rows: Vectors, gallery: Vectors, others: Neighbors, weights: Vectors) -> Vectors:
@@ -40,19 +44,12 @@ def weighted_sum(rows: Vectors, gallery: Vectors, others: Neighbors, weights: Ve
     Example:
         >>> weighted_sum(rows, gallery, others, average_weights(others))
     """
-    from scipy.sparse import csr_array
-
-    count, k = others.indices.shape
-    starts = np.arange(0, count * k + 1, k) if k else np.zeros(count + 1, np.int64)
-    sparse = csr_array(
-        (np.ascontiguousarray(weights).ravel(), others.indices.ravel(), starts), shape=(count, len(gallery))
-    )
-    sums = sparse @ gallery
+    sums = from_lists(others.indices, weights, len(gallery)) @ gallery
     sums += rows
     return _directions(sums, rows)
 
 
-def farthest(rows: Vectors, gallery: Vectors, count: int, own: Integers | None) -> NDArray[np.int32]:
+def farthest_items(rows: Vectors, gallery: Vectors, count: int, own: Integers | None) -> NDArray[np.int32]:
     """The last `count` positions of every row's ranking, the very last one first; `own` is left out.
 
     The farthest from x are the nearest to -x. The gallery is read backwards because a ranking puts the lower
@@ -75,19 +72,27 @@ def separating_normal(
     """
     if not far.shape[1]:
         return weighted_sum(rows, gallery, others, average_weights(others))
-    from kinrank.stages.kernels.compiled import in_chunks
-    from kinrank.stages.kernels.margin import margin_normals
-
     result = np.empty(rows.shape, np.float32)
     starts = range(0, len(rows), ROWS)
     for start in progress.each("separating planes", starts, len(starts)):
-        some = slice(start, start + ROWS)
-        near = others.indices[some]
-        normals = np.empty(rows[some].shape, np.float64)
+        block = slice(start, start + ROWS)
+        near = others.indices[block]
+        normals = np.empty(rows[block].shape, np.float64)
         weights = np.empty((len(near), 1 + near.shape[1] + far.shape[1]), np.float64)
-        in_chunks(margin_normals, len(near), rows[some], gallery, near, far[some], normals, weights, chunk=32)
-        result[some] = _directions(normals, rows[some], vanished=1e-12)
+        in_chunks(margin_normals, len(near), rows[block], gallery, near, far[block], normals, weights, chunk=32)
+        result[block] = _directions(normals, rows[block], vanished=1e-12)
     return result
+
+
+def nearest_within(items: Vectors, k: int) -> tuple[Integers, NDArray[np.float32]]:
+    """Every item and its k nearest among the items given, (m, d): positions and inner products, both (m, 1 + k).
+
+    Itself first, even among its duplicates; at most m - 1 others. On the calling thread: callers spread queries.
+    """
+    shape = (len(items), 1 + min(k, len(items) - 1))
+    positions, products = np.empty(shape, np.int64), np.empty(shape, np.float32)
+    in_chunks(keep_nearest, len(items), items @ items.T, positions, products, chunk=len(items))
+    return positions, products
 
 
 def _directions(sums: NDArray[np.floating], rows: Vectors, vanished: float = VANISHED) -> Vectors:

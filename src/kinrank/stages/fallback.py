@@ -12,14 +12,18 @@ STEP = 1e-6  # of the row's span: far below any tolerance on values, far above f
 
 
 def behind(
-    distances: NDArray[Any], reached: NDArray[np.bool_], original: Callable[[], NDArray[Any]]
+    distances: NDArray[Any],
+    reached: NDArray[np.bool_],
+    original: Callable[[], NDArray[Any]],
+    last: float | NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """The distances, finite everywhere: unreached items stand behind all reached ones, ordered by `original`.
 
-    An unreached item gets `last + STEP * span * (1 + d)`, where `last` is the largest of 0 and the reached
-    distances of its row, `span` their extent including 0, and d the original distance. The steps are that
-    small so that methods whose unreached items score zero keep their values. All shapes (rows, items);
-    `original` is only called when somebody is out of reach.
+    An unreached item gets `last + d`, d the original distance, if the method knows a `last` that no reached distance of
+    its row exceeds. Otherwise it gets `last + STEP * span * (1 + d)`, where `last` is the largest of 0 and the reached
+    distances of its row and `span` their extent including 0: steps so small that methods whose unreached items
+    score zero keep their values. All shapes (rows, items), `last` a number or (rows, 1); `original` is only called
+    when somebody is out of reach.
 
     Example:
         >>> reached = np.array([[True, False, False]])
@@ -29,13 +33,17 @@ def behind(
     result = np.array(distances, dtype=np.float64)
     if reached.all():
         return result
+    if last is not None:
+        return np.where(reached, result, last + original().astype(np.float64))
     known = np.where(reached, result, 0.0)
-    last = known.max(axis=1, keepdims=True, initial=0.0)
-    span = last - known.min(axis=1, keepdims=True, initial=0.0)
+    largest = known.max(axis=1, keepdims=True, initial=0.0)
+    span = largest - known.min(axis=1, keepdims=True, initial=0.0)
     span[span == 0] = 1.0
-    return np.where(reached, result, last + STEP * span * (1.0 + original()))
+    return np.where(reached, result, largest + STEP * span * (1.0 + original()))
 
 
-def from_scores(scores: NDArray[np.float64], original: Callable[[], NDArray[Any]]) -> NDArray[np.float64]:
+def from_scores(
+    scores: NDArray[Any], original: Callable[[], NDArray[Any]], last: float | None = None
+) -> NDArray[np.float64]:
     """Similarities -> distances: the negated score; items without any score (exactly 0) behind the others."""
-    return behind(-scores, scores != 0, original)
+    return behind(-scores, scores != 0, original, last)

@@ -34,14 +34,20 @@ def fused(direct: Floats, chained: Floats, mixture: Mixture, own: bool = False) 
     """
     reached = np.isfinite(chained)
     if mixture.theta == 1.0:
-        return behind(direct.astype(np.float64), reached, lambda: direct)
+        return _finite(direct, reached, direct)
     roots, result = np.empty_like(chained), np.empty(direct.shape, np.float32)
     THREADS(kernels.root_rows, len(direct), (chained, mixture), (Output(roots),))
     units = np.ones(len(direct), np.float32), np.ones(len(direct), np.float32)
     if not mixture.plain:
         units = kth_smallest(direct, mixture.k, own), kth_smallest(roots, mixture.k, own)
     THREADS(kernels.mixed_rows, len(direct), (direct, roots, mixture, *units), (Output(result),))
-    return behind(result.astype(np.float64), reached, lambda: direct)
+    return _finite(result, reached, direct)
+
+
+def _finite(result: Floats, reached: NDArray[np.bool_], direct: Floats) -> NDArray[Any]:
+    """Items that no chain reaches behind the others, as kernels/attach.py puts them."""
+    last = np.where(reached, result, 0.0).max(axis=1, keepdims=True) + 1.0
+    return behind(result, reached, lambda: direct, last)
 
 
 def kth_smallest(values: Floats, k: int, own: bool) -> Floats:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kinrank.neighbors import Neighbors
-from kinrank.stages.csr import Rows
+from kinrank.stages.csr import Rows, matrix_of
 from kinrank.stages.kernels import graph as kernels
 from kinrank.stages.kernels.compiled import in_chunks
-from kinrank.stages.kernels.products import mark_mutual
+from kinrank.stages.mutual import mutual
 from kinrank.stages.run import THREADS, Output, Run
 
 SCALES = (2**-0.5, 1.0, 2**0.5)  # Sec. 5.3 of the paper: one reference k becomes three graphs
@@ -44,9 +43,7 @@ class Layers:
 
     def layer(self, v: int) -> Any:
         """S_v alone, as a scipy csr_array."""
-        rows = self.mixed(np.eye(self.count)[v])
-        n = len(self.indptr) - 1
-        return sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(n, n))
+        return matrix_of(self.mixed(np.eye(self.count)[v]), len(self.indptr) - 1)
 
 
 def widths(k: int, scales: tuple[float, ...] = SCALES) -> list[int]:
@@ -91,21 +88,19 @@ def gaussian_weights(
 def union(lists: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """indptr and indices of the graph in which either item lists the other; rows ascend. lists (n, k)."""
     n = len(lists)
-    mutual, indptr = np.empty(lists.shape, np.bool_), np.zeros(n + 1, np.int64)
-    in_chunks(mark_mutual, n, lists, mutual, chunk=256)
-    kernels.union_indptr(lists, mutual, indptr)
+    both, indptr = mutual(lists), np.zeros(n + 1, np.int64)
+    kernels.union_indptr(lists, both, indptr)
     indices = np.empty(int(indptr[-1]), np.int32)
-    kernels.union_indices(lists, mutual, indptr, indices)
+    kernels.union_indices(lists, both, indptr, indices)
     in_chunks(kernels.sort_rows, n, indptr, indices, chunk=1024)
     return indptr, indices
 
 
 def mutual_pattern(lists: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The same of the graph in which both items list each other."""
-    mutual = np.empty(lists.shape, np.bool_)
-    in_chunks(mark_mutual, len(lists), lists, mutual, chunk=256)
-    indptr = np.concatenate([[0], np.cumsum(mutual.sum(axis=1))]).astype(np.int64)
-    indices = lists[mutual]
+    both = mutual(lists)
+    indptr = np.concatenate([[0], np.cumsum(both.sum(axis=1))]).astype(np.int64)
+    indices = lists[both]
     in_chunks(kernels.sort_rows, len(lists), indptr, indices, chunk=1024)
     return indptr, indices
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy.sparse import csr_array
 
+from kinrank.stages.csr import rows_of
 from kinrank.stages.kernels.compiled import in_chunks
 from kinrank.stages.kernels.products import times_block
 
@@ -15,11 +16,11 @@ Block = NDArray[np.float64]
 COLUMNS = 64  # right-hand sides solved together: rows of the block then fit the cache
 
 
-def times(matrix: sparse.csr_array, block: Block) -> Block:
+def times(matrix: csr_array, block: Block) -> Block:
     """matrix @ block, (m, n), (n, b) -> (m, b), rows over threads: the same bits for any number of them."""
     result = np.empty((matrix.shape[0], block.shape[1]))
-    columns = np.ascontiguousarray(block)
-    in_chunks(times_block, len(result), matrix.indptr, matrix.indices, matrix.data, columns, result, chunk=1024)
+    rows = rows_of(matrix, matrix.dtype)
+    in_chunks(times_block, len(result), rows, np.ascontiguousarray(block), result, chunk=1024)
     return result
 
 
@@ -28,6 +29,9 @@ def conjugate_gradients(product: Callable[[Block], Block], sources: Block, tol: 
 
     `product` multiplies a block by the symmetric positive definite L. Starts at zero, so that what no step
     reaches stays exactly zero; a zero column is its own solution.
+
+    Many right-hand sides share every product with one large matrix here. `kernels.truncated` has its own loop, for a
+    different small matrix per right-hand side, where a call per step from Python would cost more than the step.
     """
     solution = np.zeros_like(sources)
     residual = sources.copy()
@@ -48,11 +52,11 @@ def conjugate_gradients(product: Callable[[Block], Block], sources: Block, tol: 
         turn = np.divide(fresh, energy, out=np.zeros_like(energy), where=active)
         direction *= turn
         direction += residual
-        energy = np.where(active, fresh, 0.0)  # a finished column rests
+        energy = np.where(active, fresh, 0.0)  # a finished column stays as it is
     return solution
 
 
-def diffuse(matrix: sparse.csr_array, sources: Block, alpha: float, tol: float, maxiter: int) -> Block:
+def diffuse(matrix: csr_array, sources: Block, alpha: float, tol: float, maxiter: int) -> Block:
     """F with (I - alpha S) F = sources for the normalised affinity S, COLUMNS right-hand sides at a time."""
 
     def product(block: Block) -> Block:
@@ -65,6 +69,6 @@ def in_columns(solve: Callable[[Block], Block], sources: Block) -> Block:
     """The solutions of all columns, a few at a time, so that working memory stays bounded."""
     result = np.empty_like(sources)
     for start in range(0, sources.shape[1], COLUMNS):
-        some = slice(start, start + COLUMNS)
-        result[:, some] = solve(np.ascontiguousarray(sources[:, some]))
+        block = slice(start, start + COLUMNS)
+        result[:, block] = solve(np.ascontiguousarray(sources[:, block]))
     return result

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from kinrank.stages.linear import times
 
@@ -23,20 +24,18 @@ class Part:
     vectors: NDArray[np.float64]
 
 
-def leading(matrix: sparse.csr_array, rank: int | None, limit: int) -> list[Part]:
+def leading(matrix: csr_array, rank: int | None, limit: int) -> list[Part]:
     """The `rank` largest eigenvalues of S with their vectors (None: all of them), at least one per component.
 
     Component by component, because each one has the eigenvalue 1 and a decomposition of the whole would mix
     them. Components up to DENSE items, and those of which nearly everything is wanted, are decomposed
     densely; one of more than `limit` items is then refused. Isolated items are left out: S is zero there.
     """
-    from scipy.sparse.csgraph import connected_components
-
     count, labels = connected_components(matrix, directed=False)
     members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
     parts = []
-    for items in (some for some in members if len(some) > 1):
-        inside = sparse.csr_array(matrix[items][:, items])
+    for items in (component for component in members if len(component) > 1):
+        inside = csr_array(matrix[items][:, items])
         wanted = len(items) if rank is None else min(rank, len(items))
         if len(items) <= DENSE or basis_size(wanted) > 0.7 * len(items):
             values, vectors = _dense(inside, wanted, limit)
@@ -65,7 +64,7 @@ def _largest(parts: list[Part], rank: int) -> list[Part]:
     ]
 
 
-def _dense(inside: sparse.csr_array, wanted: int, limit: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _dense(inside: csr_array, wanted: int, limit: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """All eigenpairs of a small matrix, largest first, cut to `wanted`."""
     size = inside.shape[0]
     if size > limit:
@@ -78,7 +77,7 @@ def _dense(inside: sparse.csr_array, wanted: int, limit: int) -> tuple[NDArray[n
     return values[::-1][:wanted].copy(), np.ascontiguousarray(vectors[:, ::-1][:, :wanted])
 
 
-def krylov(inside: sparse.csr_array, wanted: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def krylov(inside: csr_array, wanted: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The `wanted` largest eigenpairs, by block Lanczos with full orthogonalisation and Rayleigh-Ritz.
 
     The basis grows by WIDTH columns, S times the last ones made orthogonal to all before, from a fixed random

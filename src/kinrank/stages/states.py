@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kinrank.stages.context import inverted, jaccard
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import states as kernels
+from kinrank.stages.mutual import mutual
 from kinrank.stages.run import THREADS, Output, Run
 
 NO_MASS = np.empty(0, np.float32)  # the loop makes its own
@@ -23,9 +24,8 @@ NO_MASS = np.empty(0, np.float32)  # the loop makes its own
 
 def confidence(lists: NDArray[np.int32], kappa: float) -> NDArray[np.float32]:
     """(n, k2) Eq. 15's weights along the lists: (kappa [j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2)."""
-    weights = np.empty(lists.shape, np.float32)
-    THREADS(kernels.confidence_rows, len(lists), (lists, float(kappa)), (Output(weights),))
-    return weights
+    weights = 1.0 + kappa * mutual(lists)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float32)
 
 
 def confident_lists(

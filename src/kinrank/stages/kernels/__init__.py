@@ -7,69 +7,29 @@ from typing import TYPE_CHECKING
 from kinrank.deferred import modules_of
 
 if TYPE_CHECKING:
-    from kinrank.stages.kernels import (
-        attach as attach,
-    )
-    from kinrank.stages.kernels import (
-        cas as cas,
-    )
-    from kinrank.stages.kernels import (
-        chains as chains,
-    )
-    from kinrank.stages.kernels import (
-        changes as changes,
-    )
-    from kinrank.stages.kernels import (
-        compiled as compiled,
-    )
-    from kinrank.stages.kernels import (
-        context as context,
-    )
-    from kinrank.stages.kernels import (
-        costs as costs,
-    )
-    from kinrank.stages.kernels import (
-        diffusion as diffusion,
-    )
-    from kinrank.stages.kernels import (
-        divergence as divergence,
-    )
-    from kinrank.stages.kernels import (
-        fastmath as fastmath,
-    )
-    from kinrank.stages.kernels import (
-        fusion as fusion,
-    )
-    from kinrank.stages.kernels import (
-        graph as graph,
-    )
-    from kinrank.stages.kernels import (
-        heap as heap,
-    )
-    from kinrank.stages.kernels import (
-        margin as margin,
-    )
-    from kinrank.stages.kernels import (
-        products as products,
-    )
-    from kinrank.stages.kernels import (
-        search as search,
-    )
-    from kinrank.stages.kernels import (
-        states as states,
-    )
-    from kinrank.stages.kernels import (
-        transport as transport,
-    )
-    from kinrank.stages.kernels import (
-        traverse as traverse,
-    )
-    from kinrank.stages.kernels import (
-        truncated as truncated,
-    )
-    from kinrank.stages.kernels import (
-        within as within,
-    )
+    from kinrank.stages.kernels import attach as attach
+    from kinrank.stages.kernels import cas as cas
+    from kinrank.stages.kernels import chains as chains
+    from kinrank.stages.kernels import changes as changes
+    from kinrank.stages.kernels import compiled as compiled
+    from kinrank.stages.kernels import context as context
+    from kinrank.stages.kernels import costs as costs
+    from kinrank.stages.kernels import diffusion as diffusion
+    from kinrank.stages.kernels import divergence as divergence
+    from kinrank.stages.kernels import fastmath as fastmath
+    from kinrank.stages.kernels import fusion as fusion
+    from kinrank.stages.kernels import graph as graph
+    from kinrank.stages.kernels import heap as heap
+    from kinrank.stages.kernels import margin as margin
+    from kinrank.stages.kernels import mutual as mutual
+    from kinrank.stages.kernels import products as products
+    from kinrank.stages.kernels import rows as rows
+    from kinrank.stages.kernels import search as search
+    from kinrank.stages.kernels import states as states
+    from kinrank.stages.kernels import transport as transport
+    from kinrank.stages.kernels import traverse as traverse
+    from kinrank.stages.kernels import truncated as truncated
+    from kinrank.stages.kernels import within as within
 
 __getattr__ = modules_of(
     "kinrank.stages.kernels",
@@ -87,7 +47,9 @@ __getattr__ = modules_of(
     "graph",
     "heap",
     "margin",
+    "mutual",
     "products",
+    "rows",
     "search",
     "states",
     "transport",

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinrank.stages.csr import Rows
 from kinrank.stages.kernels.compiled import compiled
 from kinrank.stages.kernels.costs import release
 from kinrank.stages.kernels.fastmath import power32
 from kinrank.stages.kernels.fusion import mixed, root_of
 from kinrank.stages.kernels.heap import rise, take
+from kinrank.stages.kernels.rows import Rows
 from kinrank.stages.kernels.search import sift_down
 from kinrank.stages.kernels.transport import price, scratch_for
 

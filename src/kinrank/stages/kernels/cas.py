@@ -1,21 +1,48 @@
-"""Sparse graphs -> diffusion on regions, smoothing by sure neighbours, the largest entries of a walk."""
+"""Sparse graphs -> diffusion on regions, smoothing by sure neighbours, the largest entries of a walk.
+
+n items; `Rows` are sparse rows (see kernels/rows.py).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinrank.stages.kernels.compiled import compiled
-from kinrank.stages.kernels.context import gather
-from kinrank.stages.kernels.search import comes_after as after
-from kinrank.stages.kernels.search import sift_down as sift_down
+from kinrank.stages.kernels.context import gather, scratch
+from kinrank.stages.kernels.search import comes_after, sift_down
 
 STEPS = 10  # of the diffusion
+BINOMIALS = np.array([math.comb(STEPS, t) for t in range(STEPS + 1)], np.float32)
+
+
+class Graph(NamedTuple):
+    """The graph that is diffused over, as sparse rows with two values an entry: W and its normalisation S, float32."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    affinity: NDArray[np.float32]
+    smooth: NDArray[np.float32]
+
+
+class Steps(NamedTuple):
+    """A random step: from i to lists[i, t] with chances[i, t], (n, k) int32 and float32.
+
+    back: Rows (n, n), the same transposed: who steps to an item, with which chance; returns (n,) float64: the chance
+    to be back at an item after two steps.
+    """
+
+    lists: NDArray[np.int32]
+    chances: NDArray[np.float32]
+    back: Any
+    returns: NDArray[np.float64]
 
 
 @compiled
-def _levels(seeds: Any, starts: Any, columns: Any, limit: Any, level: Any, order: Any, ends: Any) -> Any:
+def _levels(seeds: Any, graph: Any, limit: Any, level: Any, order: Any, ends: Any) -> Any:
     """Breadth first from the seeds: level[v] (limit + 1 beyond), items as visited, ends[l] of each level."""
     level[:] = limit + 1
     size = 0
@@ -30,8 +57,8 @@ def _levels(seeds: Any, starts: Any, columns: Any, limit: Any, level: Any, order
         last = size
         for place in range(first, last):
             item = order[place]
-            for edge in range(starts[item], starts[item + 1]):
-                other = columns[edge]
+            for edge in range(graph.indptr[item], graph.indptr[item + 1]):
+                other = graph.indices[edge]
                 if level[other] > depth:
                     level[other] = depth
                     order[size] = other
@@ -42,42 +69,31 @@ def _levels(seeds: Any, starts: Any, columns: Any, limit: Any, level: Any, order
 
 
 @compiled
-def diffuse(
-    start: Any,
-    stop: Any,
-    rows: Any,
-    graph: Any,
-    alpha: Any,
-    region: Any,
-    binomials: Any,
-    width: Any,
-    out: Any,
-) -> None:
-    """Entries of F on the region of each row, exactly, blocks of `width` rows at a time (start..stop count
-    blocks).
+def diffuse(start: Any, stop: Any, numbers: Any, graph: Any, regions: Any, alpha: Any, width: Any) -> None:
+    """regions.data += the entries of F on the region of each item, exactly, in blocks of `width` items.
 
     F = (1 - a) sum_(t<10) a^t S^t + (a/2)^10 sum_t C(10, t) S^t W S^(10-t): ten steps of F <- a/2 (FS + SF)
     + (1-a) I from F = W, written out. With u_t = e' S^t the second sum is z <- z S + C(10, t) u_t W. An
-    item takes part in a step only while the rows have reached it and it can still reach a region. The graph
-    and the members of regions number the items by their place in `rows`; regions are found, and written,
-    under the number rows[place].
+    item takes part in a step only while the block has reached it and a region is still near enough to it.
+
+    * start, stop count blocks; numbers (n,) int32: the item at each place of the graph;
+    * graph: Graph (n, n) over places; alpha: a;
+    * regions: Rows (n, n), row i the region of item i, its members as places of the graph; data 0 on entry.
     """
-    starts, columns = graph[0], graph[1]
-    where, members = region
-    items = len(starts) - 1
+    items = len(numbers)
     level = np.empty(items, np.int32)
     back = np.empty(items, np.int32)
     order = np.empty(items, np.int32)
-    scratch = np.empty(items, np.int32)
+    order_back = np.empty(items, np.int32)
     ends = np.empty(STEPS + 2, np.int64)
     ends_back = np.empty(STEPS + 2, np.int64)
     u = np.zeros((2, items, width), np.float32)
     z = np.zeros((2, items, width), np.float32)
     for block in range(start, stop):
         first = block * width
-        mine = rows[first : first + width]
-        size = _levels(np.arange(first, first + len(mine)), starts, columns, STEPS + 1, level, order, ends)
-        _levels(_joined(mine, where, members), starts, columns, STEPS + 1, back, scratch, ends_back)
+        mine = numbers[first : first + width]
+        size = _levels(np.arange(first, first + len(mine)), graph, STEPS + 1, level, order, ends)
+        _levels(_joined(mine, regions), graph, STEPS + 1, back, order_back, ends_back)
         for place in range(size):
             u[:, order[place]] = 0.0
             z[:, order[place]] = 0.0
@@ -85,112 +101,97 @@ def diffuse(
             u[0, first + r, r] = 1.0
         power = 1.0 - alpha
         for step in range(STEPS + 1):
-            old, new = step % 2, (step + 1) % 2
+            old = step % 2
             if step < STEPS:
                 for r in range(len(mine)):
-                    for entry in range(where[mine[r]], where[mine[r] + 1]):
-                        if level[members[entry]] <= step:  # further items hold what an earlier block left
-                            out[entry] += power * u[old, members[entry], r]
+                    for entry in range(regions.indptr[mine[r]], regions.indptr[mine[r] + 1]):
+                        member = regions.indices[entry]
+                        if level[member] <= step:  # further items hold what an earlier block left
+                            regions.data[entry] += power * u[old, member, r]
                 power *= alpha
-            active = order[: ends[step + 1]]
-            _step(active, level, back, step, graph, binomials[step], u[old], z[old], u[new], z[new])
+            _step(step, order[: ends[step + 1]], (level, back), graph, u, z)
         last = z[(STEPS + 1) % 2]
         for r in range(len(mine)):
-            for entry in range(where[mine[r]], where[mine[r] + 1]):
-                if level[members[entry]] <= STEPS + 1:
-                    out[entry] += (0.5 * alpha) ** STEPS * last[members[entry], r]
+            for entry in range(regions.indptr[mine[r]], regions.indptr[mine[r] + 1]):
+                member = regions.indices[entry]
+                if level[member] <= STEPS + 1:
+                    regions.data[entry] += (0.5 * alpha) ** STEPS * last[member, r]
 
 
 @compiled
-def _joined(rows: Any, where: Any, members: Any) -> Any:
-    """The members of the regions of some rows, one after the other."""
+def _joined(items: Any, regions: Any) -> Any:
+    """The members of the regions of several items, one after the other."""
     size = 0
-    for row in rows:
-        size += where[row + 1] - where[row]
+    for item in items:
+        size += regions.indptr[item + 1] - regions.indptr[item]
     joined = np.empty(size, np.int32)
     size = 0
-    for row in rows:
-        count = where[row + 1] - where[row]
-        joined[size : size + count] = members[where[row] : where[row + 1]]
-        size += count
+    for item in items:
+        first, last = regions.indptr[item], regions.indptr[item + 1]
+        joined[size : size + last - first] = regions.indices[first:last]
+        size += last - first
     return joined
 
 
 @compiled
-def _step(
-    active: Any,
-    level: Any,
-    back: Any,
-    step: Any,
-    graph: Any,
-    c: Any,
-    old_u: Any,
-    old_z: Any,
-    new_u: Any,
-    new_z: Any,
-) -> None:
-    """u <- u S and z <- z S + c u W on the active items that are within reach of a region."""
-    starts, columns, smooth, affinity = graph
+def _step(step: Any, active: Any, levels: Any, graph: Any, u: Any, z: Any) -> None:
+    """u <- u S and z <- z S + C(10, step) u W on the active items that are near enough to a region.
+
+    u, z (2, n, width) float32: read at step % 2, written at the other; levels: how far each item is from the block,
+    and from its regions, both (n,) int32.
+    """
+    level, back = levels
+    old_u, new_u = u[step % 2], u[(step + 1) % 2]
+    old_z, new_z = z[step % 2], z[(step + 1) % 2]
     width = old_u.shape[1]  # not a constant: the loop below is vectorised only if it is not unrolled first
     for item in active:
         if back[item] > STEPS - step:
             continue
-        u = new_u[item]
-        z = new_z[item]
-        u[:] = 0.0
-        z[:] = 0.0
-        for edge in range(starts[item], starts[item + 1]):
-            if level[columns[edge]] > step:  # not reached yet: 0
+        mine_u = new_u[item]
+        mine_z = new_z[item]
+        mine_u[:] = 0.0
+        mine_z[:] = 0.0
+        for edge in range(graph.indptr[item], graph.indptr[item + 1]):
+            other = graph.indices[edge]
+            if level[other] > step:  # not reached yet: 0
                 continue
-            source_u = old_u[columns[edge]]
-            source_z = old_z[columns[edge]]
-            s = smooth[edge]
-            w = np.float32(c * affinity[edge])
+            source_u = old_u[other]
+            source_z = old_z[other]
+            s = graph.smooth[edge]
+            w = np.float32(BINOMIALS[step] * graph.affinity[edge])
             for r in range(width):
-                u[r] += s * source_u[r]
-                z[r] += s * source_z[r] + w * source_u[r]
+                mine_u[r] += s * source_u[r]
+                mine_z[r] += s * source_z[r] + w * source_u[r]
 
 
 @compiled
-def smooth(
-    start: Any,
-    stop: Any,
-    sure: Any,
-    steps: Any,
-    transposed: Any,
-    diagonal: Any,
-    beta: Any,
-    where: Any,
-    members: Any,
-    values: Any,
-) -> None:
-    """Neighbour-guided smoothing of the values on each region, in place, then divided by the row's sum.
+def smooth(start: Any, stop: Any, states: Any, sure: Any, steps: Any, beta: Any) -> None:
+    """Neighbour-guided smoothing of the states, rows start..stop, in place; each row then sums to one.
 
-    transition[i, t]: probability of stepping from i to lists[i, t]; only its square is asked for: the mean
-    over the sure items c of the probability to reach c from j in two steps, through a dense scratch of
-    steps into them.
+    Only the square of the random step is asked for: the mean over the sure items c of the probability to get from j to
+    c in two steps, through a dense array of the steps into them. states: Rows (n, n), changed; sure: Rows (n, n),
+    whose data is not read; steps: Steps.
     """
-    core, sizes = sure
-    lists, transition = steps
-    back, sources, chances = transposed
-    into = np.zeros(len(where) - 1, np.float64)
-    is_sure = np.full(len(where) - 1, -1, np.int32)
+    into = np.zeros(len(states.indptr) - 1, np.float64)
+    is_sure = np.full(len(states.indptr) - 1, -1, np.int32)
+    members, values = states.indices, states.data
     for row in range(start, stop):
-        size = sizes[row]
-        first, last = where[row], where[row + 1]
+        core = sure.indices[sure.indptr[row] : sure.indptr[row + 1]]
+        size = len(core)
+        first, last = states.indptr[row], states.indptr[row + 1]
         inside = 0
         for place in range(size):
-            is_sure[core[row, place]] = row
+            is_sure[core[place]] = row
         for entry in range(first, last):
             inside += is_sure[members[entry]] == row
         a = 0.0
         for place in range(size):
-            a += diagonal[core[row, place]] / size
+            a += steps.returns[core[place]] / size
         if size > 1 and last - first - inside > 1 and a * a + 2 * beta > 0:
             for place in range(size):
-                c = core[row, place]
-                for entry in range(back[c], back[c + 1]):
-                    into[sources[entry]] += chances[entry] / size
+                c = core[place]
+                for entry in range(steps.back.indptr[c], steps.back.indptr[c + 1]):
+                    into[steps.back.indices[entry]] += steps.back.data[entry] / size
             weights = np.empty(last - first, np.float64)
             mean, weighted = 0.0, 0.0
             for entry in range(first, last):
@@ -198,8 +199,8 @@ def smooth(
                 weight = a
                 if is_sure[other] != row:
                     weight = 0.0
-                    for place in range(lists.shape[1]):
-                        weight += transition[other, place] * into[lists[other, place]]
+                    for place in range(steps.lists.shape[1]):
+                        weight += steps.chances[other, place] * into[steps.lists[other, place]]
                     weight = min(weight, a)
                 weights[entry - first] = weight
                 mean += values[entry] / (last - first)
@@ -209,9 +210,9 @@ def smooth(
                 kept = values[entry] * (a * weights[entry - first] + 2 * beta)
                 values[entry] = (kept + shift) / (a * a + 2 * beta)
             for place in range(size):
-                c = core[row, place]
-                for entry in range(back[c], back[c + 1]):
-                    into[sources[entry]] = 0.0
+                c = core[place]
+                for entry in range(steps.back.indptr[c], steps.back.indptr[c + 1]):
+                    into[steps.back.indices[entry]] = 0.0
         total = 0.0
         for entry in range(first, last):
             total += values[entry]
@@ -220,40 +221,41 @@ def smooth(
 
 
 @compiled
-def walk(start: Any, stop: Any, lists: Any, weights: Any, matrix: Any, columns: Any, values: Any) -> None:
-    """The k largest entries of each row of m m, m = (weights on lists) times the matrix, summing to one.
+def walk(start: Any, stop: Any, mixture: Any, matrix: Any, columns: Any, values: Any) -> None:
+    """The k largest entries of each row of m m, m = mixture times the matrix, summing to one; rows start..stop.
 
-    All weights and entries must be >= 0: a sum of 0 marks an item as not reached. Ties go to the lower
-    number; a row with fewer entries is filled up with its own number and value 0.
+    mixture: Mixture; matrix: Rows (n, n); columns, values (n, k) int32 and float32, written. All weights and entries
+    must be >= 0: a sum of 0 marks an item as not reached. Ties go to the lower number; a row with fewer entries is
+    filled up with its own number and value 0.
     """
-    starts, numbers, entries = matrix
+    lists, weights = mixture
     items = len(columns)
-    total = np.zeros(items, np.float32)
+    work = scratch(items)
     spread = np.zeros(items, np.float32)
     final = np.zeros(items, np.float32)
-    seen = np.full(items, -1, np.int32)
-    touched, passed, reached = np.empty(items, np.int32), np.empty(items, np.int32), np.empty(items, np.int32)
+    passed, reached = np.empty(items, np.int32), np.empty(items, np.int32)
     for row in range(start, stop):
         middle = 0
-        for entry in range(gather(row, lists, weights, matrix, total, seen, touched)):
-            column = touched[entry]
+        for entry in range(gather(row, mixture, matrix, work)):
+            column = work.touched[entry]
+            mass = work.total[column]
             for place in range(lists.shape[1]):
                 other = lists[column, place]
                 if spread[other] == 0.0:
                     passed[middle] = other
-                    middle += weights[column, place] * total[column] > 0
-                spread[other] += total[column] * weights[column, place]
+                    middle += weights[column, place] * mass > 0
+                spread[other] += mass * weights[column, place]
         size = 0
         for entry in range(middle):
             column = passed[entry]
             mass = spread[column]
             spread[column] = 0.0
-            for step in range(starts[column], starts[column + 1]):
-                other = numbers[step]
+            for step in range(matrix.indptr[column], matrix.indptr[column + 1]):
+                other = matrix.indices[step]
                 if final[other] == 0.0:
                     reached[size] = other
-                    size += mass * entries[step] > 0
-                final[other] += mass * entries[step]
+                    size += mass * matrix.data[step] > 0
+                final[other] += mass * matrix.data[step]
         _largest(row, reached[:size], final, columns[row], values[row])
         for entry in range(size):
             final[reached[entry]] = 0.0
@@ -272,7 +274,7 @@ def _largest(row: Any, reached: Any, final: Any, columns: Any, values: Any) -> N
             sift_down(values, columns, entry, k)
         for entry in range(kept, len(reached)):
             value = final[reached[entry]]
-            if value >= values[0] and after(values[0], columns[0], value, reached[entry]):
+            if value >= values[0] and comes_after(values[0], columns[0], value, reached[entry]):
                 values[0] = value
                 columns[0] = reached[entry]
                 sift_down(values, columns, 0, k)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.heap import rise, take
 
 MANTISSA, ONE = np.uint32(0x7FFFFF), np.uint32(0x3F800000)  # bits of a float32's fraction, and of 1.0
 EXPONENT = np.uint32(23)  # where its exponent begins
@@ -47,12 +48,11 @@ def _bits(value: Any) -> Any:
 
 @compiled
 def sums_of_logs(start: Any, stop: Any, rows: Any, sums: Any) -> None:
-    """sums[i] = sum_c v_ic log2(v_ic) of sparse rows."""
-    starts, _, values = rows
+    """sums[i] = sum_c v_ic log2(v_ic) of the rows start..stop; rows: Rows (n, n); sums (n,) float64, written."""
     for row in range(start, stop):
         total = 0.0
-        for entry in range(starts[row], starts[row + 1]):
-            total += _bits(np.float64(values[entry]))
+        for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+            total += _bits(np.float64(rows.data[entry]))
         sums[row] = total
 
 
@@ -82,9 +82,10 @@ def divergences(start: Any, stop: Any, lists: Any, rows: Any, sums: Any, out: An
 
     1 + 1/2 sum_c (p log2 p + q log2 q - (p + q) log2(p + q)), where columns that only one row holds add
     nothing, so the sum runs over the columns of j. A pair that lists each other is computed once, by the
-    lower number.
+    lower number. lists (n, k) int32; rows: Rows (n, n), each summing to one; sums (n,) float64, of `sums_of_logs`;
+    out (n, k) float32, written for rows start..stop.
     """
-    starts, columns, values = rows
+    indptr, indices, data = rows
     items, k = lists.shape
     dense = np.zeros((items, 2), np.float32)  # p and p log2 p of the row, side by side in memory
     both = np.empty(items, np.float32)
@@ -92,9 +93,9 @@ def divergences(start: Any, stop: Any, lists: Any, rows: Any, sums: Any, out: An
     exponents = np.empty(items, np.int32)
     bits, rests = both.view(np.uint32), rest_bits.view(np.float32)
     for row in range(start, stop):
-        for entry in range(starts[row], starts[row + 1]):
-            dense[columns[entry], 0] = values[entry]
-            dense[columns[entry], 1] = _bits(np.float64(values[entry]))
+        for entry in range(indptr[row], indptr[row + 1]):
+            dense[indices[entry], 0] = data[entry]
+            dense[indices[entry], 1] = _bits(np.float64(data[entry]))
         for place in range(k):
             other = lists[row, place]
             if other == row:
@@ -102,18 +103,18 @@ def divergences(start: Any, stop: Any, lists: Any, rows: Any, sums: Any, out: An
             elif other < row and _listed(row, other, lists) >= 0:
                 out[row, place] = -1.0
             else:
-                first, last = starts[other], starts[other + 1]
-                alone = _gathered(columns[first:last], values[first:last], dense, both)
+                first, last = indptr[other], indptr[other + 1]
+                alone = _gathered(indices[first:last], data[first:last], dense, both)
                 _split(bits[: last - first], exponents, rest_bits)
                 mixed = _sum_of_logs(both[: last - first], exponents, rests)
                 out[row, place] = min(max(1.0 + 0.5 * (alone + sums[other] - mixed), 0.0), 1.0)
-        for entry in range(starts[row], starts[row + 1]):
-            dense[columns[entry]] = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            dense[indices[entry]] = 0.0
 
 
 @compiled
 def fill_mutual(start: Any, stop: Any, lists: Any, out: Any) -> None:
-    """Take the divergences marked -1 from the list of the other item."""
+    """Take the divergences marked -1 from the list of the other item; lists, out (n, k) as in `divergences`."""
     for row in range(start, stop):
         for place in range(lists.shape[1]):
             if out[row, place] < 0:
@@ -122,72 +123,32 @@ def fill_mutual(start: Any, stop: Any, lists: Any, out: Any) -> None:
 
 
 @compiled
-def _rise(heap: Any, place_of: Any, dist: Any, place: Any) -> None:
-    """Move an item up an indexed heap to where its distance belongs."""
-    item = heap[place]
-    while place > 0:
-        parent = (place - 1) // 2
-        if dist[heap[parent]] <= dist[item]:
-            break
-        heap[place] = heap[parent]
-        place_of[heap[place]] = place
-        place = parent
-    heap[place] = item
-    place_of[item] = place
-
-
-@compiled
-def _sink(heap: Any, place_of: Any, dist: Any, size: Any) -> None:
-    """Restore an indexed heap whose root is new."""
-    item = heap[0]
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and dist[heap[child + 1]] < dist[heap[child]]:
-            child += 1
-        if dist[heap[child]] >= dist[item]:
-            break
-        heap[place] = heap[child]
-        place_of[heap[place]] = place
-        place = child
-    heap[place] = item
-    place_of[item] = place
-
-
-@compiled
 def shortest(start: Any, stop: Any, sources: Any, graph: Any, never: Any, first: Any, out: Any) -> None:
-    """out[a, x] = length of the shortest path from sources[a] to item first + x, at most `never`."""
-    starts, columns, lengths = graph
-    items = len(starts) - 1
-    dist = np.empty(items, np.float32)
+    """out[a, x] = length of the shortest path from sources[a] to item first + x, at most `never`; sources start..stop.
+
+    sources (q,) int64; graph: Rows (n, n), lengths >= 0; never: float32; out (q, n - first) float32, written.
+    """
+    items = len(graph.indptr) - 1
+    length = np.empty(items, np.float32)
     heap = np.empty(items, np.int32)
-    place_of = np.empty(items, np.int32)  # -1: not in the heap
+    place = np.empty(items, np.int32)  # -1: not in the heap
     for a in range(start, stop):
-        dist[:] = never
-        place_of[:] = -1
-        source = sources[a]
-        dist[source] = 0.0
-        heap[0] = source
-        place_of[source] = 0
+        length[:] = never
+        place[:] = -1
+        length[sources[a]] = 0.0
+        rise(heap, place, length, sources[a], 0)
         size = 1
         while size:
-            item = heap[0]
+            item = take(heap, place, length, size)
             size -= 1
-            heap[0] = heap[size]
-            place_of[item] = -1
-            if size:
-                _sink(heap, place_of, dist, size)
-            here = dist[item]
-            for edge in range(starts[item], starts[item + 1]):
-                other = columns[edge]
-                length = here + lengths[edge]
-                if length < dist[other]:
-                    dist[other] = length
-                    if place_of[other] < 0:
-                        heap[size] = other
-                        place_of[other] = size
+            for edge in range(graph.indptr[item], graph.indptr[item + 1]):
+                other = graph.indices[edge]
+                through = length[item] + graph.data[edge]
+                if through < length[other]:
+                    length[other] = through
+                    at = place[other]
+                    if at < 0:
+                        at = size
                         size += 1
-                    _rise(heap, place_of, dist, place_of[other])
-        out[a] = dist[first:]
+                    rise(heap, place, length, other, at)
+        out[a] = length[first:]

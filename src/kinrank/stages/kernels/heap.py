@@ -1,7 +1,11 @@
-"""An indexed heap: the item of the least label comes off first, and labels of waiting items may fall.
+"""An indexed heap, four children each: nodes by their label, and the place of each node in the heap.
 
-Four children per entry; equal labels go to the lower item number. `heap` (n,) int32 the waiting items, `place` (n,)
-int32 where each of them stands in it (-1: nowhere), `label` (n,) float32.
+The least label is first; equal labels go by node number, so that the order never depends on how the heap was built.
+Whoever wants the largest first negates the labels. Arguments, shared by both functions:
+
+* heap (capacity,) int32: node numbers, the least at 0; entries beyond the heap's size are free;
+* place (nodes,) int32: where each node stands in `heap`, -1 where it does not;
+* label (nodes,) any ordered type: what nodes are ordered by; it may only fall while a node is in the heap.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from kinrank.stages.kernels.compiled import compiled
 
 @compiled
 def rise(heap: Any, place: Any, label: Any, node: Any, at: Any) -> None:
-    """Move a node towards the root until its label fits; `at` is a free position of the heap."""
+    """Put a node where its label belongs: from `at`, its present place or the free one behind the last, upwards."""
     mine = label[node]
     while at > 0:
         above = (at - 1) >> 2
@@ -29,7 +33,7 @@ def rise(heap: Any, place: Any, label: Any, node: Any, at: Any) -> None:
 
 @compiled
 def take(heap: Any, place: Any, label: Any, size: Any) -> Any:
-    """Remove the root of a heap of `size` (four children each, least label first, then least node)."""
+    """Remove the first node of a heap of `size` >= 1 nodes, and return it; the heap then has one less."""
     root = heap[0]
     place[root] = -1
     size -= 1
@@ -43,17 +47,17 @@ def take(heap: Any, place: Any, label: Any, size: Any) -> Any:
         if first >= size:
             break
         least = heap[first]
-        where = first
+        best = first
         for child in range(first + 1, min(first + 4, size)):
             other = heap[child]
             if label[other] < label[least] or (label[other] == label[least] and other < least):
                 least = other
-                where = child
+                best = child
         if mine < label[least] or (mine == label[least] and node < least):
             break
         heap[at] = least
         place[least] = at
-        at = where
+        at = best
     heap[at] = node
     place[node] = at
     return root

@@ -16,7 +16,8 @@ TOLERANCE = 1e-13  # by how much an optimality condition may fail
 def _solve_on(signed: Any, active: Any, size: Any, positives: Any, factor: Any, left: Any, right: Any) -> Any:
     """Minimise z'Kz over the active points, each side's weights summing to one, signs free.
 
-    K = L L' (Cholesky); z = a inverse(K) e_positive + b inverse(K) e_negative. `left` receives z.
+    K = L L' (Cholesky); z = a inverse(K) e_positive + b inverse(K) e_negative. `left` receives z. signed (m, m), factor
+    (m, m), left and right (m,) float64; active (m,) int64, of which the first `size` count. False where K is singular.
     """
     for row in range(size):
         for column in range(row + 1):
@@ -63,7 +64,10 @@ def _solve_on(signed: Any, active: Any, size: Any, positives: Any, factor: Any, 
 
 @compiled
 def _most_violated(signed: Any, weights: Any, active: Any, size: Any, positives: Any, gradient: Any) -> Any:
-    """The point outside the active set that shortens the gap most, or -1 where none does."""
+    """The point outside the active set that shortens the distance of the two hulls most, or -1 where none does.
+
+    signed, active, size, positives as in `_solve_on`; weights (m,) float64; gradient (m,) float64, written.
+    """
     count = len(weights)
     level_positive, level_negative = 0.0, 0.0
     for point in range(count):
@@ -77,9 +81,9 @@ def _most_violated(signed: Any, weights: Any, active: Any, size: Any, positives:
             level_negative += weights[point] * total
     best, worst = -1, -TOLERANCE
     for point in range(count):
-        gap = gradient[point] - (level_positive if point < positives else level_negative)
-        if weights[point] == 0.0 and gap < worst:
-            best, worst = point, gap
+        excess = gradient[point] - (level_positive if point < positives else level_negative)
+        if weights[point] == 0.0 and excess < worst:
+            best, worst = point, excess
     return best
 
 
@@ -89,7 +93,8 @@ def _widest_margin(signed: Any, positives: Any, weights: Any, active: Any, work:
 
     signed (m, m): y_i y_j <x_i, x_j> + RIDGE on the diagonal. weights (m,): non-negative, each side sums to
     one. Points enter one at a time, the most violated first, and leave when their weight would turn
-    negative, so the steps are finite and the answer exact to rounding.
+    negative, so the steps are finite and the answer exact to rounding. active (m,) int64 and work (m + 3, m) float64:
+    scratch.
     """
     count = len(signed)
     factor, left, right, gradient = work[:count], work[count], work[count + 1], work[count + 2]
@@ -109,9 +114,9 @@ def _widest_margin(signed: Any, positives: Any, weights: Any, active: Any, work:
             for entry in range(size):
                 if left[entry] <= 0.0:
                     have = weights[active[entry]]
-                    reach = have / (have - left[entry]) if have > left[entry] else 0.0
-                    if leaving < 0 or reach < step:
-                        step, leaving = reach, active[entry]
+                    allowed = have / (have - left[entry]) if have > left[entry] else 0.0
+                    if leaving < 0 or allowed < step:
+                        step, leaving = allowed, active[entry]
             for entry in range(size):
                 have = weights[active[entry]]
                 weights[active[entry]] = left[entry] if leaving < 0 else have + step * (left[entry] - have)
@@ -132,7 +137,11 @@ def _widest_margin(signed: Any, positives: Any, weights: Any, active: Any, work:
 def margin_normals(
     start: Any, stop: Any, rows: Any, gallery: Any, near: Any, far: Any, normals: Any, weights: Any
 ) -> None:
-    """normals (n, d) and weights (n, 1 + k + f) of {row, near} against {far}, for rows start..stop."""
+    """The normal of the widest margin between {row, near} and {far}, and the weights it is made of; rows start..stop.
+
+    rows (n, d) and gallery (g, d) float32; near (n, k) and far (n, f) int32 positions in the gallery; normals (n, d)
+    and weights (n, 1 + k + f) float64, written.
+    """
     positives = 1 + near.shape[1]
     count, width = positives + far.shape[1], rows.shape[1]
     points = np.empty((count, width), np.float64)

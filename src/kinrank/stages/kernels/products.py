@@ -1,4 +1,4 @@
-"""Sparse rows -> their products with a block; neighbour lists -> which of them are mutual."""
+"""Sparse rows -> their products with a block."""
 
 from __future__ import annotations
 
@@ -8,28 +8,18 @@ from kinrank.stages.kernels.compiled import compiled
 
 
 @compiled
-def times_block(start: Any, stop: Any, pointers: Any, columns: Any, values: Any, block: Any, result: Any) -> None:
-    """result[row] = sum of values * block[columns], for the rows start..stop of a CSR matrix."""
+def times_block(start: Any, stop: Any, matrix: Any, block: Any, result: Any) -> None:
+    """result[row] = row of the matrix times the block, for rows start..stop.
+
+    matrix: Rows, (m, n), data float32 or float64; block (n, b) float64; result (m, b) float64, written.
+    """
     width = block.shape[1]
     for row in range(start, stop):
         mine = result[row]
         for column in range(width):
             mine[column] = 0.0
-        for entry in range(pointers[row], pointers[row + 1]):
-            value = values[entry]
-            other = block[columns[entry]]
+        for entry in range(matrix.indptr[row], matrix.indptr[row + 1]):
+            value = matrix.data[entry]
+            other = block[matrix.indices[entry]]
             for column in range(width):
                 mine[column] += value * other[column]
-
-
-@compiled
-def mark_mutual(start: Any, stop: Any, lists: Any, mutual: Any) -> None:
-    """mutual[i, a] = whether i stands in the list of its a-th neighbour too."""
-    k = lists.shape[1]
-    for row in range(start, stop):
-        for entry in range(k):
-            other = lists[row, entry]
-            found = 0
-            for back in range(k):  # to the end: many columns at once
-                found += lists[other, back] == row
-            mutual[row, entry] = found > 0

@@ -58,23 +58,6 @@ def mark_regions(
 
 
 @compiled
-def confidence_rows(start: Any, stop: Any, lists: Any, kappa: Any, weights: Any) -> None:
-    """Eq. 15 along the lists: 1 + kappa where the other lists i too, else 1, summing to one; rows start..stop.
-
-    lists (n, k2) int32, each item first in its own -> weights (n, k2) float32.
-    """
-    k = lists.shape[1]
-    for i in range(start, stop):
-        total = 0.0
-        for column in range(k):
-            mutual = position(lists[lists[i, column]], i) < k
-            weights[i, column] = np.float32(1.0 + kappa if mutual else 1.0)
-            total += weights[i, column]
-        for column in range(k):
-            weights[i, column] = np.float32(weights[i, column] / total)
-
-
-@compiled
 def _sort(items: Any, count: Any) -> None:
     """items[:count] ascending, by Shell's method; numba's own sort takes longer to compile than all of this file."""
     step = 1

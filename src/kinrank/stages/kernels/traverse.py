@@ -2,129 +2,86 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.heap import rise, take
+
+NEVER = np.iinfo(np.int64).max  # the label of an item to which no edge has been seen
+
+
+class Entries(NamedTuple):
+    """Where queries enter the graph: items (q, k) int32, and keys (q, k) int32 of the similarities to them."""
+
+    items: NDArray[np.int32]
+    keys: NDArray[np.int32]
 
 
 @compiled
-def _before(a: Any, b: Any, best: Any, stamp: Any) -> Any:
-    """Whether item a leaves the heap before b: larger weight, or the same and pushed earlier."""
-    return best[a] > best[b] or (best[a] == best[b] and stamp[a] < stamp[b])
+def _offer(item: Any, key: Any, clock: Any, size: Any, heap: Any, place: Any, label: Any) -> Any:
+    """Push an item, or raise one that has a stronger edge now; the new size of the heap.
 
-
-@compiled
-def _rise(entry: Any, heap: Any, place: Any, best: Any, stamp: Any) -> None:
-    item = heap[entry]
-    while entry > 0:
-        parent = (entry - 1) // 2
-        if not _before(item, heap[parent], best, stamp):
-            break
-        heap[entry] = heap[parent]
-        place[heap[entry]] = entry
-        entry = parent
-    heap[entry] = item
-    place[item] = entry
-
-
-@compiled
-def _sink(size: Any, heap: Any, place: Any, best: Any, stamp: Any) -> None:
-    """Restore the heap below its first entry."""
-    item = heap[0]
-    entry = 0
-    while True:
-        child = 2 * entry + 1
-        if child >= size:
-            break
-        if child + 1 < size and _before(heap[child + 1], heap[child], best, stamp):
-            child += 1
-        if not _before(heap[child], item, best, stamp):
-            break
-        heap[entry] = heap[child]
-        place[heap[entry]] = entry
-        entry = child
-    heap[entry] = item
-    place[item] = entry
-
-
-@compiled
-def _offer(item: Any, weight: Any, size: Any, clock: Any, heap: Any, place: Any, best: Any, stamp: Any) -> Any:
-    """Push an item or raise its weight; the new size. One entry per item stands for its newest push.
-
-    A heap that keeps the outdated entries as well pops them later and skips them, with the same order of
-    items.
+    Labels put the stronger edge first, and of equal ones that which was pushed earlier. One entry per item stands for
+    its newest push: a heap that keeps outdated entries pops them later and skips them, with the same order of items.
     """
-    best[item] = weight
-    stamp[item] = clock
-    if place[item] < 0:
-        heap[size] = item
-        place[item] = size
+    label[item] = (np.int64(key) << 32) | clock
+    at = place[item]
+    if at < 0:
+        at = size
         size += 1
-    _rise(place[item], heap, place, best, stamp)
+    rise(heap, place, label, item, at)
     return size
 
 
 @compiled
-def traverse(
-    start: Any,
-    stop: Any,
-    entries: Any,
-    weights: Any,
-    own: Any,
-    pointers: Any,
-    columns: Any,
-    values: Any,
-    tau: Any,
-    most: Any,
-    position: Any,
-) -> None:
-    """position[row, item] = when the walk of query `row` took the item, -1 where it did not.
+def traverse(start: Any, stop: Any, entries: Any, own: Any, graph: Any, tau: Any, limit: Any, position: Any) -> None:
+    """position[row, item] = when the walk of query `row` took the item, -1 where it did not; queries start..stop.
 
-    entries, weights (q, k): where queries enter; own (q,): the item a query itself is, never taken, or -1;
-    pointers, columns, values: the gallery's graph as CSR.
+    * entries: Entries; own (q,) int64: the item that a query itself is, never taken, or -1;
+    * graph: Rows (n, n) of the gallery, its data the int32 keys of the similarities;
+    * tau: the key of the similarity above which items are taken without exploring first;
+    * limit: how many items a walk takes at most; position (q, n) int32, -1 on entry.
+
+    A key is a whole number that falls as the similarity rises, see `stages.traversal.falling`.
     """
-    count = len(pointers) - 1
+    count = len(graph.indptr) - 1
     heap = np.empty(count, np.int32)
     fresh = np.empty(count, np.int32)  # taken since the last exploration
     place = np.empty(count, np.int32)
-    stamp = np.empty(count, np.int64)
-    best = np.empty(count, np.float32)
+    label = np.empty(count, np.int64)
     closed = np.empty(count, np.bool_)
     for row in range(start, stop):
         place[:] = -1
-        best[:] = -np.inf
+        label[:] = NEVER
         closed[:] = False
         size, clock, taken = 0, 0, 0
         if own[row] >= 0:
             closed[own[row]] = True
-        for entry in range(entries.shape[1]):
-            item, weight = entries[row, entry], weights[row, entry]
-            if not closed[item] and best[item] < weight:
-                size = _offer(item, weight, size, clock, heap, place, best, stamp)
+        for entry in range(entries.items.shape[1]):
+            item, key = entries.items[row, entry], entries.keys[row, entry]
+            if not closed[item] and key < label[item] >> 32:
+                size = _offer(item, key, clock, size, heap, place, label)
                 clock += 1
-        while size > 0 and taken < most:
+        while size > 0 and taken < limit:
             found = 0
             while True:  # exploit: the best, and all others above tau
-                item = heap[0]
+                item = take(heap, place, label, size)
                 size -= 1
-                place[item] = -1
-                if size > 0:
-                    heap[0] = heap[size]
-                    _sink(size, heap, place, best, stamp)
                 closed[item] = True
                 position[row, item] = taken
                 taken += 1
                 fresh[found] = item
                 found += 1
-                if not (taken < most and size > 0 and best[heap[0]] > tau):
+                if not (taken < limit and size > 0 and label[heap[0]] >> 32 < tau):
                     break
-            if taken >= most:
+            if taken >= limit:
                 break
             for newest in range(found):  # explore
-                for edge in range(pointers[fresh[newest]], pointers[fresh[newest] + 1]):
-                    item, weight = columns[edge], values[edge]
-                    if not closed[item] and best[item] < weight:
-                        size = _offer(item, weight, size, clock, heap, place, best, stamp)
+                for edge in range(graph.indptr[fresh[newest]], graph.indptr[fresh[newest] + 1]):
+                    item, key = graph.indices[edge], graph.data[edge]
+                    if not closed[item] and key < label[item] >> 32:
+                        size = _offer(item, key, clock, size, heap, place, label)
                         clock += 1

@@ -2,36 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.rows import Rows
+
+
+class Solver(NamedTuple):
+    """Conjugate gradients of (I - alpha S) x = y: until |residual| <= tol, at most maxiter steps."""
+
+    alpha: float
+    tol: float
+    maxiter: int
+
+
+class Iterates(NamedTuple):
+    """The four vectors of conjugate gradients, (t,) float64 each."""
+
+    solution: NDArray[np.float64]
+    residual: NDArray[np.float64]
+    direction: NDArray[np.float64]
+    image: NDArray[np.float64]
 
 
 @compiled
-def _cut(ids: Any, place: Any, pointers: Any, columns: Any, values: Any, starts: Any, inner: Any, weights: Any) -> Any:
-    """The rows and columns `ids` of a CSR matrix as a small CSR; only counted where `inner` is too short."""
+def _cut(ids: Any, place: Any, matrix: Any, small: Any) -> Any:
+    """The rows and columns `ids` of a matrix as a small one; only counted where `small` is too short for the entries.
+
+    ids (t,) int32; place (n,) int32: where each item stands in ids, -1 where it does not; matrix: Rows (n, n), data
+    float64; small: Rows (t, t), written. Gives the number of entries.
+    """
     size = 0
-    room = len(inner)
+    capacity = len(small.indices)
     for a in range(len(ids)):
-        starts[a] = size
-        for entry in range(pointers[ids[a]], pointers[ids[a] + 1]):
-            other = place[columns[entry]]
+        small.indptr[a] = size
+        for entry in range(matrix.indptr[ids[a]], matrix.indptr[ids[a] + 1]):
+            other = place[matrix.indices[entry]]
             if other >= 0:
-                if size < room:
-                    inner[size] = other
-                    weights[size] = values[entry]
+                if size < capacity:
+                    small.indices[size] = other
+                    small.data[size] = matrix.data[entry]
                 size += 1
-    starts[len(ids)] = size
+    small.indptr[len(ids)] = size
     return size
 
 
 @compiled
-def _solve_first(
-    starts: Any, inner: Any, weights: Any, alpha: Any, tol: Any, maxiter: Any, x: Any, r: Any, p: Any, q: Any
-) -> None:
-    """x with (I - alpha S) x = e_0 by conjugate gradients from zero: |residual| <= tol, or maxiter steps."""
+def _solve_first(small: Any, solver: Any, iterates: Any) -> None:
+    """The solution of (I - alpha S) x = e_0 by conjugate gradients from zero; Rows (t, t), Solver, Iterates.
+
+    Compiled, as every right-hand side has a small matrix of its own; `stages.linear` solves for many with one large
+    matrix.
+    """
+    x, r, p, q = iterates
     count = len(x)
     for a in range(count):
         x[a] = 0.0
@@ -40,15 +66,15 @@ def _solve_first(
     r[0] = 1.0
     p[0] = 1.0
     energy = 1.0
-    for _ in range(maxiter):
-        if energy <= tol * tol:
+    for _ in range(solver.maxiter):
+        if energy <= solver.tol * solver.tol:
             return
         curvature = 0.0
         for a in range(count):
             total = 0.0
-            for entry in range(starts[a], starts[a + 1]):
-                total += weights[entry] * p[inner[entry]]
-            q[a] = p[a] - alpha * total
+            for entry in range(small.indptr[a], small.indptr[a + 1]):
+                total += small.data[entry] * p[small.indices[entry]]
+            q[a] = p[a] - solver.alpha * total
             curvature += p[a] * q[a]
         if curvature <= 0.0:
             return
@@ -65,35 +91,25 @@ def _solve_first(
 
 
 @compiled
-def local_solutions(
-    start: Any,
-    stop: Any,
-    lists: Any,
-    pointers: Any,
-    columns: Any,
-    values: Any,
-    alpha: Any,
-    tol: Any,
-    maxiter: Any,
-    result: Any,
-) -> None:
-    """result[row] (T,): the solution for lists[row, 0] on lists[row], of a matrix normalised as a whole."""
+def local_solutions(start: Any, stop: Any, lists: Any, matrix: Any, solver: Any, result: Any) -> None:
+    """result[row] = the solution for the item lists[row, 0] on the items lists[row], for rows start..stop.
+
+    lists (m, t) int32; matrix: Rows (n, n), data float64, normalised as a whole; solver: Solver; result (m, t) float32,
+    written.
+    """
     length = lists.shape[1]
-    place = np.full(len(pointers) - 1, -1, np.int32)
-    starts = np.empty(length + 1, np.int64)
-    inner = np.empty(0, np.int32)
-    weights = np.empty(0, np.float64)
-    x, r, p, q = np.empty(length), np.empty(length), np.empty(length), np.empty(length)
+    place = np.full(len(matrix.indptr) - 1, -1, np.int32)
+    small = Rows(np.empty(length + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float64))
+    iterates = Iterates(np.empty(length), np.empty(length), np.empty(length), np.empty(length))
     for row in range(start, stop):
         ids = lists[row]
         for a in range(length):
             place[ids[a]] = a
-        size = _cut(ids, place, pointers, columns, values, starts, inner, weights)
-        if size > len(inner):
-            inner = np.empty(2 * size, np.int32)
-            weights = np.empty(2 * size, np.float64)
-            _cut(ids, place, pointers, columns, values, starts, inner, weights)
-        _solve_first(starts, inner, weights, alpha, tol, maxiter, x, r, p, q)
+        size = _cut(ids, place, matrix, small)
+        if size > len(small.indices):
+            small = Rows(small.indptr, np.empty(2 * size, np.int32), np.empty(2 * size, np.float64))
+            _cut(ids, place, matrix, small)
+        _solve_first(small, solver, iterates)
         for a in range(length):
-            result[row, a] = x[a]
+            result[row, a] = iterates.solution[a]
             place[ids[a]] = -1

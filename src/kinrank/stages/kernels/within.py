@@ -9,10 +9,11 @@ from kinrank.stages.kernels.compiled import compiled
 
 @compiled
 def nearest_within(start: Any, stop: Any, products: Any, numbers: Any, values: Any) -> None:
-    """products (m, m) -> numbers and values (m, 1 + k), largest first, for rows start..stop.
+    """The k largest inner products of each row, for rows start..stop: positions and values, largest first.
 
-    Column 0 is the item itself even among its duplicates. A short insertion sort: k is small, and most
-    candidates fail the first comparison.
+    products (m, m) float32; numbers (m, 1 + k) int64 and values (m, 1 + k) float32, written. Column 0 is the
+    item itself even among its duplicates. A short insertion sort: k is small, and most candidates fail the first
+    comparison.
     """
     k = numbers.shape[1] - 1
     for row in range(start, stop):
