@@ -25,7 +25,7 @@ from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import attach as kernels
-from kinrank.stages.kernels.compiled import chunks, over_threads, say_compiling, threads
+from kinrank.stages.kernels.compiled import chunks, over_threads, say_compiling
 from kinrank.stages.kernels.fusion import Mixture
 from kinrank.stages.kernels.states import average
 from kinrank.stages.kernels.transport import Transport
@@ -181,11 +181,7 @@ def search_all(
         nearest = Neighbors(found.indices[start:stop], found.distances[start:stop])
         parts[start] = search_chains(graph, queries[start:stop], nearest, settings, k, depth, budget)
 
-    if threads() == 1 or len(spans) == 1:
-        for span in spans:
-            search(*span)
-    else:
-        over_threads(search, spans)
+    over_threads(search, spans)
     ordered = [parts[start] for start, _ in spans]
     return Found(
         np.concatenate([part.indices for part in ordered]),

@@ -73,10 +73,9 @@ def in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64) -> None:
     if not spans:
         return
     say_compiling(kernel)
-    if threads() == 1 or len(spans) == 1:
-        kernel(0, rows, *arguments)
-    else:
-        over_threads(lambda start, stop: kernel(start, stop, *arguments), spans)
+    if threads() == 1:
+        spans = [(0, rows)]
+    over_threads(lambda start, stop: kernel(start, stop, *arguments), spans)
 
 
 def chunks(rows: int, size: int) -> list[Span]:
@@ -85,6 +84,10 @@ def chunks(rows: int, size: int) -> list[Span]:
 
 def over_threads(task: Callable[[int, int], None], spans: Sequence[Span]) -> None:
     """Call task(start, stop) for all spans, on as many threads as the loops may use."""
+    if threads() == 1 or len(spans) == 1:
+        for start, stop in spans:
+            task(start, stop)
+        return
     upcoming = iter(spans)  # shared: whoever is free takes the next
 
     def work() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.stages.kernels.compiled import compiled, in_chunks
+from kinrank.stages.kernels.compiled import chunks, compiled, in_chunks, one_blas_thread, over_threads, say_compiling
 
-ROWS, COLUMNS = 1024, 4096  # one block of inner products: 16 MB
+ROWS, COLUMNS = 256, 4096  # one block of inner products: 4 MB
 MARGIN = 8  # more than asked for, so that rounding in the products rarely costs an entry at the edge
 ROUNDING = 2e-6  # more than 2 - 2 a.b and |a - b|^2 differ by in float32, for unit rows
 STRIP = 32  # columns looked at together
@@ -147,8 +147,7 @@ def nearest_blocks(
     searched = min(wanted + MARGIN, len(items) - has_own) if wanted else 0
     best, kept = _empty_heaps(count, searched)
     if searched:
-        for block, first_row, first_column in _products(queries, items):
-            in_chunks(_keep_best, len(block), block, first_row, first_column, own, best, kept, chunk=256)
+        _keep_all(queries, items, own, best, kept)
         edge = 2.0 - 2.0 * best[:, 0]  # squared: nobody left out is nearer, but for rounding
         in_chunks(_refine, count, queries, items, best, kept, chunk=256)
         if searched < len(items) - has_own:
@@ -161,19 +160,44 @@ def nearest_blocks(
     return np.ascontiguousarray(indices), np.ascontiguousarray(distances)
 
 
-def _products(
-    queries: NDArray[np.float32], items: NDArray[np.float32]
-) -> Iterator[tuple[NDArray[np.float32], int, int]]:
-    """(block, first row, first column) of all inner products; half of them are mirrored where items ask each other."""
+def _keep_all(
+    queries: NDArray[np.float32],
+    items: NDArray[np.float32],
+    own: NDArray[np.int64],
+    best: NDArray[np.float32],
+    kept: NDArray[np.int32],
+) -> None:
+    """All inner products through the heaps, block after block; half of them are used twice where items ask each other.
+
+    Each thread multiplies a block of its own: the threads of BLAS would go on spinning after every product, in the way
+    of ours. What a heap keeps does not depend on the order of the blocks.
+    """
     mirrored = queries is items
     width = ROWS if mirrored else COLUMNS
-    for first_row in range(0, len(queries), ROWS):
-        rows = queries[first_row : first_row + ROWS]
-        for first_column in range(first_row if mirrored else 0, len(items), width):
-            block = rows @ items[first_column : first_column + width].T
-            yield block, first_row, first_column
-            if mirrored and first_column > first_row:
-                yield np.ascontiguousarray(block.T), first_column, first_row
+    corners = [
+        (row, column)
+        for row in range(0, len(queries), ROWS)
+        for column in range(row if mirrored else 0, len(items), width)
+    ]
+    locks = [threading.Lock() for _ in range(0, len(queries), ROWS)]
+
+    def keep(block: NDArray[np.float32], row: int, column: int) -> None:
+        with locks[row // ROWS]:
+            _keep_best(0, len(block), block, row, column, own, best, kept)
+
+    def multiply(start: int, stop: int) -> None:
+        for row, column in corners[start:stop]:
+            block = queries[row : row + ROWS] @ items[column : column + width].T
+            keep(block, row, column)
+            if mirrored and column > row:
+                keep(np.ascontiguousarray(block.T), column, row)
+
+    say_compiling(_keep_best)
+    if len(corners) == 1:
+        multiply(0, 1)
+    else:
+        with one_blas_thread():
+            over_threads(multiply, chunks(len(corners), 1))
 
 
 def _search_again(
