@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank import stages
 from kinrank.features import check, unit
 from kinrank.items import Items
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
@@ -137,20 +138,21 @@ def _per_query(
     width = max(found.depth - everyone, 0)
     indices = np.full((len(asked), width), -1, np.int64)
     distances = np.full((len(asked), width), np.inf, np.float32)
-    for row in report.each("queries", range(len(asked)), len(asked)):
-        own = np.array([row]) if everyone else None
-        (numbers,), (lengths,) = tidied(found.indices[[row]], found.distances[[row]], width + everyone, own)
-        indices[row], distances[row] = numbers[everyone:], lengths[everyone:]
-        numbers = indices[row][indices[row] >= 0]
-        pool = np.sort(numbers[:candidates])  # ascending, so that ties go to the lower item number
-        if not pool.size:
-            continue
-        rows = unit(check(store.vectors(pool), VECTORS, asked.shape[1]), VECTORS)
-        items = Items.joint(asked[row : row + 1], rows)
-        size = len(pool)
-        order, lengths = _answer(method, items, size, _fit(method, items, size, budget), SILENT)
-        indices[row, :size], distances[row, :size] = pool[order[0]], lengths[0]
-        _continue_row(distances[row], size)
+    with stages.kernels.compiled.one_blas_thread():  # small problems: the threads of BLAS would only be in the way
+        for row in report.each("queries", range(len(asked)), len(asked)):
+            own = np.array([row]) if everyone else None
+            (numbers,), (lengths,) = tidied(found.indices[[row]], found.distances[[row]], width + everyone, own)
+            indices[row], distances[row] = numbers[everyone:], lengths[everyone:]
+            numbers = indices[row][indices[row] >= 0]
+            pool = np.sort(numbers[:candidates])  # ascending, so that ties go to the lower item number
+            if not pool.size:
+                continue
+            rows = unit(check(store.vectors(pool), VECTORS, asked.shape[1]), VECTORS)
+            items = Items.joint(asked[row : row + 1], rows)
+            size = len(pool)
+            order, lengths = _answer(method, items, size, _fit(method, items, size, budget), SILENT)
+            indices[row, :size], distances[row, :size] = pool[order[0]], lengths[0]
+            _continue_row(distances[row], size)
     meta = {"mode": "candidates", "candidates": candidates}
     return Ranking(indices[:, :depth], distances[:, :depth], meta)
 

@@ -6,9 +6,9 @@ The objective is min over F and beta of sum_v beta_v H_v(F) + lambda/2 |beta|^2 
     (I - a S) F + F (I - a S) = 2 (1 - a) E.
 
 For E = I the solution commutes with S and is the resolvent F = (1 - a)(I - a S)^-1, so each row stands alone: it is
-spread over the sparse graph and read off where it is needed, and no n x n matrix exists. Up to SMALL items, where F
-fits into the processor's cache, it is inverted whole instead, which is faster there and exact. stages/dense.py has
-the paper's own solvers, for any E.
+spread over the sparse graph and read off where it is needed, and no n x n matrix exists. Up to SMALL items, where a
+row reaches most of them anyway, a few rows are computed together from all items instead, by Chebyshev's iteration:
+several times faster there. stages/dense.py has the paper's own solvers, for any E.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import spotrf, spotri
 
 from kinrank.stages.csr import Rows
 from kinrank.stages.graph import Layers
 from kinrank.stages.kernels import diffusion as kernels
-from kinrank.stages.kernels.compiled import one_blas_thread
 from kinrank.stages.run import THREADS, Output, Run
 
 Weights = NDArray[np.float64]
-SMALL = 1024  # items up to which F, and the ground costs, are computed for all pairs at once: 4 MB each
+SMALL = 1024  # items up to which rows of F are computed from all items, and ground costs for all pairs: 4 MB
+PRECISION = 0.05  # error of rows computed together, as a share of the tolerance of those that are spread
 SAMPLE = 2048  # rows of F that the weights of the graphs are estimated from, where there are more
 
 
@@ -40,22 +39,18 @@ def restart_of(mu: float) -> Any:
     return np.float32(1.0 - 1.0 / (1.0 + mu))
 
 
-def whole_resolvent(graph: Rows, mu: float) -> NDArray[np.float32]:
-    """(n, n) F = (1 - a)(I - graph)^-1 by Cholesky's decomposition; never negative."""
-    n = len(graph.indptr) - 1
-    matrix = np.zeros((n, n), np.float32)
-    matrix[np.repeat(np.arange(n), np.diff(graph.indptr)), graph.indices] = -graph.data
-    matrix[np.arange(n), np.arange(n)] += 1.0
-    with one_blas_thread():  # other numbers of threads round differently
-        factor, failed = spotrf(matrix.T, lower=1, overwrite_a=1)
-        inverse, failed_too = spotri(factor, lower=1, overwrite_c=1)
-    if failed or failed_too:  # I - a S is positive definite for a < 1: only numbers that are none get here
-        raise ArithmeticError("the graph has weights that are not finite; please report this with your vectors")
-    lower = np.tril(inverse)
-    lower += np.tril(inverse, -1).T
-    lower *= restart_of(mu)
-    lower[lower < 1e-12] = 0.0  # rounding, where no path leads
-    return np.ascontiguousarray(lower)
+def chebyshev_weights(mu: float, tolerance: float) -> NDArray[np.float32]:
+    """(sweeps,) w_2, w_3, ... of Chebyshev's iteration for x = G x + b, so many that the error is below the tolerance.
+
+    The eigenvalues of G = a S lie between -a and a, so that w_2 = 2 / (2 - a^2), w_k+1 = 1 / (1 - a^2 w_k / 4), and
+    the error falls by r = a / (1 + sqrt(1 - a^2)) a sweep.
+    """
+    a = 1.0 / (1.0 + mu)
+    rate = a / (1.0 + np.sqrt(1.0 - a * a))
+    weights = [2.0 / (2.0 - a * a)]
+    while 2.0 * rate ** len(weights) > tolerance:
+        weights.append(1.0 / (1.0 - a * a * weights[-1] / 4.0))
+    return np.array(weights, np.float32)
 
 
 def resolvent_on(
@@ -100,15 +95,14 @@ def graph_weights(layers: Layers, mu: float, lam: float, cycles: int, tolerance:
 def _energies(layers: Layers, graph: Rows, mu: float, tolerance: float, run: Run) -> Weights:
     """(m,) H_v = <F, F> - <F, S_v F>, all rows or estimated from SAMPLE of them."""
     n = len(layers.indptr) - 1
-    if n <= SMALL:
-        found = np.empty((n, layers.count), np.float32)
-        inputs: tuple[Any, ...] = whole_resolvent(graph, mu), graph, layers.values
-        THREADS(kernels.dense_energies, n, inputs, (Output(found),))
-        return np.asarray(found.sum(axis=0, dtype=np.float64))
     rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))
     found = run.empty((len(rows), layers.count), np.float32)
-    inputs = rows, graph, restart_of(mu), np.float32(tolerance), layers.values
-    run(kernels.row_energies, len(rows), inputs, (Output(found),), "graphs")
+    if n <= SMALL:
+        inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, tolerance), layers.values
+        THREADS(kernels.block_energies, -(-len(rows) // kernels.COLUMNS), inputs, (Output(found),))
+    else:
+        inputs = rows, graph, restart_of(mu), np.float32(tolerance), layers.values
+        run(kernels.row_energies, len(rows), inputs, (Output(found),), "graphs")
     return np.asarray(found.sum(axis=0, dtype=np.float64) * (n / len(rows)))
 
 
@@ -163,8 +157,8 @@ def renew_rows(
     n = len(lists)
     outputs = Output(nearest), Output(similar)
     if n <= SMALL:
-        smoothed, everyone = whole_resolvent(graph, mu), np.arange(n, dtype=np.int32)
-        THREADS(kernels.dense_nearest_rows, len(rows), (rows, smoothed, everyone, lists), outputs)
+        inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, PRECISION * tolerance), lists
+        THREADS(kernels.block_nearest_rows, -(-len(rows) // kernels.COLUMNS), inputs, outputs)
         return
     inputs = rows, graph, restart_of(mu), np.float32(tolerance), lists
     run(kernels.nearest_rows, len(rows), inputs, outputs, "diffusion")

@@ -51,6 +51,6 @@ class Threads:
 THREADS = Threads()
 
 
-def chunk_of(rows: int, least: int = 16) -> int:
+def chunk_of(rows: int, least: int = 1) -> int:
     """Rows per call of a loop: few calls, because each clears an array of n entries, but enough for every thread."""
     return max(least, rows // (16 * threads()))

@@ -12,6 +12,8 @@ import numpy as np
 from kinrank.stages.kernels.compiled import compiled
 from kinrank.stages.kernels.search import comes_after, sift_down
 
+COLUMNS = 64  # rows of F computed together in small graphs
+
 
 class Spread(NamedTuple):
     """What one row is computed in, one entry per item; clean before a row, and cleaned by `_clean` behind it.
@@ -187,32 +189,90 @@ def nearest_rows(
 
 
 @compiled
-def dense_energies(start: Any, stop: Any, smoothed: Any, graph: Any, layers: Any, energies: Any) -> None:
-    """energies[i, v] = <F_i, F_i> - sum_j S_v[i, j] <F_i, F_j>, of which the sums over i are those of `row_energies`.
-
-    smoothed (n, n) float32, symmetric; energies (n, v) float32; rows start..stop.
-    """
-    for i in range(start, stop):
-        mine = smoothed[i]
-        square = np.float32(0.0)
-        for column in range(len(mine)):
-            square += mine[column] * mine[column]
-        for layer in range(energies.shape[1]):
-            energies[i, layer] = square
-        for entry in range(graph.indptr[i], graph.indptr[i + 1]):
-            other = smoothed[graph.indices[entry]]
-            product = np.float32(0.0)
-            for column in range(len(mine)):
-                product += mine[column] * other[column]
-            for layer in range(energies.shape[1]):
-                energies[i, layer] -= product * layers[entry, layer]
+def _block_scratch(n: Any) -> Any:
+    """Three blocks of COLUMNS rows of F, each (n, COLUMNS) float32: four lines of the cache per item."""
+    shape = (n, COLUMNS)
+    return np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.float32)
 
 
 @compiled
-def dense_nearest_rows(
-    start: Any, stop: Any, rows: Any, smoothed: Any, everyone: Any, lists: Any, nearest: Any, similar: Any
+def _block(rows: Any, graph: Any, restart: Any, weights: Any, scratch: Any) -> Any:
+    """(n, COLUMNS) F of at most COLUMNS rows, one column each, by Chebyshev's iteration; see stages/diffusion.py.
+
+    x <- w (G x + b - y) + y, y the x before, w from `weights` (sweeps,) float32. What no path reaches stays exactly 0.
+    """
+    x, y, z = scratch
+    width = x.shape[1]  # not the constant: loops of a known length are unrolled, and then done one by one
+    for item in range(len(x)):
+        for column in range(width):
+            x[item, column] = 0.0
+            y[item, column] = 0.0
+    for column in range(len(rows)):
+        x[rows[column], column] = restart
+    for sweep in range(len(weights)):
+        weight = weights[sweep]
+        for item in range(len(x)):
+            line, before = z[item], y[item]
+            for column in range(width):
+                line[column] = -before[column]
+            for entry in range(graph.indptr[item], graph.indptr[item + 1]):
+                other, share = x[graph.indices[entry]], graph.data[entry]
+                for column in range(width):
+                    line[column] += share * other[column]
+            for column in range(width):
+                line[column] = weight * line[column] + before[column]
+        for column in range(len(rows)):
+            z[rows[column], column] += weight * restart
+        x, y, z = z, x, y
+    return x
+
+
+@compiled
+def block_energies(
+    start: Any, stop: Any, rows: Any, graph: Any, restart: Any, weights: Any, layers: Any, energies: Any
 ) -> None:
-    """As `nearest_rows`, from F itself: smoothed (n, n) float32, everyone (n,) int32 = 0, 1, 2, ..."""
-    for position in range(start, stop):
-        row = rows[position]
-        _list_largest(row, smoothed[row], everyone, len(everyone), lists, nearest, similar)
+    """As `row_energies`, COLUMNS rows at once, from all items; blocks of rows from start to stop."""
+    scratch = _block_scratch(len(graph.indptr) - 1)
+    sums = np.empty((energies.shape[1], COLUMNS), np.float32)
+    product = np.empty(COLUMNS, np.float32)
+    for block in range(start, stop):
+        first, last = block * COLUMNS, min((block + 1) * COLUMNS, len(rows))
+        f = _block(rows[first:last], graph, restart, weights, scratch)
+        width = f.shape[1]
+        for layer in range(len(sums)):
+            for column in range(width):
+                sums[layer, column] = 0.0
+        for item in range(len(f)):
+            mine = f[item]
+            for entry in range(graph.indptr[item], graph.indptr[item + 1]):
+                other = f[graph.indices[entry]]
+                for column in range(width):
+                    product[column] = mine[column] * other[column]
+                for layer in range(len(sums)):
+                    line, share = sums[layer], layers[entry, layer]
+                    for column in range(width):
+                        line[column] -= share * product[column]
+            for layer in range(len(sums)):
+                line = sums[layer]
+                for column in range(width):
+                    line[column] += mine[column] * mine[column]
+        for row in range(first, last):
+            for layer in range(len(sums)):
+                energies[row, layer] = sums[layer, row - first]
+
+
+@compiled
+def block_nearest_rows(
+    start: Any, stop: Any, rows: Any, graph: Any, restart: Any, weights: Any, lists: Any, nearest: Any, similar: Any
+) -> None:
+    """As `nearest_rows`, COLUMNS rows at once, from all items; blocks of rows from start to stop."""
+    n = len(graph.indptr) - 1
+    scratch = _block_scratch(n)
+    everyone, f = np.arange(n).astype(np.int32), np.empty(n, np.float32)
+    for block in range(start, stop):
+        first, last = block * COLUMNS, min((block + 1) * COLUMNS, len(rows))
+        found = _block(rows[first:last], graph, restart, weights, scratch)
+        for row in range(first, last):
+            for item in range(n):
+                f[item] = max(found[item, row - first], np.float32(0.0))
+            _list_largest(rows[row], f, everyone, n, lists, nearest, similar)
