@@ -25,8 +25,8 @@ from kinrank.stages.run import THREADS, Output, Run
 
 Weights = NDArray[np.float64]
 SMALL = 1024  # items up to which rows of F are computed from all items, and ground costs for all pairs: 4 MB
-PRECISION = 0.05  # error of rows computed together, as a share of the tolerance of those that are spread
-SAMPLE = 2048  # rows of F that the weights of the graphs are estimated from, where there are more
+PRECISION = 0.25  # error of rows computed together, as a share of the tolerance of those that are spread
+SAMPLE = 128, 2048  # rows of F that the weights of the graphs are estimated from: every fourth, from so many to so many
 
 
 def spreading_graph(layers: Layers, beta: Weights, mu: float) -> Rows:
@@ -81,8 +81,8 @@ def resolvent_block(
 def graph_weights(layers: Layers, mu: float, lam: float, cycles: int, tolerance: float, run: Run = THREADS) -> Weights:
     """beta after `cycles` rounds of Algorithm 1 with E = I: F for fixed beta, then beta for fixed F.
 
-    `lam` is lambda / n, because H grows like n. H_v is a sum over rows of F, so that every (n / SAMPLE)-th row is
-    enough for the few digits of it that beta needs.
+    `lam` is lambda / n, because H grows like n. H_v is a sum over rows of F, of which a SAMPLE is
+    enough for the few digits that beta needs.
     """
     n = len(layers.indptr) - 1
     beta = np.full(layers.count, 1.0 / layers.count)
@@ -93,9 +93,9 @@ def graph_weights(layers: Layers, mu: float, lam: float, cycles: int, tolerance:
 
 
 def _energies(layers: Layers, graph: Rows, mu: float, tolerance: float, run: Run) -> Weights:
-    """(m,) H_v = <F, F> - <F, S_v F>, all rows or estimated from SAMPLE of them."""
+    """(m,) H_v = <F, F> - <F, S_v F>, estimated from SAMPLE of its rows."""
     n = len(layers.indptr) - 1
-    rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))
+    rows = np.unique(np.linspace(0, n - 1, min(n, max(SAMPLE[0], min(n // 4, SAMPLE[1])))).astype(np.int64))
     found = run.empty((len(rows), layers.count), np.float32)
     if n <= SMALL:
         inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, tolerance), layers.values

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled
-from kinrank.stages.kernels.search import comes_after, sift_down
+from kinrank.stages.kernels.largest import counting, largest
+from kinrank.stages.kernels.search import comes_after
 
 COLUMNS = 64  # rows of F computed together in small graphs
 
@@ -137,39 +138,56 @@ def row_energies(
         _clean(count, scratch)
 
 
+class Selection(NamedTuple):
+    """What the largest entries of a row are chosen in: values (n,) float32, chosen (n + 1,) int32, counting."""
+
+    values: Any
+    chosen: Any
+    counting: Any
+
+
 @compiled
-def _list_largest(row: Any, f: Any, touched: Any, count: Any, lists: Any, nearest: Any, similar: Any) -> None:
+def _selection(n: Any) -> Any:
+    return Selection(np.empty(n, np.float32), np.empty(n + 1, np.int32), counting(n))
+
+
+@compiled
+def _list_largest(
+    row: Any, f: Any, touched: Any, count: Any, lists: Any, nearest: Any, similar: Any, selection: Any
+) -> None:
     """Row `row` of nearest and similar: the items of the largest f among those touched, and f; see `nearest_rows`."""
+    values = selection.values
+    for place in range(count):
+        values[place] = f[touched[place]] if touched[place] != row else np.float32(0.0)
+    size = nearest.shape[1] - 1
+    found = largest(values, count, size, selection.counting, selection.chosen)
     nearest[row, 0] = row
     similar[row, 0] = f[row]
-    numbers, values = nearest[row, 1:], similar[row, 1:]
-    size = nearest.shape[1] - 1
-    for place in range(size):
-        numbers[place] = len(f)
-        values[place] = 0.0
-    if size > 0:
-        for place in range(count):
-            node = touched[place]
-            if node != row and f[node] > 0.0 and comes_after(values[0], numbers[0], f[node], node):
-                values[0] = f[node]
-                numbers[0] = node
-                sift_down(values, numbers, 0, size)
-        for last in range(size - 1, 0, -1):
-            values[0], values[last] = values[last], values[0]
-            numbers[0], numbers[last] = numbers[last], numbers[0]
-            sift_down(values, numbers, 0, last)
+    numbers, similarities = nearest[row, 1:], similar[row, 1:]
     filled = 0
-    while filled < size and values[filled] > 0.0:
+    for entry in range(found):
+        place = selection.chosen[entry]
+        value, item = values[place], touched[place]
+        if value <= 0.0:
+            continue
+        at = filled
+        while at > 0 and comes_after(similarities[at - 1], numbers[at - 1], value, item):
+            similarities[at] = similarities[at - 1]
+            numbers[at] = numbers[at - 1]
+            at -= 1
+        similarities[at] = value
+        numbers[at] = item
         filled += 1
-    for place in range(lists.shape[1]):
-        node = lists[row, place]
-        if filled >= size or node < 0:
-            break
-        if node != row and f[node] == 0.0:
-            numbers[filled] = node
-            filled += 1
     for place in range(filled, size):
+        similarities[place] = 0.0
         numbers[place] = row
+    for place in range(lists.shape[1]):
+        item = lists[row, place]
+        if filled >= size or item < 0:
+            break
+        if item != row and f[item] == 0.0:
+            numbers[filled] = item
+            filled += 1
 
 
 @compiled
@@ -181,10 +199,11 @@ def nearest_rows(
     rows (m,) int64, lists (n, >= 1) int32 -> nearest (n, k) int32, similar (n, k) float32. Where F reaches too few
     items, `lists` fills up, at similarity 0; where that ends (-1), the item itself.
     """
-    scratch = _spread_scratch(len(graph.indptr) - 1)
+    n = len(graph.indptr) - 1
+    scratch, selection = _spread_scratch(n), _selection(n)
     for position in range(start, stop):
         count = _spread(rows[position], graph, restart, tolerance, scratch)
-        _list_largest(rows[position], scratch.f, scratch.touched, count, lists, nearest, similar)
+        _list_largest(rows[position], scratch.f, scratch.touched, count, lists, nearest, similar, selection)
         _clean(count, scratch)
 
 
@@ -267,7 +286,7 @@ def block_nearest_rows(
 ) -> None:
     """As `nearest_rows`, COLUMNS rows at once, from all items; blocks of rows from start to stop."""
     n = len(graph.indptr) - 1
-    scratch = _block_scratch(n)
+    scratch, selection = _block_scratch(n), _selection(n)
     everyone, f = np.arange(n).astype(np.int32), np.empty(n, np.float32)
     for block in range(start, stop):
         first, last = block * COLUMNS, min((block + 1) * COLUMNS, len(rows))
@@ -275,4 +294,4 @@ def block_nearest_rows(
         for row in range(first, last):
             for item in range(n):
                 f[item] = max(found[item, row - first], np.float32(0.0))
-            _list_largest(rows[row], f, everyone, n, lists, nearest, similar)
+            _list_largest(rows[row], f, everyone, n, lists, nearest, similar, selection)

@@ -46,7 +46,7 @@ def _float(context: Any, bits: Any) -> Any:
     return types.float32(types.int32), code
 
 
-_to_bits: Any = intrinsic(_bits)
+to_bits: Any = intrinsic(_bits)
 _to_float: Any = intrinsic(_float)
 
 
@@ -56,7 +56,7 @@ def _power_of_two(exponent: Any) -> Any:
     whole = np.int32(np.floor(exponent + HALF))
     f = exponent - np.float32(whole)
     series = ONE + f * (E1 + f * (E2 + f * (E3 + f * (E4 + f * (E5 + f * E6)))))
-    return _to_float(np.int32(_to_bits(series) + np.int32(whole << EXPONENT)))
+    return _to_float(np.int32(to_bits(series) + np.int32(whole << EXPONENT)))
 
 
 @compiled
@@ -68,7 +68,7 @@ def exp32(x: Any) -> Any:
 @compiled
 def power32(x: Any, power: Any) -> Any:
     """x^power of float32, x >= 0, power > 0; 0 where x or the result is next to nothing."""
-    bits = _to_bits(max(x, TINY))
+    bits = to_bits(max(x, TINY))
     mantissa = _to_float(np.int32((bits & MANTISSA) | UNIT))
     s = (mantissa - ROOT) / (mantissa + ROOT)
     t = s * s

@@ -8,27 +8,7 @@ import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled
 from kinrank.stages.kernels.graph import position
-from kinrank.stages.kernels.search import comes_after, sift_down
-
-
-@compiled
-def _keep_strongest(values: Any, count: Any, best: Any, places: Any, keep: Any) -> None:
-    """keep[:count] = whether an entry of values[:count] is among the len(best) largest; of equal ones the first."""
-    support = len(best)
-    for entry in range(count):
-        keep[entry] = count <= support
-    if count <= support:
-        return
-    for place in range(support):
-        best[place] = -np.inf
-        places[place] = count
-    for entry in range(count):
-        if comes_after(best[0], places[0], values[entry], entry):
-            best[0] = values[entry]
-            places[0] = entry
-            sift_down(best, places, 0, support)
-    for place in range(support):
-        keep[places[place]] = True
+from kinrank.stages.kernels.largest import counting, largest
 
 
 @compiled
@@ -58,23 +38,6 @@ def mark_regions(
 
 
 @compiled
-def _sort(items: Any, count: Any) -> None:
-    """items[:count] ascending, by Shell's method; numba's own sort takes longer to compile than all of this file."""
-    step = 1
-    while step < count // 3:
-        step = 3 * step + 1
-    while step > 0:
-        for place in range(step, count):
-            item = items[place]
-            at = place
-            while at >= step and items[at - step] > item:
-                items[at] = items[at - step]
-                at -= step
-            items[at] = item
-        step //= 3
-
-
-@compiled
 def average(
     start: Any, stop: Any, lists: Any, weights: Any, regions: Any, mass: Any, items: Any, masses: Any, sizes: Any
 ) -> None:
@@ -96,8 +59,7 @@ def average(
         longest = max(longest, total)
     touched = np.empty(longest, np.int32)
     gathered = np.empty(longest, np.float32)
-    keep = np.empty(longest, np.bool_)
-    best, places = np.empty(items.shape[1], np.float32), np.empty(items.shape[1], np.int64)
+    scratch, chosen = counting(longest), np.empty(longest + 1, np.int32)
     for row in range(start, stop):
         count = 0
         for column in range(weights.shape[1]):
@@ -112,19 +74,22 @@ def average(
                     touched[count] = item
                     count += 1
                 mass[item] += weight * data[entry]
-        _sort(touched, count)
         for place in range(count):
             gathered[place] = mass[touched[place]]
             mass[touched[place]] = 0.0
-        _keep_strongest(gathered, count, best, places, keep)
-        size = 0
+        size = largest(gathered, count, items.shape[1], scratch, chosen)
         total_mass = np.float32(0.0)
-        for place in range(count):
-            if keep[place]:
-                items[row, size] = touched[place]
-                masses[row, size] = gathered[place]
-                total_mass += gathered[place]
-                size += 1
+        for entry in range(size):  # sorted by item as they come: there are few
+            item, value = touched[chosen[entry]], gathered[chosen[entry]]
+            at = entry
+            while at > 0 and items[row, at - 1] > item:
+                items[row, at] = items[row, at - 1]
+                masses[row, at] = masses[row, at - 1]
+                at -= 1
+            items[row, at] = item
+            masses[row, at] = value
+        for place in range(size):
+            total_mass += masses[row, place]
         for place in range(size):
             masses[row, place] /= total_mass
         sizes[row] = size

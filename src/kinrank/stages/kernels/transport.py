@@ -31,7 +31,7 @@ class Transport(NamedTuple):
 class Scratch(NamedTuple):
     """What pricing works in; s the longest state.
 
-    left, right: (s,) float32 mass that has to leave, and to arrive. left_at, right_at: (s,) int64 its rows and columns
+    left, right: (s,) float32 mass that has to leave, and to arrive. left_at, right_at: (s,) int32 its rows and columns
     in the matrix of ground costs. u, v, sums: (s,) float32. cost, plan: (s, s) float32. rows, columns: float32 vectors
     of the two sides. slots: (n,) int32 the column of each item in the ground costs, -1 where it has none.
     """
@@ -55,7 +55,7 @@ def scratch_for(longest: Any, rows: Any, columns: Any, slots: Any) -> Any:
     """Scratch for states of at most `longest` entries."""
     longest = (longest + LANES - 1) // LANES * LANES
     left, right = np.empty(longest, np.float32), np.empty(longest, np.float32)
-    left_at, right_at = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    left_at, right_at = np.empty(longest, np.int32), np.empty(longest, np.int32)
     u, v, sums = np.empty(longest, np.float32), np.empty(longest, np.float32), np.empty(longest, np.float32)
     cost, plan = np.empty((longest, longest), np.float32), np.empty((longest, longest), np.float32)
     return Scratch(left, right, left_at, right_at, u, v, sums, cost, plan, rows, columns, slots)
@@ -72,10 +72,11 @@ def longest_row(indptr: Any) -> Any:
 
 @compiled
 def _residual(states: Any, i: Any, j: Any, scratch: Any) -> Any:
-    """Split p_i - p_j into what must leave and what must arrive; positions in states.indices. Returns the two sizes."""
+    """Split p_i - p_j into what must leave and what must arrive; positions within p_i and p_j. Returns the two sizes."""
     indices, masses = states.indices, states.data
-    left, left_end = states.indptr[i], states.indptr[i + 1]
-    right, right_end = states.indptr[j], states.indptr[j + 1]
+    begin, other = states.indptr[i], states.indptr[j]
+    left, left_end = begin, states.indptr[i + 1]
+    right, right_end = other, states.indptr[j + 1]
     m = 0
     k = 0
     while left < left_end or right < right_end:
@@ -91,11 +92,11 @@ def _residual(states: Any, i: Any, j: Any, scratch: Any) -> Any:
             right += 1
         if difference > 0:
             scratch.left[m] = difference
-            scratch.left_at[m] = left - 1
+            scratch.left_at[m] = left - 1 - begin
             m += 1
         elif difference < 0:
             scratch.right[k] = -difference
-            scratch.right_at[k] = right - 1
+            scratch.right_at[k] = right - 1 - other
             k += 1
     return m, k
 
@@ -298,11 +299,11 @@ def problem(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any) 
     smaller side is put first, so that an entropic price does not depend on how the items are numbered.
     """
     m, k = _residual(states, i, j, scratch)
-    begin = states.indptr[i]
-    for x in range(m):
-        scratch.left_at[x] = states.indices[scratch.left_at[x]] if whole else scratch.left_at[x] - begin
+    if whole:
+        for x in range(m):
+            scratch.left_at[x] = states.indices[states.indptr[i] + scratch.left_at[x]]
     for y in range(k):
-        item = states.indices[scratch.right_at[y]]
+        item = states.indices[states.indptr[j] + scratch.right_at[y]]
         scratch.right_at[y] = item if whole else scratch.slots[item]
     if m == 0 or k == 0:
         return 0, 0, False
