@@ -72,7 +72,7 @@ def longest_row(indptr: Any) -> Any:
 
 @compiled
 def _residual(states: Any, i: Any, j: Any, scratch: Any) -> Any:
-    """Split p_i - p_j into what must leave and what must arrive; positions within p_i and p_j. Returns the two sizes."""
+    """Split p_i - p_j into what must leave and what must arrive; positions within both. Returns the two sizes."""
     indices, masses = states.indices, states.data
     begin, other = states.indptr[i], states.indptr[j]
     left, left_end = begin, states.indptr[i + 1]
