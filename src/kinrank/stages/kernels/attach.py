@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.costs import release
 from kinrank.stages.kernels.fastmath import power32
 from kinrank.stages.kernels.fusion import mixed, root_of
@@ -53,7 +53,7 @@ class Chain(NamedTuple):
     totals: Any
 
 
-@compiled
+@inner
 def _gather_states(row: Any, found: Any, query: Any, states: Any, own: Any, columns: Any, slots: Any, most: Any) -> Any:
     """Fill `own` with the state of the query, then those of the items found; how many items, and distinct columns."""
     size = query.sizes[row]
@@ -79,7 +79,7 @@ def _gather_states(row: Any, found: Any, query: Any, states: Any, own: Any, colu
     return count, used
 
 
-@compiled
+@inner
 def _ground(rows: Any, size: Any, columns: Any, used: Any, vectors: Any, rho: Any) -> Any:
     """(size, used) d^rho, summed from differences: BLAS would start threads of its own inside ours."""
     half = np.float32(0.5 * rho)
@@ -128,7 +128,7 @@ def first_costs(
         release(everyone[:count], own, slots)
 
 
-@compiled
+@inner
 def _begin(found: Any, first: Any, labels: Any) -> Any:
     """Put the first steps of a query into the queue; how many, and the most expensive of them."""
     size = 0
@@ -145,7 +145,7 @@ def _begin(found: Any, first: Any, labels: Any) -> Any:
     return size, largest
 
 
-@compiled
+@inner
 def _pass_on(item: Any, steps: Any, labels: Any, size: Any) -> Any:
     """Offer the steps from a settled item to the queue; its new size."""
     label, place = labels.label, labels.place
@@ -163,7 +163,7 @@ def _pass_on(item: Any, steps: Any, labels: Any, size: Any) -> Any:
     return size
 
 
-@compiled
+@inner
 def _trace(goal: Any, labels: Any, chain: Any) -> Any:
     """Write the chain to an item, backwards, and the labels along it; its length, 0 where none leads there."""
     count = 0
@@ -176,7 +176,7 @@ def _trace(goal: Any, labels: Any, chain: Any) -> Any:
     return count
 
 
-@compiled
+@inner
 def _write(
     count: Any, values: Any, numbers: Any, found: Any, found_at: Any, place: Any, items: Any, distances: Any
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.context import gather, scratch
 from kinrank.stages.kernels.search import comes_after, sift_down
 
@@ -41,7 +41,7 @@ class Steps(NamedTuple):
     returns: NDArray[np.float64]
 
 
-@compiled
+@inner
 def _levels(seeds: Any, graph: Any, limit: Any, level: Any, order: Any, ends: Any) -> Any:
     """Breadth first from the seeds: level[v] (limit + 1 beyond), items as visited, ends[l] of each level."""
     level[:] = limit + 1
@@ -118,7 +118,7 @@ def diffuse(start: Any, stop: Any, numbers: Any, graph: Any, regions: Any, alpha
                     regions.data[entry] += (0.5 * alpha) ** STEPS * last[member, r]
 
 
-@compiled
+@inner
 def _joined(items: Any, regions: Any) -> Any:
     """The members of the regions of several items, one after the other."""
     size = 0
@@ -133,7 +133,7 @@ def _joined(items: Any, regions: Any) -> Any:
     return joined
 
 
-@compiled
+@inner
 def _step(step: Any, active: Any, levels: Any, graph: Any, u: Any, z: Any) -> None:
     """u <- u S and z <- z S + C(10, step) u W on the active items that are near enough to a region.
 
@@ -261,7 +261,7 @@ def walk(start: Any, stop: Any, mixture: Any, matrix: Any, columns: Any, values:
             final[reached[entry]] = 0.0
 
 
-@compiled
+@inner
 def _largest(row: Any, reached: Any, final: Any, columns: Any, values: Any) -> None:
     """The len(columns) largest of final[reached], ties to the lower number, divided by their sum."""
     k = len(columns)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 
 
 class Mixture(NamedTuple):
@@ -45,13 +45,13 @@ class Scratch(NamedTuple):
     touched: NDArray[np.int32]
 
 
-@compiled
+@inner
 def scratch(width: Any) -> Any:
     """An empty Scratch for rows of `width` columns."""
     return Scratch(np.zeros(width, np.float32), np.full(width, -1, np.int32), np.empty(width, np.int32))
 
 
-@compiled
+@inner
 def _expand_row(row: Any, wide: Any, half: Any, inside: Any, taken: Any, out: Any) -> Any:
     """Number of members of the expanded set of one row, written to `out`; `inside` and `taken` are marks."""
     first, last = wide.indptr[row], wide.indptr[row + 1]
@@ -120,7 +120,7 @@ def kernel_weights(start: Any, stop: Any, vectors: Any, farthest: Any, power: An
             rows.data[entry] /= total
 
 
-@compiled
+@inner
 def gather(row: Any, mixture: Any, matrix: Any, work: Any) -> Any:
     """work.total = sum_t weights[row, t] * matrix[lists[row, t]], dense; gives how many columns were touched.
 

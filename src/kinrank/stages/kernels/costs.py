@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.transport import exact_price, ground_costs, longest_row, price, scratch_for
 
 TOGETHER = 16  # steps of one item whose ground costs are computed at once
@@ -29,14 +29,14 @@ def ground_table(start: Any, stop: Any, vectors: Any, rho: Any, table: Any) -> N
                 table[first + row, column] = products[row, column]
 
 
-@compiled
+@inner
 def _copy(source: Any, target: Any) -> None:
     """One row into another; an assignment of slices would compile a message about shapes for several seconds."""
     for column in range(len(source)):
         target[column] = source[column]
 
 
-@compiled
+@inner
 def _ground_block(i: Any, others: Any, states: Any, vectors: Any, rho: Any, scratch: Any) -> Any:
     """Ground costs from the items of p_i to those of all `others`, whose columns `scratch.slots` tells.
 
@@ -58,7 +58,7 @@ def _ground_block(i: Any, others: Any, states: Any, vectors: Any, rho: Any, scra
     return products
 
 
-@compiled
+@inner
 def release(others: Any, states: Any, slots: Any) -> None:
     """Forget the columns of the items of `others`."""
     for j in others:
@@ -66,7 +66,7 @@ def release(others: Any, states: Any, slots: Any) -> None:
             slots[states.indices[entry]] = -1
 
 
-@compiled
+@inner
 def _workspace(states: Any, dimensions: Any) -> Any:
     n, longest = len(states.indptr) - 1, longest_row(states.indptr)
     rows = np.empty((longest, dimensions), np.float32)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.largest import counting, largest
 from kinrank.stages.kernels.search import comes_after
 
@@ -31,7 +31,7 @@ class Spread(NamedTuple):
     upcoming: Any
 
 
-@compiled
+@inner
 def _spread_scratch(n: Any) -> Any:
     f, left, mass = np.zeros(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
     touched, front, upcoming = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
@@ -40,7 +40,7 @@ def _spread_scratch(n: Any) -> Any:
     return Spread(f, left, mass, touched, front, upcoming)
 
 
-@compiled
+@inner
 def _spread(source: Any, graph: Any, restart: Any, tolerance: Any, scratch: Any) -> Any:
     """Fill scratch.f with row `source`; scratch.left keeps what was not passed on. Returns how many items were met.
 
@@ -80,7 +80,7 @@ def _spread(source: Any, graph: Any, restart: Any, tolerance: Any, scratch: Any)
     return count
 
 
-@compiled
+@inner
 def _clean(count: Any, scratch: Any) -> None:
     for position in range(count):
         node = scratch.touched[position]
@@ -146,12 +146,12 @@ class Selection(NamedTuple):
     counting: Any
 
 
-@compiled
+@inner
 def _selection(n: Any) -> Any:
     return Selection(np.empty(n, np.float32), np.empty(n + 1, np.int32), counting(n))
 
 
-@compiled
+@inner
 def _list_largest(
     row: Any, f: Any, touched: Any, count: Any, lists: Any, nearest: Any, similar: Any, selection: Any
 ) -> None:
@@ -207,14 +207,14 @@ def nearest_rows(
         _clean(count, scratch)
 
 
-@compiled
+@inner
 def _block_scratch(n: Any) -> Any:
     """Three blocks of COLUMNS rows of F, each (n, COLUMNS) float32: four lines of the cache per item."""
     shape = (n, COLUMNS)
     return np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.float32)
 
 
-@compiled
+@inner
 def _block(rows: Any, graph: Any, restart: Any, weights: Any, scratch: Any) -> Any:
     """(n, COLUMNS) F of at most COLUMNS rows, one column each, by Chebyshev's iteration; see stages/diffusion.py.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.heap import rise, take
 
 MANTISSA, ONE = np.uint32(0x7FFFFF), np.uint32(0x3F800000)  # bits of a float32's fraction, and of 1.0
@@ -16,7 +16,7 @@ MIDDLE, OFFSET = np.float32(math.sqrt(2)), np.float32(126.5)
 C1, C3, C5, C7, C9 = (np.float32(2 / math.log(2) / power) for power in (1, 3, 5, 7, 9))
 
 
-@compiled
+@inner
 def _split(bits: Any, exponents: Any, rests: Any) -> None:
     """Exponents and mantissas, as the bits of floats in [1, 2), of the bits of positive floats."""
     for k in range(len(bits)):
@@ -24,7 +24,7 @@ def _split(bits: Any, exponents: Any, rests: Any) -> None:
         rests[k] = (bits[k] & MANTISSA) | ONE
 
 
-@compiled
+@inner
 def _sum_of_logs(values: Any, exponents: Any, rests: Any) -> Any:
     """sum_k v_k log2(v_k) from the parts of v = 2^e m, 1 <= m < 2.
 
@@ -40,7 +40,7 @@ def _sum_of_logs(values: Any, exponents: Any, rests: Any) -> Any:
     return total
 
 
-@compiled
+@inner
 def _bits(value: Any) -> Any:
     """v log2(v), 0 at 0."""
     return value * math.log(value) / math.log(2.0) if value > 0 else 0.0
@@ -56,7 +56,7 @@ def sums_of_logs(start: Any, stop: Any, rows: Any, sums: Any) -> None:
         sums[row] = total
 
 
-@compiled
+@inner
 def _gathered(columns: Any, values: Any, dense: Any, both: Any) -> Any:
     """both = p + q on the columns of q, p from the first of each dense pair; gives the sum of the second."""
     total = 0.0  # in float64: one running sum of a thousand terms, where float32 would lose five digits
@@ -67,7 +67,7 @@ def _gathered(columns: Any, values: Any, dense: Any, both: Any) -> Any:
     return total
 
 
-@compiled
+@inner
 def _listed(item: Any, other: Any, lists: Any) -> Any:
     """Place of the item in the other's list, -1 where it is not there."""
     for place in range(lists.shape[1]):

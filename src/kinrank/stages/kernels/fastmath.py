@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import inner
 
 LOG2E = np.float32(1.4426950408889634)
 # 2^f = sum_n (f ln 2)^n / n!
@@ -50,7 +50,7 @@ to_bits: Any = intrinsic(_bits)
 _to_float: Any = intrinsic(_float)
 
 
-@compiled
+@inner
 def _power_of_two(exponent: Any) -> Any:
     """2^exponent of a float32 in -125 .. 125."""
     whole = np.int32(np.floor(exponent + HALF))
@@ -59,13 +59,13 @@ def _power_of_two(exponent: Any) -> Any:
     return _to_float(np.int32(to_bits(series) + np.int32(whole << EXPONENT)))
 
 
-@compiled
+@inner
 def exp32(x: Any) -> Any:
     """exp(x) of a float32 in -85 .. 85."""
     return _power_of_two(x * LOG2E)
 
 
-@compiled
+@inner
 def power32(x: Any, power: Any) -> Any:
     """x^power of float32, x >= 0, power > 0; 0 where x or the result is next to nothing."""
     bits = to_bits(max(x, TINY))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.fastmath import exp32, power32
 
 
@@ -19,7 +19,7 @@ class Mixture(NamedTuple):
     k: int
 
 
-@compiled
+@inner
 def mixed(direct: Any, root: Any, mixture: Any, direct_unit: Any, root_unit: Any) -> Any:
     """theta (1 - exp(-(d / unit)^2)) + (1 - theta) root / unit; plain: theta d + (1 - theta) root."""
     near = direct
@@ -29,7 +29,7 @@ def mixed(direct: Any, root: Any, mixture: Any, direct_unit: Any, root_unit: Any
     return np.float32(mixture.theta) * near + np.float32(1.0 - mixture.theta) * root / root_unit
 
 
-@compiled
+@inner
 def root_of(chained: Any, mixture: Any) -> Any:
     """d'^(1/gamma), on the scale of one step; plain: d' itself."""
     return chained if mixture.plain else power32(chained, np.float32(mixture.power))

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 
 
-@compiled
+@inner
 def position(row: Any, item: Any) -> Any:
     """Where an item first stands in a row, or the row's length; reads to the end always, many columns at once."""
     at = np.int32(len(row))

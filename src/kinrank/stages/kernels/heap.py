@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import inner
 
 
-@compiled
+@inner
 def rise(heap: Any, place: Any, label: Any, node: Any, at: Any) -> None:
     """Put a node where its label belongs: from `at`, its present place or the free one behind the last, upwards."""
     mine = label[node]
@@ -31,7 +31,7 @@ def rise(heap: Any, place: Any, label: Any, node: Any, at: Any) -> None:
     place[node] = at
 
 
-@compiled
+@inner
 def take(heap: Any, place: Any, label: Any, size: Any) -> Any:
     """Remove the first node of a heap of `size` >= 1 nodes, and return it; the heap then has one less."""
     root = heap[0]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import inner
 from kinrank.stages.kernels.fastmath import to_bits
 
 SHIFT = np.int32(19)  # leaves 8 bits of the exponent and 4 of the fraction
@@ -25,13 +25,13 @@ class Counting(NamedTuple):
     ties: Any
 
 
-@compiled
+@inner
 def counting(n: Any) -> Any:
     """Scratch for up to n numbers."""
     return Counting(np.zeros(BINS, np.int32), np.empty(n + 1, np.int32))
 
 
-@compiled
+@inner
 def largest(values: Any, count: Any, k: Any, scratch: Any, chosen: Any) -> Any:
     """chosen[:m] = the positions of the m = min(k, count) largest of values[:count], of equal ones the first; m.
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 
 RIDGE = 1e-8  # 1 / C of the squared slack: far below any real margin, far above rounding in float64
 TOLERANCE = 1e-13  # by how much an optimality condition may fail
 
 
-@compiled
+@inner
 def _solve_on(signed: Any, active: Any, size: Any, positives: Any, factor: Any, left: Any, right: Any) -> Any:
     """Minimise z'Kz over the active points, each side's weights summing to one, signs free.
 
@@ -22,8 +22,8 @@ def _solve_on(signed: Any, active: Any, size: Any, positives: Any, factor: Any, 
     for row in range(size):
         for column in range(row + 1):
             total = signed[active[row], active[column]]
-            for inner in range(column):
-                total -= factor[row, inner] * factor[column, inner]
+            for place in range(column):
+                total -= factor[row, place] * factor[column, place]
             if column < row:
                 factor[row, column] = total / factor[column, column]
             elif total <= 0.0:
@@ -34,16 +34,16 @@ def _solve_on(signed: Any, active: Any, size: Any, positives: Any, factor: Any, 
         one, other = 0.0, 1.0
         if active[row] < positives:
             one, other = 1.0, 0.0
-        for inner in range(row):
-            one -= factor[row, inner] * left[inner]
-            other -= factor[row, inner] * right[inner]
+        for place in range(row):
+            one -= factor[row, place] * left[place]
+            other -= factor[row, place] * right[place]
         left[row] = one / factor[row, row]
         right[row] = other / factor[row, row]
     for row in range(size - 1, -1, -1):
         one, other = left[row], right[row]
-        for inner in range(row + 1, size):
-            one -= factor[inner, row] * left[inner]
-            other -= factor[inner, row] * right[inner]
+        for place in range(row + 1, size):
+            one -= factor[place, row] * left[place]
+            other -= factor[place, row] * right[place]
         left[row] = one / factor[row, row]
         right[row] = other / factor[row, row]
     pp, pn, nn = 0.0, 0.0, 0.0
@@ -62,7 +62,7 @@ def _solve_on(signed: Any, active: Any, size: Any, positives: Any, factor: Any, 
     return True
 
 
-@compiled
+@inner
 def _most_violated(signed: Any, weights: Any, active: Any, size: Any, positives: Any, gradient: Any) -> Any:
     """The point outside the active set that shortens the distance of the two hulls most, or -1 where none does.
 
@@ -87,7 +87,7 @@ def _most_violated(signed: Any, weights: Any, active: Any, size: Any, positives:
     return best
 
 
-@compiled
+@inner
 def _widest_margin(signed: Any, positives: Any, weights: Any, active: Any, work: Any) -> None:
     """Nearest points of two convex hulls; the first `positives` points are one side.
 

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.stages.kernels.compiled import chunks, compiled, in_chunks, one_blas_thread, over_threads, say_compiling
+from kinrank.stages.kernels.compiled import (
+    chunks,
+    compiled,
+    in_chunks,
+    inner,
+    one_blas_thread,
+    over_threads,
+    say_compiling,
+)
 
 ROWS, COLUMNS = 256, 4096  # one block of inner products: 4 MB
 MARGIN = 8  # more than asked for, so that rounding in the products rarely costs an entry at the edge
@@ -17,13 +25,13 @@ STRIP = 32  # columns looked at together
 NOBODY = np.iinfo(np.int32).max
 
 
-@compiled
+@inner
 def comes_after(s1: Any, i1: Any, s2: Any, i2: Any) -> Any:
     """Whether (s1, i1) comes after (s2, i2): smaller product, or an equal one of a higher number."""
     return s1 < s2 or (s1 == s2 and i1 > i2)
 
 
-@compiled
+@inner
 def sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
     """Restore a heap whose root is the worst kept entry."""
     root = start
@@ -74,7 +82,7 @@ def _keep_best(
                     sift_down(products, numbers, 0, k)
 
 
-@compiled
+@inner
 def _distance(mine: Any, other: Any) -> Any:
     """Euclidean distance from differences: equal vectors are at 0, and near ones keep their digits."""
     total = np.float32(0.0)
@@ -84,7 +92,7 @@ def _distance(mine: Any, other: Any) -> Any:
     return np.sqrt(total)
 
 
-@compiled
+@inner
 def _sort(products: Any, numbers: Any) -> None:
     """A heap -> its entries in order, best first."""
     for last in range(len(products) - 1, 0, -1):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.fastmath import exp32, power32
 
 CLOSE = np.float32(1e-3)  # squared distance below which differences are summed instead of products
@@ -50,7 +50,7 @@ class Scratch(NamedTuple):
     slots: Any
 
 
-@compiled
+@inner
 def scratch_for(longest: Any, rows: Any, columns: Any, slots: Any) -> Any:
     """Scratch for states of at most `longest` entries."""
     longest = (longest + LANES - 1) // LANES * LANES
@@ -61,7 +61,7 @@ def scratch_for(longest: Any, rows: Any, columns: Any, slots: Any) -> Any:
     return Scratch(left, right, left_at, right_at, u, v, sums, cost, plan, rows, columns, slots)
 
 
-@compiled
+@inner
 def longest_row(indptr: Any) -> Any:
     """The largest number of entries in a row, at least 1."""
     longest = 1
@@ -70,7 +70,7 @@ def longest_row(indptr: Any) -> Any:
     return longest
 
 
-@compiled
+@inner
 def _residual(states: Any, i: Any, j: Any, scratch: Any) -> Any:
     """Split p_i - p_j into what must leave and what must arrive; positions within both. Returns the two sizes."""
     indices, masses = states.indices, states.data
@@ -177,7 +177,7 @@ def sinkhorn(
     return answer
 
 
-@compiled
+@inner
 def _relax(
     row: Any, so_far: Any, cost: Any, row_price: Any, column_price: Any, done: Any, reached: Any, came_from: Any
 ) -> None:
@@ -190,7 +190,7 @@ def _relax(
                 came_from[y] = row
 
 
-@compiled
+@inner
 def _nearest_open(reached: Any, done: Any) -> Any:
     """The nearest column that is not done, -1 if none is left."""
     nearest = -1
@@ -283,7 +283,7 @@ def exact(a: Any, b: Any, m: Any, k: Any, cost: Any, plan: Any) -> Any:
     return np.float32(answer)
 
 
-@compiled
+@inner
 def _largest(values: Any, size: Any) -> Any:
     best = values[0]
     for position in range(1, size):
@@ -291,7 +291,7 @@ def _largest(values: Any, size: Any) -> Any:
     return best
 
 
-@compiled
+@inner
 def problem(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any) -> Any:
     """Set up the transport of what differs between p_i and p_j: sizes (m, k), and whether the sides changed places.
 
@@ -320,7 +320,7 @@ def problem(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any) 
     return m, k, False
 
 
-@compiled
+@inner
 def price(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any, settings: Any) -> Any:
     """W(p_i, p_j; d^rho)^gamma by Sinkhorn: the one place where a step gets its price."""
     m, k, swapped = problem(i, j, states, ground, whole, scratch)
@@ -332,7 +332,7 @@ def price(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any, se
     return moved ** np.float32(settings.gamma)
 
 
-@compiled
+@inner
 def exact_price(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any, settings: Any) -> Any:
     """The same with the exact transport."""
     m, k, swapped = problem(i, j, states, ground, whole, scratch)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.heap import rise, take
 
 NEVER = np.iinfo(np.int64).max  # the label of an item to which no edge has been seen
@@ -20,7 +20,7 @@ class Entries(NamedTuple):
     keys: NDArray[np.int32]
 
 
-@compiled
+@inner
 def _offer(item: Any, key: Any, clock: Any, size: Any, heap: Any, place: Any, label: Any) -> Any:
     """Push an item, or raise one that has a stronger edge now; the new size of the heap.
 

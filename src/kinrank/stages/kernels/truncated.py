@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.rows import Rows
 
 
@@ -28,7 +28,7 @@ class Iterates(NamedTuple):
     image: NDArray[np.float64]
 
 
-@compiled
+@inner
 def _cut(ids: Any, place: Any, matrix: Any, small: Any) -> Any:
     """The rows and columns `ids` of a matrix as a small one; only counted where `small` is too short for the entries.
 
@@ -50,7 +50,7 @@ def _cut(ids: Any, place: Any, matrix: Any, small: Any) -> Any:
     return size
 
 
-@compiled
+@inner
 def _solve_first(small: Any, solver: Any, iterates: Any) -> None:
     """The solution of (I - alpha S) x = e_0 by conjugate gradients from zero; Rows (t, t), Solver, Iterates.
 
