@@ -26,6 +26,7 @@ ORDER = [
     ["rerank"],
     ["augment", "explain"],
     ["manifold"],
+    ["warmup"],
     ["distributed"],
     ["evaluation"],
     ["kinrank"],  # the public names, in kinrank/__init__.py

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kinrank.bench.record import chosen, record, warm
+from kinrank.bench.record import chosen, record
 from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
 from kinrank.evaluation import Scores, evaluate
 from kinrank.methods import resolve
 from kinrank.progress import Progress, Show
 from kinrank.rerank import rerank
+from kinrank.warmup import warm
 
 PLAIN = "none"
 DEFAULT = (PLAIN, "lpmt")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.bench.record import warm
 from kinrank.bench.synthetic import curves
 from kinrank.items import Items
 from kinrank.methods import Method, resolve
 from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT, Progress
 from kinrank.ranking import rank_rows
+from kinrank.warmup import warm
 
 BLOCK = 64  # queries answered at once
 AGAIN = 5.0  # seconds below which a measurement is repeated

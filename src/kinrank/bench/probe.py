@@ -71,7 +71,7 @@ def peak_bytes() -> int:
 
 
 def _first(job: Job) -> dict[str, Any]:
-    from kinrank.bench.record import warm
+    from kinrank.warmup import warm
 
     started = time.perf_counter()
     warm(job["method"])
@@ -83,7 +83,7 @@ def _first(job: Job) -> dict[str, Any]:
 def _rerank(job: Job) -> dict[str, Any]:
     """Re-rank a published set (`data`) or a made-up one (`items`, `queries`, `dimensions`)."""
     import kinrank
-    from kinrank.bench.record import warm
+    from kinrank.warmup import warm
 
     warm(job["method"])
     if "data" in job:

@@ -39,13 +39,3 @@ def chosen(names: Sequence[str]) -> list[str]:
     if list(names) == ["all"]:
         return list(METHODS)
     return list(dict.fromkeys(method_named(name).name for name in names))
-
-
-def warm(name: str) -> None:
-    """Compile the loops of a method, or load them from disk, so that times are its own."""
-    import kinrank
-    from kinrank.bench.synthetic import curves
-
-    rows = curves(80, 16)
-    kinrank.rerank(rows[:8], rows[8:], name)
-    kinrank.rerank(None, rows, name)

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from kinrank.bench.growth import growth
 from kinrank.bench.probe import first_use, fresh, import_seconds
-from kinrank.bench.record import chosen, record, warm
+from kinrank.bench.record import chosen, record
 from kinrank.datasets.benchmark import load
 from kinrank.features import check, unit
 from kinrank.methods import METHODS, resolve
 from kinrank.progress import Progress, Show
 from kinrank.rerank import rerank
+from kinrank.warmup import warm
 
 SET, K = "roxford5k", 60
 SIZES = (5_000, 10_000, 20_000, 40_000)

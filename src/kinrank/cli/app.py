@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kinrank.cli import bench, build, change, demo, evaluate, explain, folder, methods, rerank, search
+from kinrank.cli import bench, build, change, demo, evaluate, explain, folder, methods, rerank, search, warmup
 from kinrank.cli.mistakes import Commands
 
 RANK, SERVE, LOOK = "Re-rank and score", "Prepare once, search online", "See and measure"
@@ -25,6 +25,7 @@ for heading, verb, function, short, settings in (
     (SERVE, "info", folder.info, "What a prepared gallery holds.", None),
     (SERVE, "verify", folder.verify, "Whether all its files are whole.", None),
     (LOOK, "demo", demo.demo, "Write a page that shows what re-ranking does.", None),
+    (LOOK, "warmup", warmup.warmup, "Compile all loops now, not at their first use.", None),
 ):
     app.command(verb, short_help=short, context_settings=settings, rich_help_panel=heading)(function)
 app.add_typer(bench.app, name="bench", rich_help_panel=LOOK)

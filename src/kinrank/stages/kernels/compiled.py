@@ -15,6 +15,8 @@ from typing import Any
 
 import numba
 
+from kinrank.stages.kernels.cache import MachineCode
+
 log = logging.getLogger("kinrank")
 _told = False
 _ready: set[int] = set()  # loops that are known to be compiled: asking numba takes longer than a short loop
@@ -50,7 +52,9 @@ def compiled(function: Callable[..., Any]) -> Any:
     of one file are compiled into those of another: the digest in the name makes every change count.
     """
     function.__qualname__ = f"{function.__name__}_{SOURCES}"
-    return numba.njit(cache=True, **OPTIONS)(function)
+    loop: Any = numba.njit(**OPTIONS)(function)
+    loop._cache = MachineCode(function)
+    return loop
 
 
 def inner(function: Callable[..., Any]) -> Any:
@@ -171,10 +175,8 @@ def say_compiling(kernel: Any) -> None:
     global _told
     if _told or id(kernel) in _ready:
         return
-    if kernel.signatures:
-        _ready.add(id(kernel))
-        return
-    folder = Path(kernel.stats.cache_path)
-    if not any(folder.glob(f"*{kernel.py_func.__qualname__}-*.nbi")):
+    _ready.add(id(kernel))
+    name = f"*{kernel.py_func.__qualname__}-*.nbi"
+    if not kernel.signatures and not any(any(Path(folder).glob(name)) for folder in kernel._cache.folders):
         _told = True
-        log.warning("kinrank: compiling its loops, once per installation (about 20 seconds)")
+        log.warning("kinrank: compiling its loops, once per installation; `kinrank warmup` does it beforehand")

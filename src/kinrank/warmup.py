@@ -1,0 +1,81 @@
+"""Compile every loop once, for images, packages and homes that cannot be written to later."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank import stages
+from kinrank.manifold import Manifold
+from kinrank.methods import LPMT, METHODS, Method, resolve
+from kinrank.progress import Progress, Show
+from kinrank.rerank import rerank
+
+FEW = 90  # items of a gallery that every method works on
+DIMENSIONS = 8
+
+
+def warm_up(processes: int | None = None, progress: Show = None) -> float:
+    """Compile all loops that are not on disk yet, on several cores; the seconds it took.
+
+    Args:
+        processes: how many to use; one per core unless given.
+        progress: True for a bar, or a callable `f(label, done, total)`.
+    """
+    started = time.perf_counter()
+    report = Progress(progress)
+    count = processes or os.cpu_count() or 1
+    warm("none")  # the search of neighbours, which all others share
+    jobs = ["lpmt", "cas", "served", *(name for name in METHODS if name not in ("lpmt", "cas", "none")), "exact"]
+    if count == 1:
+        for job in report.each("compiling", jobs, len(jobs)):
+            _run(job)
+    else:
+        # fresh processes: forked ones would inherit threads that are not there
+        with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+            for _ in report.each("compiling", pool.map(_run, jobs), len(jobs)):
+                pass
+    return time.perf_counter() - started
+
+
+def warm(name: str) -> None:
+    """Compile the loops of one method in a joint graph, or load them from disk."""
+    method = resolve(name)
+    rows = _rows(FEW)
+    rerank(rows[:8], rows[8:], method)
+    rerank(None, rows, method)
+    if isinstance(method, LPMT):  # larger graphs take other loops
+        large = _rows(stages.diffusion.SMALL + 10)
+        rerank(large[:2], large, method)
+
+
+def _run(job: str) -> None:
+    if job == "served":
+        _serve(LPMT())
+        _serve(LPMT(transport="exact"), changes=False)
+        for kind in METHODS.values():
+            if kind.keep is not Method.keep and not issubclass(kind, LPMT):
+                _serve(kind(), changes=False)
+    elif job == "exact":
+        rerank(_rows(2), _rows(FEW), LPMT(transport="exact"))
+    else:
+        warm(job)
+
+
+def _serve(method: Method, changes: bool = True) -> None:
+    rows = _rows(FEW)
+    manifold = Manifold.build(rows[:-2], method)
+    manifold.search(rows[:2], k=3)
+    if changes:
+        manifold.explain(rows[0], 5)
+        manifold.add(rows[-2:])
+        manifold.remove([3])
+
+
+def _rows(count: int) -> NDArray[np.float32]:
+    return np.random.default_rng(0).standard_normal((count, DIMENSIONS)).astype(np.float32)
