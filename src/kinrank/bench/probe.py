@@ -44,6 +44,12 @@ def first_use(name: str) -> dict[str, Any]:
         return fresh({"what": "first", "method": name}, environment={"NUMBA_CACHE_DIR": folder})
 
 
+def warmup_seconds() -> float | None:
+    """Seconds of `kinrank warmup` with nothing compiled on disk; None where it failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        return fresh({"what": "warmup"}, environment={"NUMBA_CACHE_DIR": folder}).get("seconds")
+
+
 def import_seconds(repetitions: int = 3) -> float:
     """The best time of `import kinrank` in fresh processes: what is left when nothing else disturbs it."""
     program = "import time; t = time.perf_counter(); import kinrank; print(time.perf_counter() - t)"
@@ -78,6 +84,12 @@ def _first(job: Job) -> dict[str, Any]:
     middle = time.perf_counter()
     warm(job["method"])
     return {"first": middle - started, "second": time.perf_counter() - middle}
+
+
+def _warmup(job: Job) -> dict[str, Any]:
+    from kinrank.warmup import warm_up
+
+    return {"seconds": warm_up()}
 
 
 def _rerank(job: Job) -> dict[str, Any]:
@@ -117,5 +129,5 @@ def _change(job: Job) -> dict[str, Any]:
 
 if __name__ == "__main__":
     order = json.loads(sys.argv[1])
-    jobs = {"first": _first, "rerank": _rerank, "scale": _scale, "change": _change}
+    jobs = {"first": _first, "warmup": _warmup, "rerank": _rerank, "scale": _scale, "change": _change}
     print(json.dumps(jobs[order["what"]](order)))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.bench.growth import growth
-from kinrank.bench.probe import first_use, fresh, import_seconds
+from kinrank.bench.probe import first_use, fresh, import_seconds, warmup_seconds
 from kinrank.bench.record import chosen, record
 from kinrank.datasets.benchmark import load
 from kinrank.features import check, unit
@@ -38,7 +38,8 @@ def speed(
     search: joint re-ranking over an exact search for the 60 nearest of the same items with FAISS, same
     threads, repetitions interleaved, medians, nothing compiled meanwhile. memory: peak of a fresh process.
     growth: see `kinrank.bench.growth`. import: best of several fresh processes. compile: first use with
-    nothing on disk, less the second. Growth and compile are of LPMT only where all methods are asked for.
+    nothing on disk, less the second, and `kinrank warmup`, all loops together. Growth and first use are of LPMT only
+    where all methods are asked for.
     """
     names = chosen(methods)
     for part in parts:
@@ -54,6 +55,8 @@ def speed(
         results["search"] = _against_search(folder, found, repetitions, report)
     if "import" in parts:
         results["import_seconds"] = import_seconds()
+    if "compile" in parts:
+        results["warmup_seconds"] = warmup_seconds()
     deep = ["lpmt"] if names == list(METHODS) else names
     for name in report.each("speed", names, len(names)):
         if "memory" in parts:

@@ -1,4 +1,4 @@
-"""`kinrank bench accuracy | speed | memory | scale`: measured here and now, as tables, JSON, or JSON lines."""
+"""`kinrank bench accuracy | speed | candidates | memory | scale`: measured here and now, as tables or JSON lines."""
 
 from __future__ import annotations
 
@@ -69,6 +69,31 @@ def speed(
     _show(measure(data, _words(methods), counts, repetitions, _words(parts), bars(quiet)), output, json)
 
 
+@app.command("candidates", short_help="One query over its candidates, in milliseconds.")
+def candidates(
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with ROxford5k's features. Without: a made-up set.")
+    ] = None,
+    methods: Names = "none,lpmt",
+    counts: Annotated[str, typer.Option("--counts", help="How many candidates.")] = "200,500",
+    queries: Annotated[int, typer.Option("--queries", min=1, help="How many are timed.")] = 20,
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """What a caller waits for when one query is re-ranked over candidates, as a multiple of k-reciprocal's time.
+
+    \b
+    kinrank bench candidates --data DIR
+    kinrank bench candidates --methods lpmt,cas --counts 200
+    """
+    from kinrank.bench.candidates import candidates as measure
+
+    _check(output)
+    numbers = [_count(word, "--counts", 1) for word in _words(counts)]
+    _show(measure(data, _words(methods), numbers, queries, bars(quiet)), output, json)
+
+
 @app.command("memory", short_help="Peak memory of every method.")
 def memory(
     methods: Names = "all",
@@ -129,9 +154,9 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _count(word: str, option: str = "--sizes") -> int:
-    if not word.isdigit() or int(word) < 200:
-        raise ValueError(f"{option} {word!r} is not allowed; give whole numbers >= 200 with commas between them")
+def _count(word: str, option: str = "--sizes", least: int = 200) -> int:
+    if not word.isdigit() or int(word) < least:
+        raise ValueError(f"{option} {word!r} is not allowed; give whole numbers >= {least} with commas between them")
     return int(word)
 
 

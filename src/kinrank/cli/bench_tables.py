@@ -57,6 +57,8 @@ def speed_tables(record: Record) -> str:
         )
     if "import_seconds" in record:
         lines.append(f"import kinrank: {record['import_seconds']:.3f} s")
+    if record.get("warmup_seconds"):
+        lines.append(f"kinrank warmup, all loops of all methods: {record['warmup_seconds']:.1f} s")
     rows = [("method", "seconds", "x search", "peak memory", "compiling", "growth exponent")]
     for row in record["results"]:
         peak, growth = row.get("peak_bytes"), row.get("growth")
@@ -86,6 +88,19 @@ def _growth_table(method: str, growth: Record) -> str:
     sizes = f"{growth['dimensions']} dimensions, {growth['queries']} of them queries, joint"
     head = f"{method}: made-up curves, {sizes}"
     return head + "\n" + table(rows, right=range(3))
+
+
+def candidates_tables(record: Record) -> str:
+    rows = [("candidates", "method", "ms per query", f"x {record['base']}")]
+    rows += [
+        (str(row["candidates"]), row["method"], f"{1000 * row['seconds']:.1f}", f"{row['multiple']:.2f}")
+        for row in record["results"]
+    ]
+    head = (
+        f"{record['set']}, {record['items']} items x {record['dimensions']}, one query at a time, with its search, "
+        f"median of {record['queries']}"
+    )
+    return head + "\n" + table(rows, right=(0, 2, 3)) + "\n\n" + machine(record)
 
 
 def memory_tables(record: Record) -> str:
@@ -172,6 +187,7 @@ def _number(value: float | None, form: str, unit: str = "") -> str:
 TABLES: dict[str, Callable[[Record], str]] = {
     "accuracy": accuracy_tables,
     "speed": speed_tables,
+    "candidates": candidates_tables,
     "memory": memory_tables,
     "scale": scale_tables,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 from numba.core import caching as _numba_caching
 
 caching: Any = _numba_caching  # not typed
@@ -37,7 +38,8 @@ class MachineCode(caching.NullCache):  # type: ignore[misc]
     """What numba asks for machine code: first what is beside the source, then what it can write itself, if anything."""
 
     def __init__(self, function: Any) -> None:
-        self._beside = _ReadOnly(function)
+        # where NUMBA_CACHE_DIR names a folder, nowhere else is looked
+        self._beside = caching.NullCache() if numba.config.CACHE_DIR else _ReadOnly(function)
         try:
             self._own = caching.FunctionCache(function)
         except RuntimeError:  # numba found no folder that it could write to
