@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
+from kinrank.stages import kernels
 
 Integers = NDArray[np.int64]
 Block = 2048  # pairs that are summed again at once
@@ -40,17 +41,17 @@ def nearest(
     `own[i]` is the item that query i itself is (-1: none). With `self_first` it stands first, at distance 0,
     even among duplicates; otherwise it is left out. Shapes: (q, d), (n, d) -> (q, min(k, n)).
     """
-    from kinrank.stages.kernels.search import nearest_blocks
-
     k = max(0, min(k, len(items) if own is None or self_first else len(items) - 1))
     identity = np.full(len(queries), -1, np.int64) if own is None else np.asarray(own, np.int64)
     known = identity >= 0
     if known.all() or not known.any():
-        return Neighbors(*nearest_blocks(queries, items, k, identity, self_first))
+        return Neighbors(*kernels.search.nearest_blocks(queries, items, k, identity, self_first))
     indices = np.empty((len(queries), k), np.int32)
     distances = np.empty((len(queries), k), np.float32)
     for rows in (known, ~known):  # rows with an item of their own search one entry less
-        indices[rows], distances[rows] = nearest_blocks(queries[rows], items, k, identity[rows], self_first)
+        indices[rows], distances[rows] = kernels.search.nearest_blocks(
+            queries[rows], items, k, identity[rows], self_first
+        )
     return Neighbors(indices, distances)
 
 

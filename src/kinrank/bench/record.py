@@ -7,16 +7,15 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
+import kinrank
 from kinrank.methods import METHODS, method_named
+from kinrank.stages.kernels.compiled import threads
 
 
 def record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
     """The results with date, versions and machine; nothing that names a host, a user or a folder."""
     import numba
     import numpy as np
-
-    import kinrank
-    from kinrank.stages.kernels.compiled import threads
 
     return {
         "bench": kind,

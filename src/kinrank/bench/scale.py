@@ -12,7 +12,10 @@ import numpy as np
 from kinrank.bench.probe import fresh, peak_bytes
 from kinrank.bench.record import record
 from kinrank.bench.synthetic import curves
+from kinrank.manifold import Manifold
 from kinrank.progress import Progress, Show
+from kinrank.stores.array import ArrayStore
+from kinrank.stores.faiss import FaissStore
 
 SIZES = (5_000, 50_000, 200_000)
 CHANGED = (5_000, 50_000)
@@ -69,8 +72,6 @@ def scale(
 
 def change(items: int, store: str = "array", probes: int | None = None) -> dict[str, Any]:
     """Add 1 % to a gallery, take as much out again, in this process; as shares of the build. The best of three."""
-    from kinrank.manifold import Manifold
-    from kinrank.stores.faiss import FaissStore
 
     def source(rows: Any) -> Any:
         return rows if store == "array" else FaissStore(rows, store, probes=probes)
@@ -103,10 +104,6 @@ def change(items: int, store: str = "array", probes: int | None = None) -> dict[
 
 def point(items: int, store: str, probes: int | None, largest: int) -> dict[str, Any]:
     """Measure one size in this process: build against its neighbour search, queries against an exact search."""
-    from kinrank.manifold import Manifold
-    from kinrank.stores.array import ArrayStore
-    from kinrank.stores.faiss import FaissStore
-
     rows = curves(items + QUERIES, DIMENSIONS)
     queries, gallery = rows[:QUERIES].copy(), np.ascontiguousarray(rows[QUERIES:])
     small = Manifold.build(gallery[:400])  # compiles, or loads from disk

@@ -18,6 +18,7 @@ from kinrank.features import check, unit
 from kinrank.methods import METHODS, resolve
 from kinrank.progress import Progress, Show
 from kinrank.rerank import rerank
+from kinrank.stages.kernels.compiled import threads
 from kinrank.warmup import warm
 
 SET, K = "roxford5k", 60
@@ -75,8 +76,6 @@ def _against_search(
 ) -> dict[str, Any]:
     """Fill in seconds and multiple of every method; return what it is a multiple of."""
     from threadpoolctl import threadpool_limits
-
-    from kinrank.stages.kernels.compiled import threads
 
     published = load(SET, folder)
     assert published.queries is not None

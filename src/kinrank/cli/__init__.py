@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kinrank.cli.app import app
+
 
 def main() -> None:
     """The command `kinrank`."""
-    from kinrank.cli.app import app
-
     app(prog_name="kinrank")

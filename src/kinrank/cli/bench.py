@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kinrank.bench import measured
 from kinrank.cli import bench_tables
 from kinrank.cli.output import Json, Quiet, append_line, bars, print_json, writable
 
@@ -37,10 +38,8 @@ def accuracy(
     kinrank bench accuracy --data DIR
     kinrank bench accuracy --data DIR --methods none,lpmt --sets roxford5k,coil20
     """
-    from kinrank.bench.accuracy import accuracy as measure
-
     _check(output)
-    _show(measure(data, _words(methods), None if sets is None else _words(sets), bars(quiet)), output, json)
+    _show(measured.accuracy(data, _words(methods), None if sets is None else _words(sets), bars(quiet)), output, json)
 
 
 @app.command("speed", short_help="Time, memory, growth, import, compiling.")
@@ -62,11 +61,9 @@ def speed(
     kinrank bench speed --data DIR
     kinrank bench speed --parts growth,import --sizes 5000,10000
     """
-    from kinrank.bench.speed import speed as measure
-
     _check(output)
     counts = [_count(word) for word in _words(sizes)]
-    _show(measure(data, _words(methods), counts, repetitions, _words(parts), bars(quiet)), output, json)
+    _show(measured.speed(data, _words(methods), counts, repetitions, _words(parts), bars(quiet)), output, json)
 
 
 @app.command("candidates", short_help="One query over its candidates, in milliseconds.")
@@ -87,11 +84,9 @@ def candidates(
     kinrank bench candidates --data DIR
     kinrank bench candidates --methods lpmt,cas --counts 200
     """
-    from kinrank.bench.candidates import candidates as measure
-
     _check(output)
     numbers = [_count(word, "--counts", 1) for word in _words(counts)]
-    _show(measure(data, _words(methods), numbers, queries, bars(quiet)), output, json)
+    _show(measured.candidates(data, _words(methods), numbers, queries, bars(quiet)), output, json)
 
 
 @app.command("memory", short_help="Peak memory of every method.")
@@ -111,10 +106,8 @@ def memory(
     kinrank bench memory
     kinrank bench memory --methods lpmt,aqe --items 10000
     """
-    from kinrank.bench.memory import memory as measure
-
     _check(output)
-    _show(measure(_words(methods), items, queries, dimensions, limit, bars(quiet)), output, json)
+    _show(measured.memory(_words(methods), items, queries, dimensions, limit, bars(quiet)), output, json)
 
 
 @app.command("scale", short_help="Online: accuracy, latency, builds of several sizes.")
@@ -142,12 +135,10 @@ def scale(
     kinrank bench scale --data DIR
     kinrank bench scale --sizes 5000,50000 --store hnsw
     """
-    from kinrank.bench.scale import scale as measure
-
     _check(output)
     counts = [_count(word) for word in _words(sizes)]
     changes = [_count(word, "--change") for word in _words(changed)]
-    _show(measure(data, _words(sets), counts, store, probes, queries, changes, bars(quiet)), output, json)
+    _show(measured.scale(data, _words(sets), counts, store, probes, queries, changes, bars(quiet)), output, json)
 
 
 def _words(text: str) -> list[str]:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import kinrank
+from kinrank.cli.flags import method_from
+from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json
+from kinrank.features import load
+from kinrank.manifold.files import check_target
+from kinrank.stores.faiss import FaissStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,12 +55,6 @@ def build(
     faiss-flat) or approximately, for large galleries (faiss-ivf, faiss-hnsw; these need kinrank[faiss]). The
     folder holds arrays and a manifest with checksums; one that is there is replaced when the new one is whole.
     """
-    import kinrank
-    from kinrank.cli.flags import method_from
-    from kinrank.cli.names import read_names
-    from kinrank.features import load
-    from kinrank.manifold.files import check_target
-
     check_target(output)
     chosen = method_from(method, context.args)
     source = _source(load(gallery, gallery_key), store)
@@ -76,6 +76,4 @@ def _source(vectors: NDArray[Any], name: str) -> NDArray[Any] | Store:
         raise ValueError(f"--store {name!r} is not known; give one of: {', '.join(STORES)}")
     if name == "array":
         return vectors
-    from kinrank.stores.faiss import FaissStore
-
     return FaissStore(vectors, kind=name.removeprefix("faiss-"))

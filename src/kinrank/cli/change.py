@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import kinrank
+from kinrank.cli.explain import item_named
+from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json
+from kinrank.features import load
+from kinrank.manifold.files import check_target
 
 if TYPE_CHECKING:
     from kinrank.manifold import Manifold
@@ -40,9 +45,6 @@ def add(
     Without names, new items get the next numbers. Galleries built by lpmt or by query expansion can change. The
     folder is replaced when the new one is whole.
     """
-    from kinrank.cli.names import read_names
-    from kinrank.features import load
-
     manifold, started = _opened(folder, quiet)
     manifold.add(load(vectors, vectors_key), read_names(ids))
     _finish(folder, manifold, started, refresh, json, quiet)
@@ -64,9 +66,6 @@ def remove(
     kinrank remove gallery.manifold --item beach_17 --item beach_18
     kinrank remove gallery.manifold --ids old-names.txt
     """
-    from kinrank.cli.explain import item_named
-    from kinrank.cli.names import read_names
-
     names = [*(item or []), *(read_names(ids) or [])]
     if not names:
         raise ValueError("nothing to remove; name items with --item NAME, or give a file of names with --ids")
@@ -77,9 +76,6 @@ def remove(
 
 def _opened(folder: Path, quiet: bool) -> tuple[Manifold, float]:
     """The manifold of a folder that can be written to, and the time."""
-    import kinrank
-    from kinrank.manifold.files import check_target
-
     bars(quiet)
     manifold = kinrank.Manifold.load(folder)
     check_target(folder)

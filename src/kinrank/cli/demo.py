@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kinrank.cli.output import Json, Quiet, bars, print_json, table, writable
+from kinrank.report.demo import run_demo
 
 
 def demo(
@@ -16,8 +17,6 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Re-rank pictures of toys on a turntable and write a page that shows it. Needs no data, no network."""
-    from kinrank.report.demo import run_demo
-
     writable(output, (".html", ".htm"))
     facts = run_demo(output, bars(quiet))
     if json:

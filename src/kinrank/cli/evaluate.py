@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import kinrank
+from kinrank.cli.names import read_labels, read_names
 from kinrank.cli.output import Json, print_json
+from kinrank.evaluation import Truth
+from kinrank.files.rankings import load_ranking
 
 if TYPE_CHECKING:
     from kinrank.evaluation import Truth
@@ -57,10 +61,6 @@ def evaluate(
     A .pkl is read without executing anything in it. Qrels number queries and items from 1, unless the ranking
     was saved with names or --query-ids and --item-ids give them.
     """
-    import kinrank
-    from kinrank.cli.names import read_names
-    from kinrank.files.rankings import load_ranking
-
     names = read_names(query_ids), read_names(item_ids)
     found = load_ranking(ranking, *names)
     queries = names[0] or found.meta.get("query_ids")
@@ -92,9 +92,6 @@ def _truth(
     binary: bool,
 ) -> tuple[Truth, str]:
     """What is right, from whichever kind of file was given, and the measures usual for it."""
-    from kinrank.cli.names import read_labels
-    from kinrank.evaluation import Truth
-
     pair = query_labels is not None or gallery_labels is not None
     if [truth is not None, labels is not None, pair].count(True) != 1:
         raise ValueError("say what is right, once: --truth, or --labels, or --query-labels with --gallery-labels")

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import kinrank
 from kinrank.cli.output import Json, print_json, writable
+from kinrank.features import load
+from kinrank.files.atomic import replacing
 
 if TYPE_CHECKING:
     from kinrank.manifold import Manifold
@@ -38,10 +41,6 @@ def explain(
 
     Figures need kinrank[plot].
     """
-    import kinrank
-    from kinrank.features import load
-    from kinrank.files.atomic import replacing
-
     if output is not None:
         writable(output, FIGURES)
     manifold = kinrank.Manifold.load(folder)

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+import kinrank
 from kinrank.cli.output import Json, print_json, table
+from kinrank.manifold.verify import verify as check
+from kinrank.memory import in_words
 
 Folder = Annotated[Path, typer.Argument(help="What `kinrank build` wrote.")]
 
@@ -18,8 +21,6 @@ def info(folder: Folder, json: Json = False) -> None:
     \b
     kinrank info gallery.manifold
     """
-    import kinrank
-
     facts = kinrank.Manifold.load(folder).info()
     if json:
         print_json({"folder": str(folder), **facts})
@@ -34,8 +35,6 @@ def verify(folder: Folder, json: Json = False) -> None:
     \b
     kinrank verify gallery.manifold
     """
-    from kinrank.manifold.verify import verify as check
-
     found = check(folder)
     if json:
         bad = [{"file": file, "problem": problem} for file, problem in found.bad.items()]
@@ -50,8 +49,6 @@ def verify(folder: Folder, json: Json = False) -> None:
 
 def _words(facts: dict[str, Any]) -> dict[str, str]:
     """The facts as a person reads them."""
-    from kinrank.memory import in_words
-
     lines = {}
     for name, value in facts.items():
         if isinstance(value, dict):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinrank.cli.output import Json, print_json, table
+from kinrank.methods import METHODS, method_named
 
 if TYPE_CHECKING:
     from kinrank.methods import Method
@@ -23,8 +24,6 @@ def methods(
     kinrank methods
     kinrank methods lpmt
     """
-    from kinrank.methods import METHODS, method_named
-
     if name is None:
         if json:
             print_json([about(kind) for kind in METHODS.values()])

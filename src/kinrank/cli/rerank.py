@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
+import kinrank
+from kinrank.cli.flags import method_from
+from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, writable
+from kinrank.features import load
+from kinrank.files.rankings import save_ranking
 
 ENDINGS = (".npz", ".trec", ".csv")
 
@@ -55,12 +60,6 @@ def rerank(
     Vectors are read from npy, npz, csv, tsv, fvecs, bvecs, pkl, mat; with kinrank[io] also h5, parquet and
     safetensors. Queries and gallery share one graph (joint) unless --candidates is given.
     """
-    import kinrank
-    from kinrank.cli.flags import method_from
-    from kinrank.cli.names import read_names
-    from kinrank.features import load
-    from kinrank.files.rankings import save_ranking
-
     writable(output, ENDINGS)
     chosen = method_from(method, context.args)
     asked = None if queries is None else load(queries, queries_key)

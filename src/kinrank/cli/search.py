@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import kinrank
+from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, table, writable
+from kinrank.features import load
+from kinrank.files.rankings import save_ranking
 
 if TYPE_CHECKING:
     from kinrank.ranking import Ranking
@@ -46,11 +50,6 @@ def search(
 
     Without -o the first lines are printed, or all as JSON. A k larger than the gallery returns what there is.
     """
-    import kinrank
-    from kinrank.cli.names import read_names
-    from kinrank.features import load
-    from kinrank.files.rankings import save_ranking
-
     if output is not None:
         writable(output, ENDINGS)
     bars(quiet)

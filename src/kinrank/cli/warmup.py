@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kinrank.cli.output import Json, Quiet, bars, print_json
+from kinrank.warmup import warm_up
 
 
 def warmup(
@@ -25,8 +26,6 @@ def warmup(
     Machine code is kept beside the package if that folder can be written to, or where NUMBA_CACHE_DIR says, or in your
     cache folder. It is for processors of this kind: on another one the loops are compiled again, at their first use.
     """
-    from kinrank.warmup import warm_up
-
     seconds = warm_up(processes, bars(quiet))
     if json:
         print_json({"seconds": round(seconds, 3)})

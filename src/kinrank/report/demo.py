@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+import kinrank
+from kinrank.datasets.turntable import NAMES, turntable
 from kinrank.progress import Progress, Show
+from kinrank.report.html import write_page
+from kinrank.report.page import Chain, Demo, Side, demo_page
 
 if TYPE_CHECKING:
     from kinrank.evaluation import Truth
@@ -42,9 +46,6 @@ def run_demo(
     """
     started = time.perf_counter()
     demo = _compute(objects, views, seed, progress)
-    from kinrank.report.html import write_page
-    from kinrank.report.page import demo_page
-
     page = write_page(Path(output), demo_page(demo))
     return _summary(demo, page, views, time.perf_counter() - started)
 
@@ -63,16 +64,10 @@ def embed(images: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 def chain(vectors: NDArray[np.float32], query: int, item: int, method: str = "lpmt") -> Any:
     """The walk from the query to the item that the method's distance is made of."""
-    import kinrank
-
     return kinrank.explain(None, vectors, query, item, method)
 
 
 def _compute(objects: int, views: int, seed: int, progress: Show) -> Demo:
-    import kinrank
-    from kinrank.datasets.turntable import NAMES, turntable
-    from kinrank.report.page import Demo
-
     images, labels, angles = turntable(objects, views, seed=seed, progress=Progress(progress))
     vectors = embed(images)
     truth = kinrank.Truth.from_labels(labels)
@@ -85,9 +80,6 @@ def _compute(objects: int, views: int, seed: int, progress: Show) -> Demo:
 
 
 def _side(vectors: NDArray[np.float32], truth: Truth, name: str, title: str, progress: Show) -> Side:
-    import kinrank
-    from kinrank.report.page import Side
-
     kinrank.rerank(None, vectors[:64], name)  # compiles the loops, so that the time below is the method's own
     ranking = kinrank.rerank(None, vectors, name, progress=progress)
     return Side(title, ranking, kinrank.evaluate(ranking, truth, MEASURES), float(ranking.meta["seconds"]))
@@ -131,8 +123,6 @@ def _far_side(
     queries: list[int],
 ) -> Chain:
     """Of the shown queries, the one whose opposite view climbed furthest, and the walk to it."""
-    from kinrank.report.page import Chain
-
     walks = []
     for query in queries:
         turned = np.abs((angles - angles[query] + 180.0) % 360.0 - 180.0)

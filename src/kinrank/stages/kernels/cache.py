@@ -7,9 +7,9 @@ are not there are compiled for this process only.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-import numba
 from numba.core import caching as _numba_caching
 
 caching: Any = _numba_caching  # not typed
@@ -39,7 +39,7 @@ class MachineCode(caching.NullCache):  # type: ignore[misc]
 
     def __init__(self, function: Any) -> None:
         # where NUMBA_CACHE_DIR names a folder, nowhere else is looked
-        self._beside = caching.NullCache() if numba.config.CACHE_DIR else _ReadOnly(function)
+        self._beside = caching.NullCache() if os.environ.get("NUMBA_CACHE_DIR") else _ReadOnly(function)
         try:
             self._own = caching.FunctionCache(function)
         except RuntimeError:  # numba found no folder that it could write to
