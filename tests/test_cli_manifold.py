@@ -145,7 +145,10 @@ def test_build_replaces_a_manifold(folder: Path) -> None:
         (["-g", "@g.npy", "-o", "@x", "--ids", "@absent.txt"], "absent.txt"),
         (["-g", "@g.npy", "-o", "@x", "--store", "cupboard"], "--store 'cupboard' is not known"),
         (["-g", "@g.npy", "-o", "@x", "--method", "k-reciprocal"], "a Manifold cannot serve it"),
-        (["-g", "@g.npy", "-o", "@x", "--distance", "cosine"], "LPMT(distance='transport')"),
+        (["-g", "@g.npy", "-o", "@x", "--distance", "cosine"], "--distance is not a parameter of lpmt"),
+        (["-g", "@g.npy", "-o", "@x", "--method", "lpmt-ablation", "--distance", "cosine"], "cannot serve it; use LPMT"),
+        (["-g", "@g.npy", "-o", "@x", "--rho", "0"], "rho=0"),
+        (["-g", "@g.npy", "-o", "@x", "--k1", "none"], "k1"),
         (["-g", "@g.npy", "-o", "@x", "--k9", "3"], "--k9 is not a parameter of lpmt"),
         (["-g", "@g.npy", "-o", "@x", "--theta", "7"], "theta=7"),
         (["-g", "@g.npy", "-o", "@x", "--max-memory", "1KB"], "max_memory allows"),
@@ -277,12 +280,12 @@ VERBS = [
 
 @pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
 def test_damaged_and_newer_folders_are_refused(folder: Path, words: list[str]) -> None:
-    path = next((folder / "m").glob("data-*/step_costs.npy"))
+    path = next((folder / "m").glob("data-*/step_data.npy"))
     content = path.read_bytes()
     path.write_bytes(content[:-1])
-    assert "step_costs.npy is truncated or was altered" in bad(folder, *words)
+    assert "step_data.npy is truncated or was altered" in bad(folder, *words)
     path.unlink()
-    assert "step_costs.npy is missing" in bad(folder, *words)
+    assert "step_data.npy is missing" in bad(folder, *words)
     path.write_bytes(content)
     edited(folder / "m", seal=True, version=3, kinrank="9.0")
     assert "kinrank 9.0 in format 3, newer than format 2" in bad(folder, *words)
