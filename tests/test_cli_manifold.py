@@ -146,7 +146,10 @@ def test_build_replaces_a_manifold(folder: Path) -> None:
         (["-g", "@g.npy", "-o", "@x", "--store", "cupboard"], "--store 'cupboard' is not known"),
         (["-g", "@g.npy", "-o", "@x", "--method", "k-reciprocal"], "a Manifold cannot serve it"),
         (["-g", "@g.npy", "-o", "@x", "--distance", "cosine"], "--distance is not a parameter of lpmt"),
-        (["-g", "@g.npy", "-o", "@x", "--method", "lpmt-ablation", "--distance", "cosine"], "cannot serve it; use LPMT"),
+        (
+            ["-g", "@g.npy", "-o", "@x", "--method", "lpmt-ablation", "--distance", "cosine"],
+            "cannot serve it; use LPMT",
+        ),
         (["-g", "@g.npy", "-o", "@x", "--rho", "0"], "rho=0"),
         (["-g", "@g.npy", "-o", "@x", "--k1", "none"], "k1"),
         (["-g", "@g.npy", "-o", "@x", "--k9", "3"], "--k9 is not a parameter of lpmt"),

@@ -195,7 +195,7 @@ def test_every_reading_of_lpmt_is_served(changed: dict[str, Any]) -> None:
     ids=str,
 )
 def test_ablations_are_not_served(changed: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="LPMTAblation compares variants .* cannot serve it; use LPMT"):
+    with pytest.raises(ValueError, match=r"LPMTAblation compares variants .* cannot serve it; use LPMT"):
         kr.Manifold.build(clusters(6, 20), kr.LPMTAblation(**changed))
 
 
