@@ -140,7 +140,7 @@ def test_foreign_manifests_are_refused(saved: Path, seal: bool, changes: dict[st
         kr.Manifold.load(saved)
 
 
-def test_a_folder_of_an_earlier_version_is_to_be_built_again(saved: Path) -> None:
+def test_a_folder_of_an_earlier_version_is_to_be_built_again(manifold: kr.Manifold, saved: Path) -> None:
     """As version 1 wrote it, with parameters that have other names now."""
     old = {
         "format": "kinrank manifold",
@@ -158,6 +158,9 @@ def test_a_folder_of_an_earlier_version_is_to_be_built_again(saved: Path) -> Non
         kr.Manifold.load(saved)
     with pytest.raises(ValueError, match=again):
         verify(saved)
+    manifold.save(saved)  # in its place
+    assert same(kr.Manifold.load(saved), manifold, rows_of(2, 5))
+    assert len(list(saved.iterdir())) == 2
 
 
 def test_a_method_of_ones_own_is_served_but_not_saved(tmp_path: Path) -> None:
