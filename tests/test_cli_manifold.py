@@ -128,6 +128,20 @@ def test_other_methods_serve_and_say_what_they_cannot(folder: Path) -> None:
     assert "nothing to explain" in bad(folder, "explain", "@expanded", "--queries", "@q.npy", "--item", "3")
 
 
+@pytest.mark.parametrize("word", ["none", "None", "auto"])
+def test_what_is_measured_can_be_asked_for(folder: Path, word: str) -> None:
+    measured = kr.Manifold.build(np.load(folder / "g.npy"), kr.LPMT(gamma=2.5)).info()
+    words = ("--rho", word, f"--share={word}", "--gamma", "2.5")
+    assert "rho=None, gamma=2.5, share=None" in good(folder, "build", "-g", "@g.npy", "-o", "@own", *words, "-q")
+    shown = json.loads(good(folder, "info", "@own", "--json"))
+    assert shown["facts"] == measured["facts"]
+    assert shown["parameters"]["rho"] is None
+    assert shown["facts"]["rho"] > 0
+    assert shown["facts"]["gamma"] == 2.5
+    assert "rho=None" in good(folder, "info", "@own")
+    assert kr.Manifold.load(folder / "own").method == kr.LPMT(gamma=2.5)
+
+
 def test_build_replaces_a_manifold(folder: Path) -> None:
     good(folder, "build", "-g", "@q.npy", "-o", "@m", "-q")
     assert len(kr.Manifold.load(folder / "m")) == 7
@@ -145,7 +159,14 @@ def test_build_replaces_a_manifold(folder: Path) -> None:
         (["-g", "@g.npy", "-o", "@x", "--ids", "@absent.txt"], "absent.txt"),
         (["-g", "@g.npy", "-o", "@x", "--store", "cupboard"], "--store 'cupboard' is not known"),
         (["-g", "@g.npy", "-o", "@x", "--method", "k-reciprocal"], "a Manifold cannot serve it"),
-        (["-g", "@g.npy", "-o", "@x", "--distance", "cosine"], "LPMT(distance='transport')"),
+        (["-g", "@g.npy", "-o", "@x", "--distance", "cosine"], "--distance is not a parameter of lpmt"),
+        (
+            ["-g", "@g.npy", "-o", "@x", "--method", "lpmt-ablation", "--distance", "cosine"],
+            "cannot serve it; use LPMT",
+        ),
+        (["-g", "@g.npy", "-o", "@x", "--rho", "0"], "> 0 and <= 16, or none to have it measured from the data"),
+        (["-g", "@g.npy", "-o", "@x", "--share", "-1"], "share=-1.0 is not allowed"),
+        (["-g", "@g.npy", "-o", "@x", "--k1", "none"], "k1='none' is not allowed"),
         (["-g", "@g.npy", "-o", "@x", "--k9", "3"], "--k9 is not a parameter of lpmt"),
         (["-g", "@g.npy", "-o", "@x", "--theta", "7"], "theta=7"),
         (["-g", "@g.npy", "-o", "@x", "--max-memory", "1KB"], "max_memory allows"),
@@ -272,20 +293,23 @@ VERBS = [
     ["search", "@m", "--queries", "@q.npy"],
     ["explain", "@m", "--queries", "@q.npy", "--item", "n1"],
     ["info", "@m"],
+    ["remove", "@m", "--item", "n1"],
 ]
 
 
 @pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
 def test_damaged_and_newer_folders_are_refused(folder: Path, words: list[str]) -> None:
-    path = next((folder / "m").glob("data-*/step_costs.npy"))
+    path = next((folder / "m").glob("data-*/step_data.npy"))
     content = path.read_bytes()
     path.write_bytes(content[:-1])
-    assert "step_costs.npy is truncated or was altered" in bad(folder, *words)
+    assert "step_data.npy is truncated or was altered" in bad(folder, *words)
     path.unlink()
-    assert "step_costs.npy is missing" in bad(folder, *words)
+    assert "step_data.npy is missing" in bad(folder, *words)
     path.write_bytes(content)
     edited(folder / "m", seal=True, version=3, kinrank="9.0")
     assert "kinrank 9.0 in format 3, newer than format 2" in bad(folder, *words)
+    edited(folder / "m", seal=True, version=1)
+    assert "in format 1, which this version cannot read; build the manifold again" in bad(folder, *words)
     edited(folder / "m", seal=False, version=2)
     assert "manifest.json was altered" in bad(folder, *words)
     (folder / "m" / MANIFEST).write_text("{")

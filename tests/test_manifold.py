@@ -5,26 +5,22 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 import kinrank as kr
 from kinrank.datasets import benchmark
 from kinrank.features import unit
 from kinrank.manifold.explanation import OnlineExplanation
 from kinrank.manifold.gallery import gallery_over, neighbors_found
-from kinrank.methods.lpmt_served import offline
-from kinrank.methods.lpmt_served.serving import shannon
-from kinrank.neighbors import Neighbors
-from kinrank.progress import SILENT
-from kinrank.stages import graph
-from kinrank.stages import offline as stages_offline
-from kinrank.stages.diffusion import collaborative
-from kinrank.stages.online import state_of
+from kinrank.stages import costs, dense, diffusion, graph
+from kinrank.stages.transport import entropy, state_of
 from reference import online as twin
 
 
@@ -156,11 +152,10 @@ def test_items_out_of_reach_follow_in_the_order_of_the_search() -> None:
     assert (np.diff(ranking.distances[0]) >= 0).all()
 
 
-@pytest.mark.parametrize("fusion", ["local", "plain"])
 @pytest.mark.parametrize("theta", [0.0, 0.5, 1.0])
-def test_every_mixture_is_served(fusion: str, theta: float) -> None:
+def test_every_mixture_is_served(theta: float) -> None:
     rows = clusters(5, 80)
-    manifold = kr.Manifold.build(rows[4:], kr.LPMT(theta=theta, fusion=fusion, k1=20))
+    manifold = kr.Manifold.build(rows[4:], kr.LPMT(theta=theta, k1=20))
     everything = manifold.search(rows[:4], k=76)
     ranking = manifold.search(rows[:4], k=5)
     np.testing.assert_array_equal(ranking.indices, everything.indices[:, :5])
@@ -169,23 +164,39 @@ def test_every_mixture_is_served(fusion: str, theta: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "method",
+    "changed",
     [
-        kr.LPMT(scale="row"),
-        kr.LPMT(scale="raw"),
-        kr.LPMT(similarity="cosine"),
-        kr.LPMT(similarity="gaussian", support=0),
-        kr.LPMT(similarity="bsd", region="knn"),
-        kr.LPMT(neighbors="euclidean", steps="reciprocal"),
-        kr.LPMT(solver="dense"),
+        {"transport": "exact", "support": 8},
+        {"support": 0},
+        {"share": 0.0, "rho": 1.0, "gamma": 1.0},
+        {"share": 1.0},
+        {"lam": 0.0},
+        {"cycles": 0},
+        {"kappa": 0.0, "k2": 1},
+        {"k1": 1, "k": 1, "path_k": 1},
+        {"k1": 500, "k2": 500, "k": 500, "path_k": 500},
+        {"tolerance": 0.5},
     ],
-    ids=repr,
+    ids=str,
 )
-def test_every_reading_of_lpmt_is_served(method: kr.LPMT) -> None:
+def test_every_reading_of_lpmt_is_served(changed: dict[str, Any]) -> None:
     rows = clusters(6, 90)
-    ranking = kr.Manifold.build(rows[5:], method).search(rows[:5], k=85)
+    manifold = kr.Manifold.build(rows[5:], kr.LPMT(**changed))
+    ranking = manifold.search(rows[:5], k=85)
     assert np.isfinite(ranking.distances).all()
     assert all(sorted(row) == list(range(85)) for row in ranking.indices.tolist())
+    fewer = manifold.search(rows[:5], k=6)
+    np.testing.assert_array_equal(fewer.indices, ranking.indices[:, :6])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"scale": "row"}, {"similarity": "cosine"}, {"solver": "dense"}, {"fusion": "plain"}, {"distance": "jaccard"}],
+    ids=str,
+)
+def test_ablations_are_not_served(changed: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"LPMTAblation compares variants .* cannot serve it; use LPMT"):
+        kr.Manifold.build(clusters(6, 20), kr.LPMTAblation(**changed))
 
 
 def test_a_store_gives_the_neighbours() -> None:
@@ -269,8 +280,8 @@ def test_bad_queries_are_refused(built: tuple[kr.Manifold, NDArray[np.float32]])
 def test_methods_that_cannot_be_served_say_so() -> None:
     with pytest.raises(ValueError, match=r"KReciprocal has no part .* use one of: lpmt"):
         kr.Manifold.build(np.eye(3), kr.KReciprocal())
-    with pytest.raises(ValueError, match="distance='jaccard' has none"):
-        kr.Manifold.build(np.eye(3), kr.LPMT(distance="jaccard"))
+    with pytest.raises(ValueError, match="joint graph, and a Manifold cannot serve it; use LPMT"):
+        kr.Manifold.build(np.eye(3), kr.LPMTAblation(distance="jaccard"))
     with pytest.raises(ValueError, match="is not known"):
         kr.Manifold.build(np.eye(3), "nothing")
 
@@ -338,41 +349,54 @@ def test_explanations_tell_mass_entropy_and_ranks(
         np.testing.assert_allclose(told.entropy, np.log(2) * np.array(told.moved), rtol=1e-6)
         masses = [flow["mass"] for flow in shown["flows"][0]]
         assert masses == sorted(masses, reverse=True)
-        terrain = manifold._snapshot.opened.terrain
-        gained = shannon(state_of(terrain, item)[1]) - shannon(state_of(terrain, told.items[1])[1])
+        states = manifold._snapshot.opened.graph.states
+        gained = entropy(state_of(states, item)[1]) - entropy(state_of(states, told.items[1])[1])
         assert sum(told.entropy_of_states[1:]) == pytest.approx(gained, abs=1e-6)  # what lies between cancels
 
 
-@pytest.mark.parametrize(
-    "method",
-    [kr.LPMT(), kr.LPMT(share=0.5, similarity="bsd", region="knn", scale="raw", k1=20, steps="reciprocal")],
-)
-def test_building_in_little_room_changes_nothing(method: kr.LPMT) -> None:
-    rows = unit(clusters(12, 300))
+@pytest.mark.parametrize("method", [kr.LPMT(), kr.LPMT(share=0.5, k1=20, transport="exact", support=8)], ids=repr)
+def test_what_changes_need_is_kept_beside_and_changes_nothing(method: kr.LPMT) -> None:
+    rows = clusters(12, 300)
+    whole = kr.Manifold.build(rows, method)._snapshot.kept
+    small = kr.Manifold.build(rows, method, changes=False)._snapshot.kept
+    assert set(small.arrays) < set(whole.arrays)
+    for name, array in small.arrays.items():
+        assert array.tobytes() == whole.arrays[name].tobytes(), name
+        assert array.dtype == whole.arrays[name].dtype, name
+    assert small.facts.items() < whole.facts.items()
 
-    def lists(k: int) -> Neighbors:
-        return gallery_over(rows).lists(k)
 
-    small = offline.small_parts(method, rows, lists, SILENT)
-    plain = offline.plain_parts(method, rows, lists, SILENT)
-    assert offline.is_small(method)
-    assert abs(small[0] - plain[0]).max() < 1e-6
-    assert small[0].nnz == plain[0].nnz
-    np.testing.assert_array_equal(small[1].links, plain[1].links)
-    np.testing.assert_array_equal(small[1].ends, plain[1].ends)
-    np.testing.assert_array_equal(small[1].mirror, plain[1].mirror)
-    np.testing.assert_allclose(small[2], plain[2])
-    assert small[3] == plain[3]
+def test_rows_computed_together_and_rows_spread_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two ways to F and to ground costs, for few items and for many: equal but for rounding where F is exact."""
+    rows = clusters(12, 300)
+    method = kr.LPMT(tolerance=1e-7, transport="exact", support=12)
+    small = kr.Manifold.build(rows, method)._snapshot.kept.arrays
+    monkeypatch.setattr(diffusion, "SMALL", 0)
+    monkeypatch.setattr(costs, "SMALL", 0)
+    large = kr.Manifold.build(rows, method)._snapshot.kept.arrays
+    np.testing.assert_allclose(small["beta"], large["beta"], atol=1e-5)
+    np.testing.assert_allclose(small["similar"], large["similar"], atol=1e-5)
+    for name in ("state_indptr", "step_indptr", "step_indices"):
+        np.testing.assert_array_equal(small[name], large[name], err_msg=name)
+    matrices = [csr_array((kept["state_data"], kept["state_indices"], kept["state_indptr"])) for kept in (small, large)]
+    assert abs(matrices[0] - matrices[1]).max() < 1e-4
+    np.testing.assert_allclose(small["step_data"], large["step_data"], rtol=1e-3, atol=1e-6)
 
 
 def test_weights_of_graphs_from_some_rows_are_those_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = unit(clusters(13, 900))
     lists = gallery_over(rows).lists(15)
-    layers = graph.layered_graphs(lists, 10, 0.5)
-    everything = stages_offline.graph_weights(layers, 0.23, 0.2, 1, 2e-3)
-    np.testing.assert_allclose(everything, collaborative(layers, 0.23, 0.2, 1, 2e-3), rtol=1e-5)
-    monkeypatch.setattr(stages_offline, "SAMPLE", 300)
-    np.testing.assert_allclose(stages_offline.graph_weights(layers, 0.23, 0.2, 1, 2e-3), everything, atol=5e-3)
+    layers = graph.layered_graphs(lists, graph.kernel_lengths(lists, 10), 10, 0.5)
+    numbers = 0.23, 0.2, 1
+    exact = dense.collaborative(layers, *numbers, solver="dense")[1]
+    for small in (0, 1024):  # rows spread one by one, and rows computed together
+        monkeypatch.setattr(diffusion, "SMALL", small)
+        monkeypatch.setattr(diffusion, "SAMPLE", (900, 900))
+        np.testing.assert_allclose(diffusion.graph_weights(layers, *numbers, 1e-6), exact, rtol=1e-4)
+        everything = diffusion.graph_weights(layers, *numbers, 2e-3)
+        np.testing.assert_allclose(everything, exact, atol=5e-3)
+        monkeypatch.setattr(diffusion, "SAMPLE", (128, 2048))
+        np.testing.assert_allclose(diffusion.graph_weights(layers, *numbers, 2e-3), everything, atol=5e-3)
 
 
 def test_explain_takes_ids() -> None:

@@ -20,22 +20,23 @@ from kinrank.features import unit
 from kinrank.manifold import changes
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.snapshot import Snapshot
-from kinrank.methods.lpmt_served import repair
-from kinrank.methods.lpmt_served.offline import least_width_of
-from kinrank.stages import offline as stages_offline
+from kinrank.stages import changes as stages_changes
+from kinrank.stages import costs, diffusion, states
+from kinrank.stages.pipeline import Widths
 from kinrank.stores import ArrayStore
 
 Rows = NDArray[np.float32]
 SMALL = kr.LPMT(k1=12, k2=3, k=4, path_k=4, support=12)
 SEARCHED = (
-    "state_starts",
-    "state_items",
-    "state_masses",
-    "step_starts",
-    "step_ends",
-    "step_costs",
+    "state_indptr",
+    "state_indices",
+    "state_data",
+    "step_indptr",
+    "step_indices",
+    "step_data",
     "lengths",
 )
+RECORDED = ("near_indices", "near_distances", "nearest", "similar", "graph_indptr", "graph_indices", "graph_data")
 
 
 def clusters(seed: int, items: int = 120, dimensions: int = 8, groups: int = 6) -> Rows:
@@ -50,7 +51,7 @@ def rebuilt(snapshot: Snapshot, rows: Rows) -> kr.Manifold:
     facts, beta = snapshot.kept.facts, snapshot.kept.arrays["beta"]
     assert isinstance(snapshot.method, kr.LPMT)
     method = replace(snapshot.method, rho=facts["rho"], gamma=facts["gamma"], share=facts["share"])
-    with mock.patch.object(stages_offline, "graph_weights", return_value=beta):
+    with mock.patch.object(diffusion, "graph_weights", return_value=beta):
         return kr.Manifold.build(rows, method)
 
 
@@ -73,14 +74,14 @@ def walk(seed: int, sizes: list[int], tolerance: float | None, rows: Rows) -> tu
 
 def assert_exact(snapshot: Snapshot, rows: Rows) -> None:
     """Neighbours are those of an exact search as far as the lists go, which is as far as they are needed."""
-    near, gaps = snapshot.kept.arrays["near_items"], snapshot.kept.arrays["near_gaps"]
+    near, gaps = snapshot.kept.arrays["near_indices"], snapshot.kept.arrays["near_distances"]
     lists = gallery_over(unit(rows)).lists(near.shape[1])
     there = near >= 0
     np.testing.assert_array_equal(near[there], lists.indices[there])
     np.testing.assert_array_equal(gaps[there], lists.distances[there])
     assert (np.diff(there.astype(int), axis=1) <= 0).all()
     assert isinstance(snapshot.method, kr.LPMT)
-    assert there.sum(axis=1).min() >= min(least_width_of(snapshot.method), len(rows))
+    assert there.sum(axis=1).min() >= min(Widths.of(snapshot.method).needed, len(rows))
 
 
 SIZES = st.lists(st.integers(-12, 12).filter(bool), min_size=1, max_size=4)
@@ -96,7 +97,7 @@ def test_without_tolerance_changes_are_a_rebuild_to_the_last_bit(seed: int, size
     snapshot, have = walk(seed, sizes, 0.0, rows)
     again = rebuilt(snapshot, rows[have])._snapshot
     assert (np.arange(len(have)) if snapshot.names.ids is None else snapshot.names.ids).tolist() == have
-    for name in (*SEARCHED, "near_items", "near_gaps", "kin_items", "kin_values", "graph_weights"):
+    for name in (*SEARCHED, *RECORDED):
         np.testing.assert_array_equal(snapshot.kept.arrays[name], again.kept.arrays[name], err_msg=name)
 
 
@@ -110,31 +111,29 @@ def test_changes_are_a_rebuild_within_the_tolerance(seed: int, sizes: list[int])
     queries = clusters(seed + 5000, 30)
     got, want = kr.Manifold(snapshot).search(queries, k=10), again.search(queries, k=10)
     shared = [len(set(a) & set(b)) for a, b in zip(got.indices.tolist(), want.indices.tolist(), strict=True)]
-    apart = np.abs(got.distances - want.distances)  # as stated beside repair.TOLERANCE
+    apart = np.abs(got.distances - want.distances)  # as stated beside TOLERANCE
     assert np.mean(shared) >= 8.5
     assert np.median(apart) <= 0.1  # not the mean: one chain between two groups, found or not, moves a whole group
     drift = snapshot.kept.arrays["drift"]
-    assert (drift[:, 0] <= repair.LOOSE * repair.TOLERANCE).all()
-    assert (drift[:, 1:] <= repair.TOLERANCE).all()
+    assert (drift[:, 0] <= stages_changes.LOOSE * stages_changes.TOLERANCE).all()
+    assert (drift[:, 1:] <= stages_changes.TOLERANCE).all()
 
 
 def test_a_change_leaves_far_items_alone() -> None:
     rows = clusters(1, 400, 16, 20)
     manifold = kr.Manifold.build(rows[:396], SMALL)
-    seen: list[dict[str, int]] = []
-    solve = repair.repaired
-
-    def watched(*arguments: Any) -> Any:
-        result = solve(*arguments)
-        seen.append(result.solved)
-        return result
-
-    with mock.patch.object(repair, "repaired", watched):
+    with (
+        mock.patch.object(diffusion, "renew_rows", wraps=diffusion.renew_rows) as rows_of_f,
+        mock.patch.object(states, "locality_states", wraps=states.locality_states) as averaged,
+        mock.patch.object(costs, "pair_costs", wraps=costs.pair_costs) as priced,
+        mock.patch.object(costs, "step_costs", side_effect=AssertionError("every step is priced")),
+    ):
         manifold.add(rows[396:])
-    steps = len(manifold._snapshot.kept.arrays["step_ends"]) // 2
-    assert 4 <= seen[0]["rows"] < 80
-    assert 4 <= seen[0]["states"] < 80
-    assert 0 < seen[0]["steps"] < steps / 4
+    steps = len(manifold._snapshot.kept.arrays["step_indices"]) // 2
+    assert 4 <= len(rows_of_f.call_args.args[0]) < 80
+    assert 4 <= len(averaged.call_args.args[0]) < 80
+    assert 0 < len(priced.call_args.args[0]) < steps / 4
+    assert rows_of_f.call_count == averaged.call_count == priced.call_count == 1
 
 
 def test_many_small_changes_are_followed() -> None:
@@ -288,7 +287,6 @@ def test_who_cannot_change_says_so() -> None:
     for manifold, message in (
         (kr.Manifold.build(rows, kr.DFS()), "DFS cannot"),
         (kr.Manifold.build(rows, SMALL, changes=False), "changes=True"),
-        (kr.Manifold.build(rows, replace(SMALL, similarity="gaussian")), "build it with"),
     ):
         with pytest.raises(ValueError, match=f"{message}.*"):
             manifold.add(rows[:1])
@@ -296,7 +294,7 @@ def test_who_cannot_change_says_so() -> None:
             manifold.remove([0])
         manifold.refresh()
         assert manifold.stale == 0.0
-    assert "near_items" not in kr.Manifold.build(rows, SMALL, changes=False)._snapshot.kept.arrays
+    assert not {"beta", "drift", *RECORDED} & set(kr.Manifold.build(rows, SMALL, changes=False)._snapshot.kept.arrays)
 
 
 def test_a_store_that_is_exact_changes_like_an_array() -> None:

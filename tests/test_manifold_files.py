@@ -94,7 +94,7 @@ def arrays_in(folder: Path) -> list[Path]:
     return sorted(folder.glob("data-*/*.npy"))
 
 
-@pytest.mark.parametrize("number", range(9))
+@pytest.mark.parametrize("number", range(18))
 def test_truncated_altered_and_missing_arrays_are_noticed(saved: Path, number: int) -> None:
     path = arrays_in(saved)[number]
     content = path.read_bytes()
@@ -129,7 +129,8 @@ def edited(saved: Path, seal: bool, **changes: Any) -> None:
         (True, {"parameters": {"k2": -1}}, "k2=-1 is not allowed"),
         (True, {"parameters": {"__class__": "os.system"}}, "does not know: __class__"),
         (True, {"data": "../../etc"}, "points to files that kinrank would not have written"),
-        (True, {"facts": {}}, "powers are missing"),
+        (True, {"facts": {}}, "the number rho is missing"),
+        (True, {"facts": {"rho": 1.0, "gamma": 2.0, "share": 0.0}}, "belong to the record of changes are missing"),
         (True, {"arrays": {}}, "it holds no vectors"),
     ],
 )
@@ -139,7 +140,7 @@ def test_foreign_manifests_are_refused(saved: Path, seal: bool, changes: dict[st
         kr.Manifold.load(saved)
 
 
-def test_a_folder_of_an_earlier_version_is_to_be_built_again(saved: Path) -> None:
+def test_a_folder_of_an_earlier_version_is_to_be_built_again(manifold: kr.Manifold, saved: Path) -> None:
     """As version 1 wrote it, with parameters that have other names now."""
     old = {
         "format": "kinrank manifold",
@@ -157,6 +158,9 @@ def test_a_folder_of_an_earlier_version_is_to_be_built_again(saved: Path) -> Non
         kr.Manifold.load(saved)
     with pytest.raises(ValueError, match=again):
         verify(saved)
+    manifold.save(saved)  # in its place
+    assert same(kr.Manifold.load(saved), manifold, rows_of(2, 5))
+    assert len(list(saved.iterdir())) == 2
 
 
 def test_a_method_of_ones_own_is_served_but_not_saved(tmp_path: Path) -> None:
@@ -177,16 +181,62 @@ def test_manifests_that_are_none_are_refused(saved: Path, content: bytes) -> Non
         kr.Manifold.load(saved)
 
 
-def test_crafted_arrays_are_refused_before_the_loops_see_them(saved: Path) -> None:
-    """Right checksums, wrong numbers: compiled loops would follow them out of their arrays."""
+def crafted(saved: Path, name: str, array: NDArray[Any] | None) -> None:
+    """Another array, or none, with a right checksum in a right manifest."""
     manifest = json.loads((saved / MANIFEST).read_text())
-    path = saved / manifest["data"] / "step_ends.npy"
-    ends = np.load(path)
-    ends[5] = 10**6
-    manifest["arrays"]["step_ends"] = files.write_array(path, ends)
+    if array is None:
+        del manifest["arrays"][name]
+    else:
+        manifest["arrays"][name] = files.write_array(saved / manifest["data"] / f"{name}.npy", array)
     (saved / MANIFEST).write_text(json.dumps(sealed(manifest)))
-    with pytest.raises(ValueError, match="name items that are not there"):
+
+
+@pytest.mark.parametrize("number", [10**6, 90, -2])
+@pytest.mark.parametrize("name", ["state_indices", "step_indices", "graph_indices", "near_indices", "nearest"])
+def test_crafted_arrays_are_refused_before_the_loops_see_them(saved: Path, name: str, number: int) -> None:
+    """Right checksums, wrong numbers: compiled loops would follow them out of their arrays."""
+    array = np.load(next(saved.glob(f"data-*/{name}.npy")))
+    array.reshape(-1)[5] = number
+    crafted(saved, name, array)
+    with pytest.raises(ValueError, match=f"{name} names items that are not there"):
         kr.Manifold.load(saved)
+
+
+@pytest.mark.parametrize("name", ["state_indptr", "step_indptr", "graph_indptr"])
+@pytest.mark.parametrize(("at", "number"), [(0, 1), (-1, 10**6), (5, 10**6), (5, -1)])
+def test_crafted_row_pointers_are_refused(saved: Path, name: str, at: int, number: int) -> None:
+    array = np.load(next(saved.glob(f"data-*/{name}.npy")))
+    array[at] = number
+    crafted(saved, name, array)
+    with pytest.raises(ValueError, match=f"{name} does not fit {name.replace('indptr', 'indices')}"):
+        kr.Manifold.load(saved)
+
+
+ARRAYS = [
+    *(f"{rows}_{part}" for rows in ("state", "step", "graph") for part in ("indptr", "indices", "data")),
+    *("lengths", "near_indices", "near_distances", "nearest", "similar", "beta", "drift"),
+]
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_of_another_kind_or_shape_are_refused(saved: Path, name: str) -> None:
+    kept = np.load(next(saved.glob(f"data-*/{name}.npy")))
+    for wrong in (kept.astype(np.float16), kept[None], kept[:-1]):
+        crafted(saved, name, wrong)
+        with pytest.raises(ValueError, match="this version can use: "):
+            kr.Manifold.load(saved)
+    crafted(saved, name, None)
+    if name == "nearest":  # without it there is no record: it can be searched, and does not change
+        loaded = kr.Manifold.load(saved)
+        with pytest.raises(ValueError, match="changes=True"):
+            loaded.add(rows_of(2, 1), ["new"])
+        return
+    with pytest.raises(ValueError, match=f"this version can use: {name} is missing"):
+        kr.Manifold.load(saved)
+
+
+def test_those_are_all_arrays(manifold: kr.Manifold) -> None:
+    assert set(ARRAYS) == set(manifold._snapshot.kept.arrays)
 
 
 def test_pickled_arrays_are_not_read(saved: Path) -> None:

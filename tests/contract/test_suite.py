@@ -17,6 +17,7 @@ from kinrank.methods.base import Method
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
 from kinrank.testing import CHECKS, INPUT_CHECKS, KINDS, RTOL, check_method, toy
+from kinrank.testing.declaration import _others
 
 Floats = NDArray[Any]
 
@@ -157,6 +158,35 @@ def test_every_check_says_what_it_promises() -> None:
     for check in CHECKS + INPUT_CHECKS:
         assert len(check.__doc__ or "") > 20
     assert len({check.__name__ for check in CHECKS + INPUT_CHECKS}) == len(CHECKS + INPUT_CHECKS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measures(Method):
+    name: ClassVar[str] = "measures"
+    paper: ClassVar[str] = "this file"
+
+    rho: float | None = parameter(None, "power of something", low=0, above_low=True, high=2)
+
+    def prepare(self, items: Items, progress: Progress) -> Items:
+        return items
+
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        return prepared.query_distances(queries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuresAnything(Measures):
+    def __post_init__(self) -> None:
+        pass
+
+
+def test_what_may_be_measured_has_a_range_too() -> None:
+    check_method(Measures)
+    with pytest.raises(AssertionError, match=r"MeasuresAnything.rho=nan: should be refused"):
+        check_method(MeasuresAnything)
+    tried = {declared.name: value for declared, value in _others(kinrank.LPMT())}
+    assert tried["rho"] is not None
+    assert tried.keys() == {declared.name for declared in kinrank.LPMT.parameters()}
 
 
 SMALL = [  # lists far shorter than the gallery, where graphs are sparse and fall apart

@@ -22,6 +22,7 @@ RETRIES = 3  # times a task that failed is tried again; those of a lost worker a
 AHEAD = 2  # tasks handed out per thread of the cluster, so that results do not pile up
 
 Task = Callable[..., tuple[NDArray[Any], ...]]
+Place = tuple[int, int, str, tuple[Any, ...]]
 
 
 @contextmanager
@@ -71,7 +72,7 @@ class Cluster:
 
     def __init__(self, client: Any, folder: Path, block: int, report: Progress) -> None:
         self.client, self.folder, self.block, self.report = client, folder, block, report
-        self._files: dict[tuple[int, int], str] = {}  # by address and size: views of an array share its file
+        self._files: dict[Place, str] = {}  # views of an array share its file
 
     def empty(self, shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
         name = uuid.uuid4().hex
@@ -85,7 +86,7 @@ class Cluster:
         self._files[key] = name
         weakref.finalize(array, self._forget, key, name)
 
-    def _forget(self, key: tuple[int, int], name: str) -> None:
+    def _forget(self, key: Place, name: str) -> None:
         if self._files.get(key) == name:
             del self._files[key]
         remove(self.folder, name)
@@ -97,7 +98,9 @@ class Cluster:
         if not isinstance(given, np.ndarray) or not given.size:
             return given
         key = _place_of(given)
-        if key not in self._files or not given.flags.c_contiguous:
+        if isinstance(given, np.memmap):
+            given.flush()  # it may have been changed here
+        if key not in self._files:
             name = uuid.uuid4().hex
             write(self.folder, name, given)
             self.know(given, name)
@@ -122,9 +125,6 @@ class Cluster:
         for number, parts in self.report.each(label, calls, len(spans)):
             for output, part in zip(outputs, parts, strict=True):
                 output.array[tasks.owned(spans[number], output.indptr)] = part
-        for output in outputs:
-            if isinstance(output.array, np.memmap):
-                output.array.flush()
 
     def calls(self, task: Task, calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """(number, task(*call)) of every call, in the order they are done; a few are under way at a time."""
@@ -148,5 +148,7 @@ class Cluster:
             yield number, result
 
 
-def _place_of(array: NDArray[Any]) -> tuple[int, int]:
-    return int(array.__array_interface__["data"][0]), array.nbytes
+def _place_of(array: NDArray[Any]) -> Place:
+    """Address, size, kind; and of views in another order than that of memory also their shape and strides."""
+    order = () if array.flags.c_contiguous else (array.shape, array.strides)
+    return int(array.__array_interface__["data"][0]), array.nbytes, array.dtype.str, order

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.stages.csr import Rows
+from kinrank.stages.graph import SCALES
 from kinrank.stages.pipeline import Measured, Prepared, Record
 
 Arrays = dict[str, NDArray[Any]]
@@ -97,5 +98,5 @@ def _check(n: int, arrays: Arrays, facts: dict[str, float]) -> None:
         check_items("nearest", nearest, n)
         array_in(arrays, "near_distances", np.float32, near.shape)
         array_in(arrays, "similar", np.float32, nearest.shape)
-        array_in(arrays, "beta", np.float64, (None,))
+        array_in(arrays, "beta", np.float64, (len(SCALES),))
         array_in(arrays, "drift", np.float32, (n, 3))

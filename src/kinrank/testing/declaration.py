@@ -62,11 +62,12 @@ def parameters_are_guarded(method: Method, rtol: float) -> None:
 
 
 def _outside(declared: Parameter) -> list[Any]:
+    nothing = [] if declared.optional else [None]
     if declared.kind is str:
-        return ["no such choice", None, 1]
+        return ["no such choice", 1, *nothing]
     if declared.kind is bool:
-        return ["yes", None]
-    values: list[Any] = [float("nan"), float("inf"), "many", None, True]
+        return ["yes", *nothing]
+    values: list[Any] = [float("nan"), float("inf"), "many", True, *nothing]
     if declared.low is not None:
         values += [declared.low - 1, *([declared.low] if declared.above_low else [])]
     if declared.high is not None:
@@ -84,7 +85,8 @@ def _others(method: Method) -> list[tuple[Parameter, Any]]:
         elif declared.kind is bool:
             options = [True, False]
         else:
-            options = [current + 1, current / 3, current - 1, declared.high]
+            near = declared.low or 0 if current is None else current
+            options = [near + 1, near / 3, near - 1, declared.high]
         for value in options:
             try:
                 declared.check("", value)

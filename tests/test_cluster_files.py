@@ -1,0 +1,236 @@
+"""Cluster: loops on workers, and the files between them: each array sent once, and gone when it is."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinrank
+from kinrank.bench.synthetic import curves
+from kinrank.features import unit
+from kinrank.manifold.gallery import gallery_over
+from kinrank.progress import SILENT
+from kinrank.stages import pipeline
+from kinrank.stages.csr import Rows
+from kinrank.stages.kernels import graph as kernels
+from kinrank.stages.run import Output
+
+pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
+
+import kinrank.distributed as spread
+from kinrank.distributed import cluster as module
+from kinrank.distributed.cluster import Cluster
+from kinrank.distributed.tasks import File
+
+
+class Done:
+    """A task that is done when it is handed out."""
+
+    def __init__(self, key: int, result: Any) -> None:
+        self.key, self._result = key, result
+
+    def result(self) -> Any:
+        return self._result
+
+    def release(self) -> None:
+        self._result = None
+
+
+class Here:
+    """A client whose only worker is this process; test_distributed.py and test_pipeline.py have real ones."""
+
+    loop = None
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def nthreads(self) -> dict[str, int]:
+        return {"here": 1}
+
+    def submit(self, task: Any, *call: Any, retries: int, pure: bool) -> Done:
+        self.calls += 1
+        return Done(self.calls, task(*call))
+
+
+class Pool:
+    """`distributed.as_completed` for those."""
+
+    def __init__(self, loop: None) -> None:
+        self.waiting: list[Done] = []
+
+    def add(self, future: Done) -> None:
+        self.waiting.append(future)
+
+    def __iter__(self) -> Iterator[Done]:
+        while self.waiting:
+            yield self.waiting.pop()  # the last first: any order will do
+
+
+class Library:
+    as_completed = Pool
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    monkeypatch.setattr(module, "_distributed", lambda: Library)
+    return Cluster(Here(), tmp_path, 7, SILENT)
+
+
+def content_of(array: NDArray[Any]) -> str:
+    return sha256(f"{array.dtype} {array.size} ".encode() + array.tobytes()).hexdigest()
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """(name, checksum of kind, size and content) of all arrays that are sent."""
+    seen: list[tuple[str, str]] = []
+    write = module.write
+
+    def noted(folder: Path, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        seen.append((name, content_of(array)))
+        return write(folder, name, array)
+
+    monkeypatch.setattr(module, "write", noted)
+    return seen
+
+
+def blend(run: Cluster, values: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float32]:
+    result = run.empty((len(values),), np.float32)
+    run(kernels.blend, len(values), (values, weights), (Output(result),))
+    return result
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_loops_fill_what_they_are_given(run: Cluster) -> None:
+    values, weights = np.arange(60, dtype=np.float32).reshape(20, 3), np.array([1.0, 10.0, 100.0])
+    np.testing.assert_array_equal(blend(run, values, weights), values @ weights)
+    assert run.client.calls == 3  # 7, 7 and 6 rows
+
+
+def test_an_array_is_sent_once(run: Cluster, written: list[tuple[str, str]], tmp_path: Path) -> None:
+    values, weights = np.ones((20, 3), np.float32), np.ones(3)
+    first = blend(run, values, weights)
+    assert len(written) == 2
+    assert len(files(tmp_path)) == 3  # and the result
+    second = blend(run, values, weights)
+    assert len(written) == 2
+    assert len(files(tmp_path)) == 4
+    third = blend(run, np.stack([first, second], axis=1), weights[:2])
+    assert len(written) == 4  # the two that are new; a part of an array is another
+    np.testing.assert_array_equal(third, 6.0)
+
+
+def test_what_a_loop_filled_is_not_sent_again(run: Cluster, written: list[tuple[str, str]], tmp_path: Path) -> None:
+    values = blend(run, np.ones((20, 3), np.float32), np.ones(3))
+    before = len(written)
+    table = values.reshape(10, 2)
+    np.testing.assert_array_equal(blend(run, table, np.ones(2)), 6.0)
+    assert len(written) == before + 1  # the weights
+
+
+def test_views_share_a_file(run: Cluster, written: list[tuple[str, str]]) -> None:
+    flat = np.arange(60, dtype=np.float32)
+    sent = [run._sent(view) for view in (flat, flat.reshape(20, 3), flat.reshape(20, 3)[:], flat[None])]
+    assert {one.name for one in sent} == {written[0][0]}
+    assert [one.shape for one in sent] == [(60,), (20, 3), (20, 3), (1, 60)]
+    assert len(written) == 1
+    assert run._sent(flat[:30]).name != sent[0].name
+
+
+def test_views_in_another_order_or_of_another_kind_do_not(run: Cluster) -> None:
+    """They begin at the same place and are as large, but hold other numbers."""
+    table = np.arange(9, dtype=np.float32).reshape(3, 3)
+    weights = np.array([1.0, 10.0, 100.0])
+    for values in (table, table.T, table, np.asfortranarray(table), table):
+        np.testing.assert_array_equal(blend(run, values, weights), values @ weights)
+    numbers = np.arange(1, 4, dtype=np.float64)
+    bits = numbers.view(np.int64)
+    assert run._sent(numbers).name != run._sent(bits).name
+
+
+def test_parts_of_named_tuples_are_sent(run: Cluster, written: list[tuple[str, str]]) -> None:
+    rows = Rows(np.array([0, 1]), np.zeros(1, np.int32), np.empty(0, np.float32))
+    sent = run._sent(rows)
+    assert isinstance(sent, Rows)
+    assert isinstance(sent.indptr, File)
+    assert isinstance(sent.indices, File)
+    assert sent.data is rows.data  # nothing: a file cannot be mapped
+    assert run._sent(("words", 3)) == ("words", 3)
+    assert len(written) == 2
+
+
+def test_files_go_with_their_arrays(run: Cluster, tmp_path: Path) -> None:
+    values, weights = np.ones((20, 3), np.float32), np.ones(3)
+    result = blend(run, values, weights)
+    kept = files(tmp_path)
+    view = result.reshape(4, 5)
+    again = blend(run, view, np.ones(5))
+    assert len(files(tmp_path)) == len(kept) + 1  # the weights of this call are gone
+    del values, again
+    assert len(files(tmp_path)) == len(kept) - 1
+    del result, view, weights
+    gc.collect()
+    assert not files(tmp_path)
+    assert not run._files
+    for _ in range(50):  # new arrays at the places of old ones
+        values = np.random.default_rng(len(files(tmp_path))).random((20, 3)).astype(np.float32)
+        weights = np.random.default_rng(1).random(3)
+        np.testing.assert_allclose(blend(run, values, weights), values @ weights, rtol=1e-6)
+        del values, weights
+    assert not files(tmp_path)
+
+
+def test_what_was_changed_here_is_seen_by_workers(run: Cluster, tmp_path: Path) -> None:
+    """Arrays that loops fill are files that this process may write to, too."""
+    values = blend(run, np.ones((20, 3), np.float32), np.ones(3)).reshape(10, 2)
+    values[:] = 5.0
+    np.testing.assert_array_equal(blend(run, values, np.ones(2)), 10.0)
+
+
+@pytest.mark.parametrize("count", [300, 1100])
+def test_a_whole_pipeline_sends_nothing_twice_and_leaves_nothing(
+    run: Cluster, written: list[tuple[str, str]], tmp_path: Path, count: int
+) -> None:
+    rows = unit(curves(count, 8))
+    run.block = 90
+    made = pipeline.prepare(gallery_over(rows).lists, rows, kinrank.LPMT(), run)
+    local = pipeline.prepare(gallery_over(rows).lists, rows, kinrank.LPMT())
+    for one, other in ((made.states, local.states), (made.steps, local.steps)):
+        for mine, theirs in zip(one, other, strict=True):
+            assert mine.tobytes() == theirs.tobytes()
+    numbers = content_of(np.arange(count))  # all rows: made where they are needed
+    times = Counter(content for _, content in written if content != numbers)
+    assert max(times.values()) == 1
+    assert len(files(tmp_path)) <= 8  # what `made` holds, and the vectors
+    del made, one, mine
+    gc.collect()
+    assert len(files(tmp_path)) == 1  # the vectors, which are here
+    del rows, local, other, theirs
+    gc.collect()
+    assert not files(tmp_path)
+
+
+def test_the_folder_is_empty_after_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(label: str, done: int, total: int) -> None:
+        if label == "states":
+            assert list(tmp_path.iterdir())
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_distributed", lambda: Library)
+    with pytest.raises(KeyboardInterrupt):
+        spread.build(curves(300, 8), client=Here(), block=90, folder=tmp_path, progress=stop)
+    assert not list(tmp_path.iterdir())
+    made = spread.build(curves(300, 8), client=Here(), block=90, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert all(type(array) is np.ndarray for array in made._snapshot.kept.arrays.values())
