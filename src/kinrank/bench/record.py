@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import kinrank
+from kinrank import stages
 from kinrank.methods import METHODS, method_named
-from kinrank.stages.kernels.compiled import threads
 
 
 def record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "version": kinrank.__version__,
         "machine": {
-            "threads": threads(),
+            "threads": stages.kernels.compiled.threads(),
             "architecture": platform.machine(),
             "system": platform.system(),
             "python": platform.python_version(),

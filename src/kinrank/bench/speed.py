@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.bench.growth import growth
 from kinrank.bench.probe import first_use, fresh, import_seconds, warmup_seconds
 from kinrank.bench.record import chosen, record
@@ -18,7 +19,6 @@ from kinrank.features import check, unit
 from kinrank.methods import METHODS, resolve
 from kinrank.progress import Progress, Show
 from kinrank.rerank import rerank
-from kinrank.stages.kernels.compiled import threads
 from kinrank.warmup import warm
 
 SET, K = "roxford5k", 60
@@ -80,7 +80,7 @@ def _against_search(
     published = load(SET, folder)
     assert published.queries is not None
     rows = unit(check(np.concatenate([published.queries, published.gallery])))
-    search, about = _exact_search(rows, threads())
+    search, about = _exact_search(rows, stages.kernels.compiled.threads())
     runs: dict[str, Callable[[], Any]] = {"": search}
     for name in found:
         warm(name)
@@ -88,7 +88,7 @@ def _against_search(
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     search()  # its first call starts threads
     jobs = [name for _ in range(repetitions) for name in runs]
-    with threadpool_limits(threads()):
+    with threadpool_limits(stages.kernels.compiled.threads()):
         for name in report.each("search", jobs, len(jobs)):
             started = time.perf_counter()
             runs[name]()
