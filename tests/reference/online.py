@@ -1,4 +1,4 @@
-"""A gallery and one query outside it -> d* of every item, by dense transcription of stages/online.py.
+"""A gallery and one query outside it -> d* of every item, by dense transcription of stages/attach.py.
 
 The gallery's states and step costs are those of `reference/lpmt.py`; the transport is the linear program.
 """
