@@ -160,7 +160,7 @@ def _list_largest(
     for place in range(count):
         values[place] = f[touched[place]] if touched[place] != row else np.float32(0.0)
     size = nearest.shape[1] - 1
-    found = largest(values, count, size, selection.counting, selection.chosen)
+    found = largest(values, touched, count, size, selection.counting, selection.chosen)
     nearest[row, 0] = row
     similar[row, 0] = f[row]
     numbers, similarities = nearest[row, 1:], similar[row, 1:]
