@@ -397,10 +397,10 @@ def sparse_union(lists: NDArray[np.int32], both: bool = False) -> Any:
 
 
 def sparse_graph(
-    lists: NDArray[np.int32], distances: NDArray[Any], lengths: Matrix, sigma: float, size: int, own_scale: bool = False,
-    loops: bool = False,
+    lists: NDArray[np.int32], distances: NDArray[Any], lengths: Matrix, sigma: float, size: int,
+    own_scale: bool = False, loops: bool = False,
 ) -> Any:  # fmt: skip
-    """S of one graph: Eq. 2 on the `size` nearest others (the item itself stands first), (W + W')/2, D^-1/2 W D^-1/2."""
+    """S of one graph: Eq. 2 on the `size` nearest others (the item itself is listed first), (W + W')/2, normalised."""
     n = len(lists)
     near, d = lists[:, 1 : size + 1], distances[:, 1 : size + 1].astype(np.float64)
     unit = lengths[:, None] ** 2 if own_scale else lengths[:, None] * lengths[near]
