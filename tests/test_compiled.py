@@ -20,19 +20,24 @@ from kinrank.stages.kernels.compiled import in_chunks, one_blas_thread
 BITS = """
 import hashlib, kinrank
 from kinrank.bench.synthetic import curves
-rows = curves(500, 24)
-ranking = kinrank.rerank(rows[:20], rows[20:])
-print(hashlib.sha256(ranking.distances.tobytes() + ranking.indices.tobytes()).hexdigest())
+for count in (500, 1100):  # on both sides of where LPMT's loops change
+    rows = curves(count, 24)
+    ranking = kinrank.rerank(rows[:20], rows[20:])
+    print(hashlib.sha256(ranking.distances.tobytes() + ranking.indices.tobytes()).hexdigest())
 """
 
 
 def test_the_first_process_gets_the_bits_of_all_later_ones(tmp_path: Path) -> None:
-    """The first one compiles, the second reads machine code from disk."""
+    """The first one compiles, the others read machine code from disk; however many threads they have."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", BITS]
-    runs = [subprocess.run(command, env=environment, capture_output=True, text=True) for _ in range(2)]
-    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
-    assert runs[0].stdout == runs[1].stdout
+    runs = [
+        subprocess.run(command, env={**environment, "KINRANK_THREADS": count}, capture_output=True, text=True)
+        for count in ("2", "2", "1")
+    ]
+    assert [run.returncode for run in runs] == [0, 0, 0], runs[0].stderr
+    assert len(runs[0].stdout.split()) == 2
+    assert runs[0].stdout == runs[1].stdout == runs[2].stdout
     assert "compiling" in runs[0].stderr
     assert "compiling" not in runs[1].stderr
 

@@ -10,12 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
-from kinrank import LPMT, Explanation, explain
+from kinrank import LPMT, Explanation, LPMTAblation, explain
 from kinrank.explain import explain_prepared
 from kinrank.features import unit
 from kinrank.items import Items
 from kinrank.progress import SILENT
-from kinrank.stages.transport import transition_costs
+from kinrank.stages import costs
+from kinrank.stages.kernels.transport import Transport
 
 METHOD = LPMT(k1=12, k2=4, k=5, path_k=5, transport="exact", rho=1.0, gamma=3.0)
 
@@ -35,9 +36,9 @@ def separate() -> NDArray[np.float32]:
 
 def cost_of(prepared: Any, a: int, b: int) -> float:
     """W(p_a, p_b; d^rho)^gamma, solved alone."""
-    rho, gamma = prepared.rho, prepared.gamma
-    pair = np.array([[min(a, b), max(a, b)]], np.int32)
-    return float(transition_costs(pair, prepared.states, prepared.items.vectors, rho, 0.05, 0)[0]) ** gamma
+    how = Transport(prepared.powers.rho, prepared.powers.gamma, 0.05, 0)
+    pair = np.array([min(a, b)]), np.array([max(a, b)], np.int32)
+    return float(costs.pair_costs(*pair, prepared.states, prepared.items.vectors, how)[0])
 
 
 def test_chain_starts_at_the_query_ends_at_the_item_and_its_costs_sum_to_the_total() -> None:
@@ -66,7 +67,7 @@ def test_every_step_costs_what_its_transport_costs() -> None:
 def test_totals_are_the_distances_that_rank_the_items() -> None:
     """With theta = 0 and the plain fusion, d* is d': explanation and ranking must show the same number."""
     rows = arc()
-    method = LPMT(k1=12, k2=4, k=5, path_k=5, theta=0.0, fusion="plain")
+    method = LPMTAblation(k1=12, k2=4, k=5, path_k=5, theta=0.0, fusion="plain")
     queries, gallery = rows[::8], np.delete(rows, np.s_[::8], axis=0)
     ranking = kinrank.rerank(queries, gallery, method)
     for query in range(len(queries)):
@@ -139,10 +140,36 @@ def test_numbers_that_do_not_exist_are_refused_by_name(query: int, item: int, na
         explain(None, arc(), query, item, METHOD)
 
 
-@pytest.mark.parametrize("method", ["aqe", "none", kinrank.AQE(), LPMT(distance="jaccard")])
+@pytest.mark.parametrize("method", ["aqe", "none", kinrank.AQE(), LPMTAblation(distance="jaccard")])
 def test_methods_without_chains_are_refused(method: Any) -> None:
     with pytest.raises(ValueError, match="no chains"):
         explain(None, arc(), 0, 1, method)
+
+
+@pytest.mark.parametrize("distance", ["total_variation", "jaccard", "cosine", "euclidean"])
+def test_states_compared_directly_have_no_chains_and_say_so(distance: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"distance='{distance}' has no chains to show; use distance='transport', or LPMT"
+    ):
+        explain(None, arc(), 0, 1, LPMTAblation(distance=distance))
+
+
+def test_ablation_at_its_defaults_explains_as_lpmt_does() -> None:
+    for query, item in [(0, 39), (12, 3)]:
+        assert explain(None, arc(), query, item, LPMTAblation()) == explain(None, arc(), query, item, LPMT())
+
+
+@pytest.mark.parametrize(
+    "changed", [{"similarity": "gaussian"}, {"steps": "reciprocal"}, {"region": "knn"}, {"neighbors": "euclidean"}]
+)
+def test_chains_of_ablations_are_explained_by_their_own_costs(changed: dict[str, Any]) -> None:
+    rows, method = arc(), LPMTAblation(k1=12, k2=4, k=5, path_k=5, transport="exact", **changed)
+    prepared = method.prepare(Items.everyone(unit(rows)), SILENT)  # once more, as `explain` does: other last bits
+    found = explain_prepared(prepared, 2, 30)
+    assert found.reached
+    assert found == explain(None, rows, 2, 30, method)
+    for a, b, cost in zip(found.items, found.items[1:], found.costs, strict=False):
+        assert cost == pytest.approx(cost_of(prepared, a, b), rel=1e-3)
 
 
 def test_default_method_explains_and_an_explanation_is_a_value() -> None:

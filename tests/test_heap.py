@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from kinrank.stages import traversal
-from kinrank.stages.kernels.heap import rise, take
+from kinrank.stages.kernels import heap as kernels
+from reference.calling import callable_part
+
+rise, take = callable_part(kernels.rise), callable_part(kernels.take)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.int64])

@@ -1,4 +1,4 @@
-"""LPMT as a whole: against the dense transcription, over all its choices, its powers, and real data."""
+"""LPMT and its ablations as a whole: against the dense transcription, over all choices, powers, and real data."""
 
 from __future__ import annotations
 
@@ -10,20 +10,29 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
-from kinrank import LPMT
+from kinrank import LPMT, LPMTAblation
 from kinrank.datasets import benchmark
 from kinrank.features import unit
 from kinrank.items import Items
-from kinrank.methods.lpmt import fit_to
 from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT
+from kinrank.stages import costs, diffusion
+from kinrank.stages.pipeline import Measured, Widths, measured
 from reference import lpmt as twin
 
 SETTING: dict[str, Any] = {
     "k1": 15, "k2": 4, "kappa": 2.0, "theta": 0.4, "rho": 1.0, "gamma": 3.0, "k": 6, "sigma": 0.5, "mu": 0.23,
-    "lam": 0.2, "path_k": 6, "support": 0, "neighbors": "diffused", "share": 0.5,
+    "lam": 0.2, "path_k": 6, "support": 0, "share": 0.5,
 }  # fmt: skip
 EXACT: dict[str, Any] = {"tolerance": 1e-8, "transport": "exact"}
+
+
+@pytest.fixture(params=["small", "large"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The loops for few and for many items, whatever their number."""
+    for module in (diffusion, costs):
+        monkeypatch.setattr(module, "SMALL", 10**9 if request.param == "small" else 0)
+    return str(request.param)
 
 
 def clusters(seed: int, groups: int = 5, size: int = 9, dimensions: int = 6) -> NDArray[np.float32]:
@@ -55,35 +64,48 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "reciprocal steps": {"steps": "reciprocal"},
     "row scale": {"scale": "row", "sigma": 0.3},
     "raw scale": {"scale": "raw", "sigma": 0.7},
+    "global scale": {"scale": "global", "sigma": 0.3},
+    "loops": {"loops": True},
     "theta 0": {"theta": 0.0},
     "neighbours by distance": {"neighbors": "euclidean"},
     "confident by distance": {"share": 0.0},
     "confident by similarity": {"share": 1.0},
+    "total variation": {"distance": "total_variation"},
+    "jaccard": {"distance": "jaccard", "support": 8},
+    "cosine of states": {"distance": "cosine", "fusion": "plain"},
+    "euclidean of states": {"distance": "euclidean"},
 }
 
 
 def transcribed(rows: NDArray[np.float32], setting: dict[str, Any], *queries: int | None) -> list[NDArray[Any]]:
     """d* of the transcription; the first `queries` rows ask the others, None: everybody asks everybody."""
     last = {"theta", "fusion"}
-    d, chained = twin.chained(rows, **{name: value for name, value in setting.items() if name not in last})
+    given = {"neighbors": "diffused", **{name: value for name, value in setting.items() if name not in last}}
+    d, chained = twin.chained(rows, **given)
+    gamma = setting["gamma"] if given.get("distance", "transport") == "transport" else 1.0
     answers = []
     for q in queries:
         asked, asking = (slice(None), slice(None)) if q is None else (slice(q, None), slice(q))
-        numbers = setting["theta"], setting["gamma"], setting.get("fusion", "local"), setting["k"], q is None
+        numbers = setting["theta"], gamma, setting.get("fusion", "local"), setting["k"], q is None
         answers.append(twin.fused(d[asking, asked], chained[asking, asked], *numbers))
     return answers
 
 
 @pytest.mark.parametrize("name", list(VARIANTS))
-def test_distances_are_those_of_the_dense_transcription(name: str) -> None:
+def test_distances_are_those_of_the_dense_transcription(name: str, loops: str) -> None:
     setting = {**SETTING, **VARIANTS[name]}
     rows = clusters(3)
+    of_lpmt = set(setting) <= {parameter.name for parameter in LPMT.parameters()}
     for queries, want in zip((None, 8), transcribed(rows, setting, None, 8), strict=True):
-        got = matrix(LPMT(**setting, **EXACT), rows, queries)
-        np.testing.assert_allclose(got, want, rtol=3e-3, atol=3e-4)
+        got = matrix(LPMTAblation(**setting, **EXACT), rows, queries)
+        # |p - q| comes from inner products: of equal states, a square root of rounding is left
+        atol = 1e-3 if setting.get("distance") == "euclidean" else 3e-4
+        np.testing.assert_allclose(got, want, rtol=3e-3, atol=atol)
+        if of_lpmt:
+            np.testing.assert_array_equal(matrix(LPMT(**setting, **EXACT), rows, queries), got)
 
 
-def test_ranking_is_that_of_the_dense_transcription() -> None:
+def test_ranking_is_that_of_the_dense_transcription(loops: str) -> None:
     """On 80 items; neighbours in the list whose distances differ by less than rounding may change places."""
     rows = clusters(0, 8, 10)
     (want,) = transcribed(rows, SETTING, 15)
@@ -92,6 +114,42 @@ def test_ranking_is_that_of_the_dense_transcription() -> None:
     assert (np.diff(along, axis=1) >= -1e-3).all()
     np.testing.assert_allclose(ranking.distances, along, rtol=3e-3, atol=3e-4)
     assert (np.sort(ranking.indices, axis=1) == np.arange(65)).all()
+
+
+def test_loops_for_few_and_for_many_items_agree() -> None:
+    """By default each computes F to the same tolerance in its own way: near each other, not equal."""
+    rows = clusters(12, 10, 30)
+    found = []
+    for small in (10**9, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(diffusion, "SMALL", small)
+            patch.setattr(costs, "SMALL", small)
+            found.append(kinrank.rerank(None, rows, LPMT(k1=30, tolerance=1e-5)))
+    ahead = [len(set(a) & set(b)) / 10 for a, b in zip(*(one.indices[:, :10].tolist() for one in found), strict=True)]
+    assert np.mean(ahead) > 0.999
+    np.testing.assert_allclose(np.sort(found[0].distances), np.sort(found[1].distances), rtol=2e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 45, 900, 1100])
+def test_the_ablation_at_its_defaults_is_lpmt_to_the_bit(n: int) -> None:
+    rows = clusters(20, max(1, n // 15), 15)[:n] if n > 3 else clusters(20)[:n]
+    rows[n // 2 :: 11] = rows[: len(rows[n // 2 :: 11])]  # duplicates among them
+    for queries in (None, max(1, n // 10)):
+        if n - (queries or 0) < 1:
+            continue
+        one, other = (matrix(method, rows, queries) for method in (LPMT(), LPMTAblation()))
+        np.testing.assert_array_equal(one, other)
+    given = {"rho": 1.5, "gamma": 2.5, "share": 0.3, "k1": 20, "support": 0, "path_k": 4}
+    np.testing.assert_array_equal(*(matrix(kind(**given), rows, None) for kind in (LPMT, LPMTAblation)))
+
+
+def test_the_ablation_is_refused_by_a_manifold() -> None:
+    with pytest.raises(
+        ValueError, match="compares variants in one joint graph, and a Manifold cannot serve it; use LPMT"
+    ):
+        kinrank.Manifold.build(clusters(0), LPMTAblation())
+    with pytest.raises(ValueError, match="a Manifold cannot serve it"):
+        kinrank.Manifold.build(clusters(0), "lpmt-ablation")
 
 
 def test_everybody_asks_the_others_and_is_left_out_by_identity() -> None:
@@ -104,14 +162,15 @@ def test_everybody_asks_the_others_and_is_left_out_by_identity() -> None:
     assert ranking.indices[7, 0] == 3
 
 
-CHOICES = [(p.name, value) for p in LPMT.parameters() if p.choices for value in p.choices]
+CHOICES = [(p.name, value) for p in LPMTAblation.parameters() if p.choices for value in p.choices]
+CHOICES += [("loops", False), ("loops", True)]
 
 
 @pytest.mark.parametrize(("name", "value"), CHOICES)
-def test_every_choice_runs_and_gives_a_valid_ranking(name: str, value: str) -> None:
+def test_every_choice_runs_and_gives_a_valid_ranking(name: str, value: Any) -> None:
     rows = clusters(5)
     for queries in (None, rows[:6]):
-        ranking = kinrank.rerank(queries, rows, LPMT(**{**SETTING, name: value}))
+        ranking = kinrank.rerank(queries, rows, LPMTAblation(**{**SETTING, name: value}))
         depth = 44 if queries is None else 45
         assert ranking.indices.shape == (45 if queries is None else 6, depth)
         assert all(len(set(row)) == depth for row in ranking.indices.tolist())
@@ -119,19 +178,34 @@ def test_every_choice_runs_and_gives_a_valid_ranking(name: str, value: str) -> N
         assert (np.diff(ranking.distances, axis=1) >= 0).all()
 
 
-@pytest.mark.parametrize(("name", "value"), [c for c in CHOICES if c[0] not in ("solver", "transport")])
-def test_every_choice_makes_a_difference(name: str, value: str) -> None:
+@pytest.mark.parametrize(("name", "value"), [c for c in CHOICES if c[0] != "solver"])
+def test_every_choice_makes_a_difference(name: str, value: Any) -> None:
     """A flag that changes nothing would be an ablation of nothing."""
-    rows, default = clusters(6), LPMT(**SETTING)
+    rows, default = clusters(6), LPMTAblation(**SETTING)
     if getattr(default, name) != value:
-        gap = np.abs(matrix(LPMT(**{**SETTING, name: value}), rows, None) - matrix(default, rows, None))
+        gap = np.abs(matrix(LPMTAblation(**{**SETTING, name: value}), rows, None) - matrix(default, rows, None))
         assert gap.max() > 1e-3
+
+
+@pytest.mark.parametrize(("name", "value"), [c for c in CHOICES if c[1] != getattr(LPMTAblation(), c[0])])
+def test_every_choice_runs_with_more_than_a_thousand_items(name: str, value: Any, many: NDArray[np.float32]) -> None:
+    """And differs from the default; solvers only by what their tolerances leave."""
+    got = matrix(LPMTAblation(**{name: value}), many, 5)
+    gap = np.abs(got - matrix(LPMT(), many, 5))
+    assert np.isfinite(got).all()
+    assert gap.max() > (0 if name == "solver" else 1e-3)
+
+
+@pytest.fixture(scope="module")
+def many() -> NDArray[np.float32]:
+    return clusters(30, 70, 15, 12)
 
 
 @pytest.mark.parametrize("similarity", ["bsd", "gaussian", "cosine"])
 def test_similarity_still_counts_with_neighbours_by_diffusion(similarity: str) -> None:
     rows, setting = clusters(6), SETTING
-    gap = matrix(LPMT(**{**setting, "similarity": similarity}), rows, None) - matrix(LPMT(**setting), rows, None)
+    changed = matrix(LPMTAblation(**{**setting, "similarity": similarity}), rows, None)
+    gap = changed - matrix(LPMT(**setting), rows, None)
     assert np.abs(gap).max() > 1e-3
 
 
@@ -139,7 +213,7 @@ def test_similarity_still_counts_with_neighbours_by_diffusion(similarity: str) -
 def test_neighbours_by_diffusion_are_the_same_for_every_solver(solver: str) -> None:
     rows, setting = clusters(7), {**SETTING, **EXACT, "cycles": 40}
     want = matrix(LPMT(**setting), rows, None)
-    np.testing.assert_allclose(matrix(LPMT(**setting, solver=solver), rows, None), want, rtol=5e-3, atol=1e-3)
+    np.testing.assert_allclose(matrix(LPMTAblation(**setting, solver=solver), rows, None), want, rtol=5e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("solver", ["resolvent", "fixed_point", "conjugate_gradient", "dense"])
@@ -150,7 +224,7 @@ def test_items_that_the_diffusion_does_not_reach_are_neighbours_by_distance(solv
     rows = unit(rng.permutation(rows).astype(np.float32))
     setting = {**SETTING, "k": 4, "path_k": 12, "cycles": 30}
     (want,) = transcribed(rows, setting, None)
-    got = matrix(LPMT(**setting, **EXACT, solver=solver), rows, None)
+    got = matrix(LPMTAblation(**setting, **EXACT, solver=solver), rows, None)
     np.testing.assert_allclose(got, want, rtol=3e-3, atol=3e-4)
 
 
@@ -159,7 +233,7 @@ def test_solvers_agree_in_the_final_distances(solver: str, cycles: int) -> None:
     """The fixed point makes three steps per cycle: it needs many cycles to be one."""
     rows, setting = clusters(7), {**SETTING, **EXACT, "cycles": cycles}
     want = matrix(LPMT(**setting), rows, None)
-    np.testing.assert_allclose(matrix(LPMT(**setting, solver=solver), rows, None), want, rtol=2e-3, atol=2e-4)
+    np.testing.assert_allclose(matrix(LPMTAblation(**setting, solver=solver), rows, None), want, rtol=2e-3, atol=2e-4)
 
 
 def test_default_tolerances_stay_near_the_exact_distances() -> None:
@@ -181,8 +255,10 @@ def test_candidates_are_a_joint_problem_of_their_own() -> None:
         np.testing.assert_allclose(ranking.distances[row, :30], alone.distances[0], rtol=1e-5)
 
 
-def test_same_input_same_bits_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = clusters(10, 12, 12)
+@pytest.mark.parametrize("size", [12, 100])
+def test_same_input_same_bits_whatever_the_number_of_threads(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """144 and 1200 items: on both sides of where the loops change."""
+    rows = clusters(10, 12, size)
     answers = []
     for threads in ("1", "2", "4"):
         monkeypatch.setenv("KINRANK_THREADS", threads)
@@ -192,28 +268,31 @@ def test_same_input_same_bits_whatever_the_number_of_threads(monkeypatch: pytest
         assert np.array_equal(other.distances, answers[0].distances)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 8])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("kind", ["distinct", "duplicates", "opposite"])
-def test_a_handful_of_items_in_any_position(n: int, kind: str) -> None:
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"scale": "row"}, {"scale": "global"}, {"transport": "exact"}, {"distance": "jaccard"}, {"loops": True},
+     {"similarity": "cosine"}, {"neighbors": "euclidean"}, {"solver": "dense"}, {"steps": "reciprocal"}],
+)  # fmt: skip
+def test_a_handful_of_items_in_any_position(n: int, kind: str, changed: dict[str, Any], loops: str) -> None:
     rows = unit(np.random.default_rng(n).standard_normal((n, 3)).astype(np.float32))
     if kind == "duplicates":
         rows = np.repeat(rows[:1], n, axis=0)
     elif kind == "opposite":
         rows = np.where(np.arange(n)[:, None] % 2, -1, 1).astype(np.float32) * rows[:1]
-    for name, value in [
-        ("scale", "local"),
-        ("scale", "row"),
-        ("transport", "exact"),
-        ("distance", "jaccard"),
-    ]:
-        ranking = kinrank.rerank(None, rows, LPMT(**{name: value}))
-        assert ranking.indices.shape == (n, n - 1)
+    for queries, depth in ((None, n - 1), (rows[:1], n)):
+        ranking = kinrank.rerank(queries, rows, LPMTAblation(**changed))
+        assert ranking.indices.shape == (n if queries is None else 1, depth)
         assert np.isfinite(ranking.distances).all()
+        assert all(len(set(row)) == depth for row in ranking.indices.tolist())
 
 
 @pytest.mark.parametrize("transport", ["sinkhorn", "exact"])
 @pytest.mark.parametrize("dimensions", [3, 64, 512])
-def test_duplicates_are_at_distance_zero_in_the_order_of_their_numbers(transport: str, dimensions: int) -> None:
+def test_duplicates_are_at_distance_zero_in_the_order_of_their_numbers(
+    transport: str, dimensions: int, loops: str
+) -> None:
     for seed in range(4):
         one = unit(np.random.default_rng(seed).standard_normal((1, dimensions)).astype(np.float32))
         ranking = kinrank.rerank(None, np.repeat(one, 12, axis=0), LPMT(transport=transport))
@@ -221,7 +300,7 @@ def test_duplicates_are_at_distance_zero_in_the_order_of_their_numbers(transport
         assert (np.diff(ranking.indices, axis=1) > 0).all()
 
 
-def test_unreachable_items_follow_in_the_order_of_the_search() -> None:
+def test_unreachable_items_follow_in_the_order_of_the_search(loops: str) -> None:
     """Two groups that no step joins: the other group comes after the own one, nearest first."""
     rng = np.random.default_rng(0)
     rows = unit((np.repeat(np.eye(4)[:2], 15, axis=0) + 0.05 * rng.standard_normal((30, 4))).astype(np.float32))
@@ -242,9 +321,13 @@ def lists_of(near: float, far: float, k: int = 61) -> Neighbors:
     return Neighbors(np.tile(np.arange(k, dtype=np.int32), (4, 1)), np.tile(row, (4, 1)).astype(np.float32))
 
 
+def fit(lists: Neighbors, rho: float | None = None, gamma: float | None = None, share: float | None = None) -> Measured:
+    return measured(lists, LPMT(rho=rho, gamma=gamma, share=share))
+
+
 def test_measured_values_change_one_way_with_the_contrast_of_the_distances() -> None:
-    measured = [fit_to(lists_of(1.0, float(np.exp(contrast)))) for contrast in np.linspace(0.02, 2.5, 60)]
-    rho, gamma, share = np.array([(fit.rho, fit.gamma, fit.share) for fit in measured]).T
+    found = [fit(lists_of(1.0, float(np.exp(contrast)))) for contrast in np.linspace(0.02, 2.5, 60)]
+    rho, gamma, share = np.array([(one.rho, one.gamma, one.share) for one in found]).T
     assert (np.diff(rho) <= 0).all()
     assert (np.diff(gamma) >= 0).all()
     assert (np.diff(share) >= 0).all()
@@ -253,35 +336,47 @@ def test_measured_values_change_one_way_with_the_contrast_of_the_distances() -> 
     assert share[0] == 0 < share[-1] == 1
 
 
-@pytest.mark.parametrize("given", [(1.5, 0.0, -1.0), (0.0, 2.5, 0.3), (0.7, 0.9, 0.0), (16.0, 1.0, 1.0)])
-def test_given_values_are_untouched(given: tuple[float, float, float]) -> None:
-    measured, got = fit_to(lists_of(0.5, 0.8)), fit_to(lists_of(0.5, 0.8), *given)
-    assert got.rho == (given[0] or measured.rho)
-    assert got.gamma == (given[1] or measured.gamma)
-    assert got.share == (measured.share if given[2] < 0 else given[2])
+@pytest.mark.parametrize("given", [(1.5, None, None), (None, 2.5, 0.3), (0.7, 0.9, 0.0), (16.0, 1.0, 1.0)])
+def test_given_values_are_untouched(given: tuple[float | None, float | None, float | None]) -> None:
+    """0 is a share like any other, and no sign for anything."""
+    free, got = fit(lists_of(0.5, 0.8)), fit(lists_of(0.5, 0.8), *given)
+    wanted = [
+        one if one is not None else other for one, other in zip(given, (free.rho, free.gamma, free.share), strict=True)
+    ]
+    assert [got.rho, got.gamma, got.share] == wanted
 
 
 @pytest.mark.parametrize(("near", "far"), [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0), (1e-30, 2.0)])
 def test_measured_values_are_finite_and_in_range_for_degenerate_distances(near: float, far: float) -> None:
     alone = Neighbors(np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32))
     for lists in (alone, lists_of(near, far, 2), lists_of(near, far)):
-        fit = fit_to(lists)
-        assert 0 < fit.rho <= 4
-        assert 2 <= fit.gamma <= 4
-        assert 0 <= fit.share <= 1
+        found = fit(lists)
+        assert 0 < found.rho <= 4
+        assert 2 <= found.gamma <= 4
+        assert 0 <= found.share <= 1
 
 
 def test_measured_values_do_not_depend_on_the_unit_of_the_distances() -> None:
-    here, there = fit_to(lists_of(0.2, 0.3)), fit_to(lists_of(0.8, 1.2))
+    here, there = fit(lists_of(0.2, 0.3)), fit(lists_of(0.8, 1.2))
     assert (here.rho, here.gamma, here.share) == pytest.approx((there.rho, there.gamma, there.share), rel=1e-5)
 
 
-def test_values_in_force_are_those_of_the_lists() -> None:
+@pytest.mark.parametrize("kind", [LPMT, LPMTAblation])
+def test_values_in_force_are_those_of_the_lists(kind: type[LPMT]) -> None:
     items = Items.everyone(clusters(11, 8, 10))
-    measured, prepared = fit_to(items.neighbors(61)), LPMT().prepare(items, SILENT)
-    assert (prepared.rho, prepared.gamma) == (measured.rho, measured.gamma)
-    given = LPMT(rho=2, gamma=1.5).prepare(items, SILENT)
-    assert (given.rho, given.gamma) == (2, 1.5)
+    assert kind().prepare(items, SILENT).powers == fit(items.neighbors(61))
+    given = kind(rho=2, gamma=1.5, share=0.25).prepare(items, SILENT).powers
+    assert given == Measured(2, 1.5, 0.25)
+
+
+def test_lists_are_long_enough_for_every_stage() -> None:
+    for method in (LPMT(), LPMT(k=60), LPMT(path_k=100), LPMT(k2=90), LPMT(k1=1, k2=1, k=1, path_k=1)):
+        widths = Widths.of(method)
+        assert widths.searched >= widths.kept > widths.needed >= max(method.k2, method.path_k + 1, method.k + 1)
+        assert widths.searched >= 61
+        assert widths.diffused >= max(method.k1, method.k2, method.path_k + 1)
+        ranking = kinrank.rerank(None, clusters(11, 8, 10), method)
+        assert np.isfinite(ranking.distances).all()
 
 
 # --- real data: the floors that defaults must not fall below -----------------------------------------------

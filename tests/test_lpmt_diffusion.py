@@ -1,4 +1,4 @@
-"""BCD: four solvers against the Kronecker closed form, the bound of the push, the weights of the graphs."""
+"""BCD: all solvers against the Kronecker closed form, rows of F by both loops, their bounds, weights of the graphs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,30 @@ from scipy import sparse
 from kinrank.features import unit
 from kinrank.items import Items
 from kinrank.memory import NotEnoughMemory
-from kinrank.stages import diffusion, graph, states
+from kinrank.neighbors import Neighbors
+from kinrank.stages import dense, diffusion, graph
+from kinrank.stages.csr import Rows, matrix_of, rows_of
 from reference import lpmt as twin
 
 MU = 0.23
 BETA = np.array([0.2, 0.5, 0.3])
 
 
+@pytest.fixture(params=["from all items", "spread"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to compute rows of F, whatever the number of items."""
+    monkeypatch.setattr(diffusion, "SMALL", 10**9 if request.param == "from all items" else 0)
+    return str(request.param)
+
+
+def layers_of(lists: Neighbors, k: int, scales: tuple[float, ...] = graph.SCALES) -> graph.Layers:
+    return graph.layered_graphs(lists, graph.kernel_lengths(lists, k), k, 0.7, scales)
+
+
 def problem(n: int, seed: int = 1, k: int = 4) -> tuple[graph.Layers, list[NDArray[Any]], list[NDArray[Any]]]:
     """The library's layers, and the same graphs S and W as dense matrices of the transcription."""
     rows = unit(np.random.default_rng(seed).standard_normal((n, 5)).astype(np.float32))
-    layers = graph.layered_graphs(Items.everyone(rows).neighbors(n), k, 0.7)
+    layers = layers_of(Items.everyone(rows).neighbors(n), k)
     d = twin.euclidean(rows)
     rank = twin.nearest_first(d)
     weights = twin.gaussian(d, rank, 0.7, "local", k)
@@ -31,8 +44,31 @@ def problem(n: int, seed: int = 1, k: int = 4) -> tuple[graph.Layers, list[NDArr
     return layers, [twin.normalised(matrix) for matrix in W], W
 
 
-def everywhere(n: int) -> Any:
-    return sparse.csr_array(np.ones((n, n), np.float32))
+def everywhere(layers: graph.Layers, mu: float, tolerance: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(F, bounds): all rows on all items, spread."""
+    n = len(layers.indptr) - 1
+    indptr, indices = np.arange(n + 1) * n, np.tile(np.arange(n, dtype=np.int32), n)
+    values, bounds = diffusion.resolvent_on(
+        diffusion.spreading_graph(layers, BETA, mu), mu, tolerance, np.arange(n), indptr, indices
+    )
+    return values.reshape(n, n), bounds
+
+
+def listed(layers: graph.Layers, beta: NDArray[Any], mu: float, tolerance: float) -> NDArray[Any]:
+    """F from lists as wide as there are items."""
+    n = len(layers.indptr) - 1
+    lists = np.arange(n, dtype=np.int32)[:, None]
+    nearest, similar = diffusion.nearest_by_diffusion(
+        diffusion.spreading_graph(layers, beta, mu), mu, tolerance, lists, n
+    )
+    F = np.zeros((n, n))
+    np.maximum.at(F, (np.arange(n)[:, None], nearest), similar)  # what F does not reach is filled up at 0
+    return F
+
+
+def exact(layers: graph.Layers, mu: float, beta: NDArray[Any] = BETA) -> NDArray[np.float64]:
+    """The resolvent of the library's own graph, by a dense inverse."""
+    return twin.resolvent(matrix_of(layers.mixed(beta), len(layers.indptr) - 1), mu)
 
 
 def positive(n: int, seed: int = 0) -> NDArray[np.float64]:
@@ -50,12 +86,13 @@ def mixed(S: list[NDArray[Any]]) -> NDArray[np.float64]:
 def test_every_solver_finds_the_kronecker_closed_form_for_the_identity(n: int, mu: float) -> None:
     layers, S, _ = problem(n)
     want = twin.kronecker_solution(S, list(BETA), mu, np.eye(n))
-    pushed = diffusion.resolvent(layers, BETA, mu, everywhere(n), 1e-8).similarity.toarray()
-    np.testing.assert_allclose(pushed, want, atol=2e-6)
-    np.testing.assert_allclose(diffusion.fixed_point(mixed(S), mu, np.eye(n), 800), want, atol=1e-12)
-    solved = diffusion.conjugate_gradient(mixed(S), mu, np.eye(n), tolerance=1e-13)
+    np.testing.assert_allclose(everywhere(layers, mu, 1e-8)[0], want, atol=2e-6)
+    np.testing.assert_allclose(listed(layers, BETA, mu, 1e-7), want, atol=2e-6)
+    np.testing.assert_allclose(twin.resolvent(mixed(S), mu), want, atol=1e-13)
+    np.testing.assert_allclose(dense.fixed_point(mixed(S), mu, np.eye(n), 800), want, atol=1e-12)
+    solved = dense.conjugate_gradient(mixed(S), mu, np.eye(n), tolerance=1e-13)
     np.testing.assert_allclose(solved, want, atol=1e-12)
-    np.testing.assert_allclose(diffusion.dense_solution(mixed(S), mu, np.eye(n)), want, atol=1e-13)
+    np.testing.assert_allclose(dense.dense_solution(mixed(S), mu, np.eye(n)), want, atol=1e-13)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -64,18 +101,18 @@ def test_general_solvers_find_the_closed_form_for_any_positive_matrix(seed: int)
     E = positive(10, seed)
     want = twin.kronecker_solution(S, list(BETA), MU, E)
     np.testing.assert_allclose(want, twin.lyapunov_solution(S, list(BETA), MU, E), atol=1e-12)
-    np.testing.assert_allclose(diffusion.fixed_point(mixed(S), MU, E, 300), want, atol=1e-10)
-    np.testing.assert_allclose(diffusion.conjugate_gradient(mixed(S), MU, E, tolerance=1e-13), want, atol=1e-10)
-    np.testing.assert_allclose(diffusion.dense_solution(mixed(S), MU, E), want, atol=1e-11)
+    np.testing.assert_allclose(dense.fixed_point(mixed(S), MU, E, 300), want, atol=1e-10)
+    np.testing.assert_allclose(dense.conjugate_gradient(mixed(S), MU, E, tolerance=1e-13), want, atol=1e-10)
+    np.testing.assert_allclose(dense.dense_solution(mixed(S), MU, E), want, atol=1e-11)
 
 
 def test_solvers_take_sparse_and_dense_graphs_alike() -> None:
     _, S, _ = problem(9)
     E, thin = positive(9), sparse.csr_array(mixed(S))
     for solve in (
-        diffusion.dense_solution,
-        diffusion.conjugate_gradient,
-        lambda S, mu, E: diffusion.fixed_point(S, mu, E, 5),
+        dense.dense_solution,
+        dense.conjugate_gradient,
+        lambda S, mu, E: dense.fixed_point(S, mu, E, 5),
     ):
         np.testing.assert_allclose(solve(thin, MU, E), solve(mixed(S), MU, E), atol=1e-12)
 
@@ -84,7 +121,7 @@ def test_solution_minimises_the_objective() -> None:
     """Eq. 5 is convex: no small change of F makes it smaller."""
     _, S, W = problem(8)
     E = positive(8)
-    F = diffusion.dense_solution(mixed(S), MU, E)
+    F = dense.dense_solution(mixed(S), MU, E)
 
     def objective(X: NDArray[Any]) -> float:
         smooth = sum(weight * twin.energy(matrix, X) for weight, matrix in zip(BETA, W, strict=True))
@@ -101,15 +138,15 @@ def test_fixed_point_makes_the_steps_of_equation_9() -> None:
     want = E
     for steps in range(1, 4):
         want = twin.iterate(want, S, list(BETA), MU, E)
-        np.testing.assert_allclose(diffusion.fixed_point(mixed(S), MU, E, steps), want, atol=1e-12)
+        np.testing.assert_allclose(dense.fixed_point(mixed(S), MU, E, steps), want, atol=1e-12)
 
 
 def test_three_fixed_point_steps_are_not_converged() -> None:
     _, S, _ = problem(12)
-    exact = diffusion.dense_solution(mixed(S), MU, np.eye(12))
+    exact = dense.dense_solution(mixed(S), MU, np.eye(12))
 
     def error(steps: int) -> float:
-        gap = diffusion.fixed_point(mixed(S), MU, np.eye(12), steps) - exact
+        gap = dense.fixed_point(mixed(S), MU, np.eye(12), steps) - exact
         return float(np.linalg.norm(gap) / np.linalg.norm(exact))
 
     assert error(3) > 0.05
@@ -126,7 +163,7 @@ def test_algorithm_2_corrected_is_exact_and_as_printed_is_far_off() -> None:
     np.testing.assert_allclose(corrected, exact, atol=1e-12)
     assert np.linalg.norm(printed - exact) / np.linalg.norm(exact) > 0.15
     np.testing.assert_allclose(
-        diffusion.conjugate_gradient(mixed(S), MU, np.eye(10), tolerance=1e-13), corrected, atol=1e-12
+        dense.conjugate_gradient(mixed(S), MU, np.eye(10), tolerance=1e-13), corrected, atol=1e-12
     )
 
 
@@ -134,48 +171,75 @@ def test_algorithm_2_corrected_is_exact_and_as_printed_is_far_off() -> None:
 @pytest.mark.parametrize("mu", [0.05, MU, 1.0])
 def test_stated_bound_is_never_below_the_true_error(tolerance: float, mu: float) -> None:
     layers, S, _ = problem(60, k=6)
+    want = twin.resolvent(mixed(S), mu)
+    found, bounds = everywhere(layers, mu, tolerance)
+    errors = np.linalg.norm(found - want, axis=1)
+    assert (errors <= bounds + 1e-6).all()  # float32 beside the bound
+    assert (bounds <= tolerance * np.sqrt(60)).all()
+    assert (found <= want + 1e-6).all()  # what still waits is missing, never too much
+
+
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-2, 1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize("mu", [0.05, MU, 1.0])
+def test_rows_from_all_items_are_as_exact_as_stated(tolerance: float, mu: float) -> None:
+    """The norm of a row's error is below PRECISION times the tolerance, so that lists are no worse than spread ones."""
+    layers, S, _ = problem(60, k=6)
+    errors = np.linalg.norm(listed(layers, BETA, mu, tolerance) - twin.resolvent(mixed(S), mu), axis=1)
+    assert (errors <= diffusion.PRECISION * tolerance + 2e-6).all()
+
+
+@pytest.mark.parametrize("tolerance", [0.5, 1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("mu", [1e-3, 0.05, MU, 3.0])
+def test_chebyshev_weights_bring_the_error_below_the_tolerance_for_every_spectrum(tolerance: float, mu: float) -> None:
+    """x = G x + b in float64 for G = a w, b = 1 - a, at every eigenvalue w from -1 to 1."""
     a = 1 / (1 + mu)
-    exact = (1 - a) * np.linalg.inv(np.eye(60) - a * mixed(S))
-    found = diffusion.resolvent(layers, BETA, mu, everywhere(60), tolerance)
-    errors = np.linalg.norm(found.similarity.toarray() - exact, axis=1)
-    assert (errors <= found.bounds + 1e-6).all()  # float32 beside the bound
-    assert (found.bounds <= tolerance * np.sqrt(60)).all()
-    assert (found.similarity.toarray() <= exact + 1e-6).all()  # what still waits is missing, never too much
+    w = np.linspace(-1, 1, 2001)
+    weights = diffusion.chebyshev_weights(mu, tolerance).astype(np.float64)
+    before, x = np.zeros_like(w), np.full_like(w, 1 - a)
+    for weight in weights:
+        before, x = x, weight * (a * w * x + (1 - a) - before) + before
+    assert np.abs(x - (1 - a) / (1 - a * w)).max() <= tolerance + 1e-6
+    rate = a / (1 + np.sqrt(1 - a * a))
+    assert len(weights) <= 1 + max(0.0, np.log(tolerance / 2) / np.log(rate)) + 1e-9 or len(weights) == 1
 
 
-def test_rows_are_read_off_on_the_region_only() -> None:
+def test_rows_are_read_off_where_asked_and_only_there() -> None:
     layers, _, _ = problem(30)
     rng = np.random.default_rng(4)
-    region = sparse.csr_array((rng.random((30, 30)) < 0.2).astype(np.float32))
-    part = diffusion.resolvent(layers, BETA, MU, region, 1e-7).similarity
-    full = diffusion.resolvent(layers, BETA, MU, everywhere(30), 1e-7).similarity.toarray()
-    assert np.array_equal(part.indices, region.indices)
-    np.testing.assert_array_equal(part.toarray(), np.where(region.toarray() > 0, full, 0))
+    region = sparse.csr_array((rng.random((12, 30)) < 0.2).astype(np.float32))
+    rows = rng.permutation(30)[:12]
+    spreading = diffusion.spreading_graph(layers, BETA, MU)
+    indptr, indices = region.indptr.astype(np.int64), region.indices.astype(np.int32)
+    values, bounds = diffusion.resolvent_on(spreading, MU, 1e-7, rows, indptr, indices)
+    full, all_bounds = everywhere(layers, MU, 1e-7)
+    part = sparse.csr_array((values, region.indices, region.indptr), shape=region.shape)
+    np.testing.assert_array_equal(part.toarray(), np.where(region.toarray() > 0, full[rows], 0))
+    np.testing.assert_array_equal(bounds, all_bounds[rows])
+    block = diffusion.resolvent_block(spreading, MU, rows, np.array([5, 3, 29]), 1e-7)
+    np.testing.assert_array_equal(block, full[rows][:, [5, 3, 29]])
 
 
 def test_a_looser_tolerance_settles_less() -> None:
     layers, _, _ = problem(40)
-    sums = [
-        float(diffusion.resolvent(layers, BETA, MU, everywhere(40), tolerance).similarity.sum())
-        for tolerance in (1e-1, 1e-2, 1e-3, 1e-5)
-    ]
+    sums = [float(everywhere(layers, MU, tolerance)[0].sum()) for tolerance in (1e-1, 1e-2, 1e-3, 1e-5)]
     assert sums == sorted(sums)
 
 
-@pytest.mark.parametrize("n", [6, 9])
-def test_energy_by_rows_is_the_literal_sum_of_equation_4(n: int) -> None:
+@pytest.mark.parametrize("n", [6, 9, 70])
+def test_energy_by_rows_is_the_literal_sum_of_equation_4(n: int, loops: str) -> None:
     layers, S, W = problem(n)
-    found = diffusion.resolvent(layers, BETA, MU, everywhere(n), 1e-8)
-    F = twin.kronecker_solution(S, list(BETA), MU, np.eye(n))
+    spreading = diffusion.spreading_graph(layers, BETA, MU)
+    found = diffusion._energies(layers, spreading, MU, 1e-8, diffusion.THREADS)
+    F = twin.resolvent(mixed(S), MU)
     want = [twin.energy(matrix, F) for matrix in W]
-    np.testing.assert_allclose(found.energies, want, rtol=1e-4)
-    np.testing.assert_allclose(diffusion.energies_of(S, F), want, rtol=1e-10)
+    np.testing.assert_allclose(found, want, rtol=1e-4)
+    np.testing.assert_allclose(dense.energies_of(S, F), want, rtol=1e-10)
 
 
 def test_energy_of_a_matrix_that_is_not_symmetric_is_the_literal_sum() -> None:
     _, S, W = problem(7)
     F = np.random.default_rng(2).standard_normal((7, 7))
-    np.testing.assert_allclose(diffusion.energies_of(S, F), [twin.energy(matrix, F) for matrix in W], rtol=1e-10)
+    np.testing.assert_allclose(dense.energies_of(S, F), [twin.energy(matrix, F) for matrix in W], rtol=1e-10)
 
 
 def random_energies(count: int) -> list[tuple[NDArray[np.float64], float]]:
@@ -218,16 +282,16 @@ def test_weights_are_even_for_a_large_lambda_and_single_for_none() -> None:
 
 @pytest.mark.parametrize("cycles", [0, 1, 3])
 @pytest.mark.parametrize("lam", [0.02, 0.2])
-def test_algorithm_1_by_rows_by_dense_solvers_and_literally(cycles: int, lam: float) -> None:
+def test_algorithm_1_by_rows_by_dense_solvers_and_literally(cycles: int, lam: float, loops: str) -> None:
     n = 20
     layers, S, W = problem(n, k=5)
     F, beta = twin.algorithm_1(S, W, MU, lam * n, cycles)
-    np.testing.assert_allclose(diffusion.collaborative(layers, MU, lam, cycles, 1e-7), beta, atol=1e-3)
+    np.testing.assert_allclose(diffusion.graph_weights(layers, MU, lam, cycles, 1e-7), beta, atol=1e-5)
     for solver in ("dense", "conjugate_gradient"):
-        smoothed, weights = diffusion.collaborative_dense(layers, MU, lam, cycles, solver)
+        smoothed, weights = dense.collaborative(layers, MU, lam, cycles, solver)
         np.testing.assert_allclose(weights, beta, atol=1e-4)
         np.testing.assert_allclose(smoothed, F, atol=1e-5)
-    smoothed, weights = diffusion.collaborative_dense(layers, MU, lam, cycles, "fixed_point", steps=200)
+    smoothed, weights = dense.collaborative(layers, MU, lam, cycles, "fixed_point", steps=200)
     np.testing.assert_allclose(weights, beta, atol=1e-4)
     np.testing.assert_allclose(smoothed, F, atol=1e-5)
 
@@ -235,7 +299,7 @@ def test_algorithm_1_by_rows_by_dense_solvers_and_literally(cycles: int, lam: fl
 def test_algorithm_1_keeps_its_matrix_between_cycles() -> None:
     """Three steps per cycle, F carried on, as the paper runs it: even weights, 6 steps after one cycle."""
     layers, S, _ = problem(12)
-    F, beta = diffusion.collaborative_dense(layers, MU, 1e9, 1, "fixed_point")
+    F, beta = dense.collaborative(layers, MU, 1e9, 1, "fixed_point")
     np.testing.assert_allclose(beta, 1 / 3, atol=1e-6)
     want = np.eye(12)
     for _ in range(6):
@@ -246,59 +310,135 @@ def test_algorithm_1_keeps_its_matrix_between_cycles() -> None:
 def test_regulariser_of_another_shape_and_too_many_items_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     layers, _, _ = problem(8)
     with pytest.raises(ValueError, match=r"\(8, 8\)"):
-        diffusion.collaborative_dense(layers, MU, 0.2, 1, "dense", np.eye(3))
-    monkeypatch.setattr(diffusion, "DENSE_LIMIT", 7)
+        dense.collaborative(layers, MU, 0.2, 1, "dense", np.eye(3))
+    monkeypatch.setattr(dense, "LIMIT", 7)
     with pytest.raises(NotEnoughMemory, match="resolvent"):
-        diffusion.collaborative_dense(layers, MU, 0.2, 1, "dense")
+        dense.collaborative(layers, MU, 0.2, 1, "dense")
 
 
-def test_on_region_reads_a_dense_matrix_where_asked() -> None:
-    F = np.random.default_rng(1).random((6, 6))
-    region = sparse.csr_array((np.arange(36).reshape(6, 6) % 3 == 0).astype(np.float32))
-    np.testing.assert_allclose(
-        diffusion.on_region(F, region).toarray(), np.where(region.toarray() > 0, F, 0), rtol=1e-6
-    )
+@pytest.mark.parametrize("n", [600, 1500])
+def test_weights_from_sampled_rows_are_those_of_all_rows(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On both sides of SMALL; every fourth row tells beta to 0.003, at a lambda ten times smaller than by default."""
+    rng = np.random.default_rng(2)
+    rows = unit((rng.standard_normal((n // 25, 8)).repeat(25, axis=0) + 0.5 * rng.standard_normal((n, 8))).astype("f4"))
+    layers = layers_of(Items.everyone(rows).neighbors(15), 10)
+    sampled = diffusion.graph_weights(layers, MU, 0.02, 2, 2e-3)
+    monkeypatch.setattr(diffusion, "SAMPLE", (n, n))
+    every = diffusion.graph_weights(layers, MU, 0.02, 2, 2e-3)
+    np.testing.assert_allclose(sampled, every, atol=3e-3)
+    want = np.full(3, 1 / 3)
+    for _ in range(2):
+        energies = dense.energies_of([layers.layer(v) for v in range(3)], exact(layers, MU, want))
+        want = twin.valid_set_weights(list(energies), 0.02 * n)
+    np.testing.assert_allclose(every, want, atol=1e-3)
+    assert np.ptp(want) > 0.1  # there is something to tell
 
 
-def test_diffused_neighbours_are_the_largest_of_each_row_itself_first() -> None:
+def test_one_graph_has_the_whole_weight(loops: str) -> None:
+    lists = Items.everyone(unit(np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32))).neighbors(8)
+    assert diffusion.graph_weights(layers_of(lists, 5, (1.0,)), MU, 0.2, 3, 1e-3).tolist() == [1.0]
+
+
+def test_diffused_neighbours_are_the_largest_of_each_row_itself_first(loops: str) -> None:
     n = 40
     rows = unit(np.random.default_rng(3).standard_normal((n, 5)).astype(np.float32))
     lists = Items.everyone(rows).neighbors(12)
-    layers = graph.layered_graphs(lists, 5, 0.7)
-    found, similar = diffusion.diffused_neighbors(layers, BETA, MU, 1e-7, lists)
-    F = diffusion.dense_solution(layers.mixed(BETA).astype(np.float64), MU, np.eye(n))
-    np.testing.assert_allclose(similar, np.take_along_axis(F, found.indices, axis=1), atol=1e-5)
-    np.testing.assert_allclose(found.distances, 1 - similar, atol=1e-6)
-    dense = diffusion.neighbors_in(F, lists)
-    assert np.array_equal(dense.indices[:, 0], np.arange(n))
-    np.testing.assert_allclose(1 - dense.distances, similar, atol=1e-5)
+    layers = layers_of(lists, 5)
+    spreading = diffusion.spreading_graph(layers, BETA, MU)
+    found, similar = diffusion.nearest_by_diffusion(spreading, MU, 1e-7, lists.indices, 12)
+    F = dense.dense_solution(matrix_of(layers.mixed(BETA), n).astype(np.float64), MU, np.eye(n))
+    np.testing.assert_allclose(similar, np.take_along_axis(F, found, axis=1), atol=1e-6)
+    order, along = dense.nearest_in(F, lists)
+    assert np.array_equal(order[:, 0], np.arange(n))
+    np.testing.assert_allclose(along, similar, atol=1e-6)
     np.fill_diagonal(F, np.inf)
-    assert np.array_equal(found.indices[:, 0], np.arange(n))
+    assert np.array_equal(found[:, 0], np.arange(n))
     largest = -np.sort(-F, axis=1)[:, :12]
-    np.testing.assert_allclose(np.take_along_axis(F, found.indices, axis=1)[:, 1:], largest[:, 1:], atol=1e-5)
+    np.testing.assert_allclose(np.take_along_axis(F, found, axis=1)[:, 1:], largest[:, 1:], atol=1e-6)
 
 
-def test_diffused_neighbours_are_filled_up_from_the_lists_where_the_graph_ends() -> None:
+@pytest.mark.parametrize("n", [diffusion.SMALL, diffusion.SMALL + 1])
+@pytest.mark.parametrize("tolerance", [2e-3, 1e-6])
+def test_lists_of_many_items_are_those_of_a_dense_inverse(n: int, tolerance: float) -> None:
+    """Just before and just after the number of items where the loop changes, which nobody should notice."""
+    rows = unit(np.random.default_rng(5).standard_normal((n, 6)).astype(np.float32))
+    rows[n - 20 :] = rows[:20]  # duplicates
+    lists = Items.everyone(rows).neighbors(15)
+    layers = layers_of(lists, 10)
+    spreading = diffusion.spreading_graph(layers, BETA, MU)
+    found, similar = diffusion.nearest_by_diffusion(spreading, MU, tolerance, lists.indices, 60)
+    F = exact(layers, MU)
+    error = 0.5 * np.sqrt(n) * tolerance if n > diffusion.SMALL else diffusion.PRECISION * tolerance
+    gap = np.abs(similar - np.take_along_axis(F, found, axis=1))
+    assert gap.max() <= error + 1e-6
+    assert gap.max() <= tolerance + 1e-6  # far below the bound on the norm
+    np.fill_diagonal(F, np.inf)
+    assert (found[:, 0] == np.arange(n)).all()
+    assert (np.diff(similar[:, 1:], axis=1) <= 0).all()
+    assert all(len(set(row)) == 60 for row in found.tolist())
+    largest = -np.sort(-F, axis=1)[:, 1:60]
+    assert np.abs(np.take_along_axis(F, found, axis=1)[:, 1:] - largest).max() <= 2 * tolerance + 1e-6
+
+
+def test_equal_similarities_go_by_number(loops: str) -> None:
+    """0 - 1 - 4 and 0 - 2 - 3: 3 and 4 are equally near, and only one of them is listed."""
+    S = np.zeros((5, 5), np.float32)
+    for i, j in [(0, 1), (0, 2), (1, 4), (2, 3)]:
+        S[i, j] = S[j, i] = 0.4
+    own = np.arange(5, dtype=np.int32)[:, None]
+    found, _ = diffusion.nearest_by_diffusion(rows_of(sparse.csr_array(S)), MU, 1e-6, own, 4)
+    assert found[0].tolist() == [0, 1, 2, 3]
+
+
+def test_diffused_neighbours_are_filled_up_from_the_lists_where_the_graph_ends(loops: str) -> None:
     """Two far clusters of 4, 2 neighbours each: the diffusion reaches 4 items, the lists know the others."""
     rng = np.random.default_rng(0)
     centres = np.repeat(np.eye(3)[:2], 4, axis=0)
     rows = unit((centres + 0.05 * rng.standard_normal((8, 3))).astype(np.float32))
     lists = Items.everyone(rows).neighbors(8)
-    layers = graph.layered_graphs(lists, 2, 0.7, scales=(1.0,))
-    found = diffusion.diffused_neighbors(layers, np.ones(1), MU, 1e-6, lists)[0].indices
+    spreading = diffusion.spreading_graph(layers_of(lists, 2, (1.0,)), np.ones(1), MU)
+    found, similar = diffusion.nearest_by_diffusion(spreading, MU, 1e-6, lists.indices, 8)
     assert all(sorted(row) == list(range(8)) for row in found.tolist())
-    assert all({*row[:4]} == ({0, 1, 2, 3} if i < 4 else {4, 5, 6, 7}) for i, row in enumerate(found.tolist()))
+    for i, row in enumerate(found.tolist()):
+        assert {*row[:4]} == ({0, 1, 2, 3} if i < 4 else {4, 5, 6, 7})
+        assert row[4:] == [j for j in lists.indices[i].tolist() if (j < 4) != (i < 4)]  # nearest first
+    assert (similar[:, :4] > 0).all()
+    assert not similar[:, 4:].any()
+    short = np.where(np.arange(8) < 5, lists.indices, -1).astype(np.int32)  # lists that end: then the item itself
+    found, similar = diffusion.nearest_by_diffusion(spreading, MU, 1e-6, short, 8)
+    for i, row in enumerate(found.tolist()):
+        assert row[4:] == [int(lists.indices[i, 4]), i, i, i]
+    assert not similar[:, 4:].any()
 
 
-def test_region_and_resolvent_do_not_depend_on_how_items_are_numbered() -> None:
+def test_some_rows_are_renewed_and_the_others_left_alone(loops: str) -> None:
+    lists = Items.everyone(unit(np.random.default_rng(7).standard_normal((90, 5)).astype(np.float32))).neighbors(15)
+    spreading = diffusion.spreading_graph(layers_of(lists, 8), BETA, MU)
+    nearest, similar = diffusion.nearest_by_diffusion(spreading, MU, 1e-3, lists.indices, 20)
+    rows = np.array([3, 88, 40])
+    some, values = np.full_like(nearest, -7), np.full_like(similar, -7)
+    diffusion.renew_rows(rows, spreading, MU, 1e-3, lists.indices, some, values)
+    np.testing.assert_array_equal(some[rows], nearest[rows])
+    np.testing.assert_array_equal(values[rows], similar[rows])
+    others = np.delete(np.arange(90), rows)
+    assert (some[others] == -7).all()
+    assert (values[others] == -7).all()
+
+
+def test_resolvent_does_not_depend_on_how_items_are_numbered(loops: str) -> None:
     n = 50
     rows = unit(np.random.default_rng(9).standard_normal((n, 5)).astype(np.float32))
     shuffle = np.random.default_rng(1).permutation(n)
 
-    def on_region(vectors: NDArray[np.float32]) -> NDArray[Any]:
-        lists = Items.everyone(vectors).neighbors(20)
-        layers = graph.layered_graphs(lists, 6, 0.7)
-        region = states.region_pattern(lists, 15, "reciprocal")
-        return np.asarray(diffusion.resolvent(layers, BETA, MU, region, 1e-3).similarity.toarray())
+    def similarity(vectors: NDArray[np.float32]) -> NDArray[Any]:
+        return listed(layers_of(Items.everyone(vectors).neighbors(20), 6), BETA, MU, 1e-3)
 
-    np.testing.assert_allclose(on_region(rows[shuffle]), on_region(rows)[np.ix_(shuffle, shuffle)], atol=1e-5)
+    np.testing.assert_allclose(similarity(rows[shuffle]), similarity(rows)[np.ix_(shuffle, shuffle)], atol=1e-6)
+
+
+def test_spreading_graph_is_a_times_the_mixture() -> None:
+    layers, S, _ = problem(20)
+    spreading = diffusion.spreading_graph(layers, BETA, MU)
+    assert isinstance(spreading, Rows)
+    np.testing.assert_allclose(matrix_of(spreading, 20).toarray(), mixed(S) / (1 + MU), atol=1e-6)
+    assert diffusion.restart_of(MU) == pytest.approx(1 - 1 / (1 + MU), rel=1e-6)

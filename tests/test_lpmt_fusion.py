@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kinrank.stages.fusion import fused, kth_smallest
+from kinrank.stages import fusion
+from kinrank.stages.fusion import kth_smallest, mixture_of
 from reference import lpmt as twin
 
 KINDS = ["plain", "local"]
+Floats = NDArray[np.float32]
+
+
+def fused(
+    d: Floats, chained: Floats, theta: float, gamma: float, kind: str, k: int = 10, own: bool = False
+) -> NDArray[Any]:
+    return fusion.fused(d, chained, mixture_of(theta, gamma, k, kind), own)
 
 
 @pytest.fixture
-def pair(rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def pair(rng: np.random.Generator) -> tuple[Floats, Floats]:
     """d and d' of 7 queries and 30 items, all reached."""
     d = rng.uniform(0.3, 1.4, (7, 30)).astype(np.float32)
     return d, rng.uniform(0.01, 5.0, (7, 30)).astype(np.float32)
 
 
 @pytest.mark.parametrize("theta", [0.0, 0.3, 0.5, 1.0])
-def test_plain_is_theta_d_plus_the_rest_d_prime(
-    pair: tuple[NDArray[np.float32], NDArray[np.float32]], theta: float
-) -> None:
+def test_plain_is_theta_d_plus_the_rest_d_prime(pair: tuple[Floats, Floats], theta: float) -> None:
     d, chained = pair
     np.testing.assert_allclose(fused(d, chained, theta, 3.0, "plain"), theta * d + (1 - theta) * chained, rtol=1e-6)
 
@@ -30,9 +38,7 @@ def test_plain_is_theta_d_plus_the_rest_d_prime(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("theta", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("own", [False, True])
-def test_fusion_is_its_literal_transcription(
-    pair: tuple[NDArray[np.float32], NDArray[np.float32]], kind: str, theta: float, own: bool
-) -> None:
+def test_fusion_is_its_literal_transcription(pair: tuple[Floats, Floats], kind: str, theta: float, own: bool) -> None:
     d, chained = pair
     want = twin.fused(d.astype(float), chained.astype(float), theta, 2.5, kind, 10, own)
     np.testing.assert_allclose(fused(d, chained, theta, 2.5, kind, 10, own), want, rtol=1e-5)
@@ -40,7 +46,7 @@ def test_fusion_is_its_literal_transcription(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_theta_one_gives_the_order_of_d_and_theta_zero_the_order_of_d_prime(
-    pair: tuple[NDArray[np.float32], NDArray[np.float32]], kind: str
+    pair: tuple[Floats, Floats], kind: str
 ) -> None:
     d, chained = pair
     assert np.array_equal(np.argsort(fused(d, chained, 1.0, 3.0, kind), axis=1), np.argsort(d, axis=1))
@@ -59,7 +65,7 @@ def test_theta_one_gives_the_order_of_d_however_far_the_items_are(kind: str) -> 
 @pytest.mark.parametrize("theta", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e5])
 def test_unreachable_items_follow_the_reachable_ones_in_the_order_of_d(
-    pair: tuple[NDArray[np.float32], NDArray[np.float32]], kind: str, theta: float, scale: float
+    pair: tuple[Floats, Floats], kind: str, theta: float, scale: float
 ) -> None:
     d, chained = pair
     chained = np.float32(scale) * chained
@@ -87,9 +93,10 @@ def test_rows_of_zeros_stay_finite(kind: str) -> None:
 
 def test_local_scales_are_the_k_th_smallest_values_of_the_row() -> None:
     values = np.array([[0.0, 4, 1, 3, np.inf], [np.inf] * 5, [0, 0, 0, 0, 7], [0, 0, 0, 0, 0]])
-    np.testing.assert_allclose(kth_smallest(values, 2, False).ravel(), [1, 1, 0.007, 1])
-    np.testing.assert_allclose(kth_smallest(values, 2, True).ravel(), [3, 1, 0.007, 1])
-    np.testing.assert_allclose(kth_smallest(values, 50, False).ravel(), [4, 1, 7, 1])
+    values = values.astype(np.float32)
+    np.testing.assert_allclose(kth_smallest(values, 2, False), [1, 1, 0.007, 1])
+    np.testing.assert_allclose(kth_smallest(values, 2, True), [3, 1, 0.007, 1])
+    np.testing.assert_allclose(kth_smallest(values, 50, False), [4, 1, 7, 1])
 
 
 def test_local_fusion_does_not_depend_on_the_units() -> None:
@@ -99,7 +106,7 @@ def test_local_fusion_does_not_depend_on_the_units() -> None:
     np.testing.assert_allclose(other, fused(d, chained, 0.4, 3.0, "local"), rtol=1e-4)
 
 
-def test_inputs_are_not_changed(pair: tuple[NDArray[np.float32], NDArray[np.float32]]) -> None:
+def test_inputs_are_not_changed(pair: tuple[Floats, Floats]) -> None:
     d, chained = pair
     chained[0, 3] = np.inf
     before = d.copy(), chained.copy()

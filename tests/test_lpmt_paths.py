@@ -1,4 +1,4 @@
-"""TMT: cheapest chains against Floyd-Warshall, lazy against eager costs, what the powers do to a chain."""
+"""TMT: steps, their prices, cheapest chains against Floyd-Warshall and scipy, what the powers do to a chain."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import shortest_path
+from scipy.sparse.csgraph import dijkstra, shortest_path
 
 from kinrank.features import unit
 from kinrank.items import Items
-from kinrank.stages.paths import Chains, Steps, chain_to, local_steps
-from kinrank.stages.transport import transition_costs
+from kinrank.stages import costs
+from kinrank.stages.chains import chain_to, chains_from
+from kinrank.stages.csr import Rows, matrix_of, rows_of
+from kinrank.stages.kernels.transport import Transport
 from reference import lpmt as twin
 
 POWERS = [(1.0, 1.0), (1.0, 3.0), (2.0, 3.0), (4.0, 2.2), (0.5, 2.0), (0.3, 1.0)]
@@ -32,138 +34,179 @@ def problem(seed: int, n: int = 45) -> tuple[NDArray[np.float32], Any, NDArray[n
     return rows, states, rank
 
 
-def steps_of(rows: NDArray[np.float32], k: int, kind: str = "union") -> Steps:
-    return local_steps(Items.everyone(rows).neighbors(k + 1), k, kind)
+def steps_of(
+    rows: NDArray[np.float32], states: Any, k: int, rho: float, gamma: float, iterations: int, both: bool = False
+) -> Rows:
+    """Steps to the k nearest by distance, and their prices."""
+    pattern = costs.step_pattern(Items.everyone(rows).neighbors(k + 1).indices, k, both)
+    how = Transport(rho, gamma, 0.05, iterations)
+    return Rows(*pattern, costs.step_costs(*pattern, rows_of(states), rows, how))
 
 
-def eager(chains: Chains, rows: NDArray[np.float32], rho: float, gamma: float, iterations: int) -> NDArray[np.float64]:
-    """(n, n) cost of every allowed step, inf elsewhere: all of them solved, none left for later.
+def dense(steps: Rows) -> NDArray[np.float64]:
+    """(n, n) the price of every step, 0 at home, inf elsewhere."""
+    n = len(steps.indptr) - 1
+    prices = np.full((n, n), np.inf)
+    prices[origins(steps), steps.indices] = steps.data
+    np.fill_diagonal(prices, 0.0)
+    return prices
 
-    No cost is below its lower bound, by the centres of the two states; a few Sinkhorn steps can be.
-    """
-    steps, n = chains.steps, len(rows)
-    pairs = np.stack([steps.origins, steps.ends], axis=1).astype(np.int32)
-    costs = np.full((n, n), np.inf)
-    np.fill_diagonal(costs, 0.0)
-    values = transition_costs(np.sort(pairs, axis=1), chains.states, rows, rho, 0.05, iterations)
-    centres = chains.states.toarray().astype(np.float64) @ rows
-    gaps = np.linalg.norm(centres[pairs[:, 0]] - centres[pairs[:, 1]], axis=1)
-    least = gaps**rho if rho >= 1 else 2 ** (rho - 1) * gaps
-    costs[pairs[:, 0], pairs[:, 1]] = np.maximum(values.astype(np.float64) ** gamma, 0.95 * least**gamma)
-    return costs
+
+def origins(steps: Rows) -> NDArray[np.int64]:
+    return np.repeat(np.arange(len(steps.indptr) - 1), np.diff(steps.indptr))
 
 
 @pytest.mark.parametrize("kind", ["union", "reciprocal"])
 @pytest.mark.parametrize("k", [1, 3, 10])
 def test_steps_join_items_that_one_or_each_counts_among_its_nearest(kind: str, k: int) -> None:
     rows, _, rank = problem(0)
-    steps = steps_of(rows, k, kind)
+    indptr, indices = costs.step_pattern(Items.everyone(rows).neighbors(k + 4).indices, k, kind == "reciprocal")
     got = np.zeros((45, 45), bool)
-    got[steps.origins, steps.ends] = True
+    got[np.repeat(np.arange(45), np.diff(indptr)), indices] = True
     assert np.array_equal(got, twin.allowed_steps(rank, k, kind))
-    assert np.array_equal(steps.origins[steps.mirror], steps.ends)
-    assert np.array_equal(steps.ends[steps.mirror], steps.origins)
+    assert len(indices) == got.sum()
+    assert np.array_equal(got, got.T)
+    assert all((np.diff(indices[a:b]) > 0).all() for a, b in pairwise(indptr))
+
+
+@pytest.fixture(params=["table", "vectors"])
+def ground(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to get the ground costs, whatever the number of items."""
+    monkeypatch.setattr(costs, "SMALL", 10**9 if request.param == "table" else 0)
+    return str(request.param)
+
+
+@pytest.mark.parametrize(("rho", "gamma"), POWERS)
+@pytest.mark.parametrize("iterations", [0, 5])
+def test_prices_are_symmetric_and_those_of_the_pairs(rho: float, gamma: float, iterations: int, ground: str) -> None:
+    """To the bit, in both directions, and whoever asks for which of them."""
+    rows, states, _ = problem(1)
+    steps = steps_of(rows, states, 6, rho, gamma, iterations)
+    prices = dense(steps)
+    assert np.array_equal(prices, prices.T)
+    assert steps.data.min() >= 0
+    forward = origins(steps) < steps.indices
+    shuffled = np.random.default_rng(0).permutation(int(forward.sum()))
+    sources, targets = origins(steps)[forward][shuffled], steps.indices[forward][shuffled]
+    pairs = costs.pair_costs(sources, targets, rows_of(states), rows, Transport(rho, gamma, 0.05, iterations))
+    if ground == "table":
+        np.testing.assert_array_equal(pairs, steps.data[forward][shuffled])
+    np.testing.assert_allclose(pairs, steps.data[forward][shuffled], rtol=1e-4)  # products of other shapes
+
+
+@pytest.mark.parametrize(("rho", "gamma"), POWERS)
+@pytest.mark.parametrize("both", [False, True])
+def test_exact_prices_are_the_linear_program(rho: float, gamma: float, both: bool, ground: str) -> None:
+    rows, states, rank = problem(2, 20)
+    p, d = states.toarray().astype(np.float64), twin.euclidean(rows)
+    allowed = twin.allowed_steps(rank, 4, "reciprocal" if both else "union")
+    got = dense(steps_of(rows, states, 4, rho, gamma, 0, both))
+    np.testing.assert_allclose(got, twin.step_costs(p, d, allowed, rho, gamma), rtol=1e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize(("rho", "gamma"), POWERS)
 @pytest.mark.parametrize("iterations", [0, 5])
 def test_reach_is_the_shortest_path_over_the_same_costs(rho: float, gamma: float, iterations: int) -> None:
     rows, states, _ = problem(1)
-    chains = Chains(steps_of(rows, 6), states, rows, rho, gamma, 0.05, iterations)
-    reach, _ = chains.from_items(np.arange(45))
-    costs = eager(chains, rows, rho, gamma, iterations)
-    want = twin.floyd_warshall(costs)
-    np.testing.assert_allclose(reach, want, rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(want, shortest_path(np.where(np.isfinite(costs), costs, 0), method="D"), rtol=1e-9)
+    steps = steps_of(rows, states, 6, rho, gamma, iterations)
+    reach, parents = chains_from(np.arange(45), steps)
+    assert parents.shape == (0, 45)
+    prices = dense(steps)
+    want = twin.floyd_warshall(prices)
+    np.testing.assert_allclose(reach, want, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(want, shortest_path(np.where(np.isfinite(prices), prices, 0), method="D"), rtol=1e-9)
 
 
 def test_reach_agrees_with_the_literal_transcription_from_the_states_on() -> None:
     rows, states, rank = problem(2, 30)
     d = twin.euclidean(rows)
-    chains = Chains(steps_of(rows, 5), states, rows, 2.0, 3.0, 0.05, 0)
     p = states.toarray().astype(np.float64)
     want = twin.floyd_warshall(twin.step_costs(p, d, twin.allowed_steps(rank, 5, "union"), 2.0, 3.0))
-    np.testing.assert_allclose(chains.from_items(np.arange(30))[0], want, rtol=1e-3, atol=1e-7)
+    reach, _ = chains_from(np.arange(30), steps_of(rows, states, 5, 2.0, 3.0, 0))
+    np.testing.assert_allclose(reach, want, rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize(("n", "density"), [(50, 0.1), (400, 0.01), (3000, 0.002)])
+@pytest.mark.parametrize("seed", range(2))
+def test_chains_are_those_of_scipy_and_their_parents_lead_back(n: int, density: float, seed: int) -> None:
+    """Random graphs, some of them in pieces, many prices equal and some 0; whole numbers, so that sums are exact."""
+    rng = np.random.default_rng(seed)
+    half = sparse.random_array((n, n), density=density, rng=rng, data_sampler=lambda size: rng.integers(1, 5, size))
+    matrix = sparse.csr_array(sparse.triu(half, 1) + sparse.triu(half, 1).T).astype(np.float32)
+    matrix.sort_indices()
+    steps, sources = rows_of(matrix), rng.integers(0, n, 20)
+    totals, parents = chains_from(sources, steps, parents=True)
+    np.testing.assert_array_equal(totals, dijkstra(matrix.astype(np.float64), indices=sources))
+    prices = matrix.toarray()
+    for row, source in enumerate(sources):
+        assert parents[row, source] == -1
+        for item in np.flatnonzero(np.isfinite(totals[row])):
+            if item != source:
+                before = parents[row, item]
+                assert prices[before, item] > 0
+                assert totals[row, before] + prices[before, item] == totals[row, item]
+        assert (parents[row][np.isinf(totals[row])] == -1).all()
 
 
 @pytest.mark.parametrize(("rho", "gamma"), POWERS)
-def test_lower_bound_never_exceeds_the_cost_of_a_step(rho: float, gamma: float) -> None:
-    """Read from what the search noted for steps it had not solved yet; against exact costs."""
+def test_distance_of_the_centres_never_exceeds_the_cost_of_a_step(rho: float, gamma: float, ground: str) -> None:
+    """A lower bound that costs almost nothing (design, fact 9): |E_p x - E_q x|^rho for rho >= 1, by Jensen."""
     rows, states, _ = problem(3)
-    chains = Chains(steps_of(rows, 10), states, rows, rho, gamma, 0.05, 5)
-    chains.from_items(np.arange(45))
-    pairs = np.stack([chains.steps.origins, chains.steps.ends], axis=1).astype(np.int32)
-    costs = transition_costs(pairs, states, rows, rho, 0.05, 0).astype(np.float64) ** gamma
-    noted = chains._bounds >= 0
-    assert noted.any()
-    assert (chains._bounds[noted] <= costs[noted] * (1 + 1e-4)).all()
-
-
-@pytest.mark.parametrize(("rho", "gamma"), [(1.0, 3.0), (0.5, 2.0)])
-def test_solved_costs_are_the_eager_ones_and_not_all_steps_are_solved(rho: float, gamma: float) -> None:
-    rows, states, _ = problem(4)
-    chains = Chains(steps_of(rows, 20), states, rows, rho, gamma, 0.05, 30)
-    chains.from_items(np.array([0]))
-    solved = chains.costs >= 0
-    assert 0 < chains.solved == solved.sum() / 2 < len(chains.costs) / 2
-    costs = eager(chains, rows, rho, gamma, 30)[chains.steps.origins, chains.steps.ends]
-    np.testing.assert_allclose(chains.costs[solved], costs[solved], rtol=1e-4, atol=1e-9)
+    steps = steps_of(rows, states, 10, rho, gamma, 0)
+    centres = states.toarray().astype(np.float64) @ rows
+    gaps = np.linalg.norm(centres[origins(steps)] - centres[steps.indices], axis=1)
+    least = gaps**rho if rho >= 1 else 2 ** (rho - 1) * gaps
+    assert (least**gamma <= steps.data * (1 + 1e-4)).all()
 
 
 @pytest.mark.parametrize("iterations", [0, 5])
 def test_answer_does_not_depend_on_what_was_asked_before(iterations: int) -> None:
     rows, states, _ = problem(5)
-    steps = steps_of(rows, 8)
-
-    def fresh() -> Chains:
-        return Chains(steps, states, rows, 1.0, 3.0, 0.05, iterations)
-
-    together = fresh().from_items(np.arange(45))[0]
-    one_by_one = np.concatenate([fresh().from_items(np.array([i]))[0] for i in range(45)])
-    backwards = fresh()
-    reversed_order = np.concatenate([backwards.from_items(np.array([i]))[0] for i in range(45)[::-1]])[::-1]
+    steps = steps_of(rows, states, 8, 1.0, 3.0, iterations)
+    together = chains_from(np.arange(45), steps)[0]
+    one_by_one = np.concatenate([chains_from(np.array([i]), steps)[0] for i in range(45)])
+    backwards = chains_from(np.arange(45)[::-1].copy(), steps)[0][::-1]
     np.testing.assert_array_equal(together, one_by_one)
-    np.testing.assert_array_equal(together, reversed_order)
+    np.testing.assert_array_equal(together, backwards)
+    np.testing.assert_array_equal(together, chains_from(np.arange(45), steps, parents=True)[0])
 
 
 def test_direct_step_is_cheapest_for_plain_w1_in_an_unrestricted_region() -> None:
     """W1 obeys the triangle inequality, so without a power a chain gains nothing (design, fact 5b)."""
     rows, states, _ = problem(6)
-    chains = Chains(steps_of(rows, 60), states, rows, 1.0, 1.0, 0.05, 0)
-    reach, _ = chains.from_items(np.arange(45))
-    np.testing.assert_allclose(reach, eager(chains, rows, 1.0, 1.0, 0), rtol=1e-3, atol=1e-6)
+    steps = steps_of(rows, states, 60, 1.0, 1.0, 0)
+    np.testing.assert_allclose(chains_from(np.arange(45), steps)[0], dense(steps), rtol=1e-3, atol=1e-6)
 
 
 def test_many_small_steps_are_cheaper_than_one_large_one_for_gamma_above_one() -> None:
     rows, states, _ = problem(6)
-    chains = Chains(steps_of(rows, 60), states, rows, 1.0, 3.0, 0.05, 0)
-    reach, _ = chains.from_items(np.arange(45))
-    costs = eager(chains, rows, 1.0, 3.0, 0)
+    steps = steps_of(rows, states, 60, 1.0, 3.0, 0)
+    reach, prices = chains_from(np.arange(45), steps)[0], dense(steps)
     others = ~np.eye(45, dtype=bool)
-    assert (reach <= costs * (1 + 1e-4)).all()
-    assert (reach[others] < 0.9 * costs[others]).mean() > 0.5
+    assert (reach <= prices).all()
+    assert (reach[others] < 0.9 * prices[others]).mean() > 0.5
 
 
 @pytest.mark.parametrize("iterations", [0, 5])
 def test_parents_give_chains_whose_costs_sum_to_the_reach(iterations: int) -> None:
     rows, states, _ = problem(7)
-    chains = Chains(steps_of(rows, 6), states, rows, 1.0, 3.0, 0.05, iterations)
-    reach, parents = chains.from_items(np.arange(45), parents=True)
-    costs = eager(chains, rows, 1.0, 3.0, iterations)
+    steps = steps_of(rows, states, 6, 1.0, 3.0, iterations)
+    reach, parents = chains_from(np.arange(45), steps, parents=True)
+    prices = dense(steps)
     for source in (0, 11, 44):
         for item in range(45):
             chain = chain_to(parents[source], item)
             assert chain[0] == source
             assert chain[-1] == item
-            summed = sum(costs[a, b] for a, b in pairwise(chain))
-            assert summed == pytest.approx(float(reach[source, item]), rel=1e-4, abs=1e-9)
+            summed = sum(prices[a, b] for a, b in pairwise(chain))
+            assert summed == pytest.approx(float(reach[source, item]), rel=1e-5, abs=1e-9)
 
 
 def test_no_chain_leads_to_another_component() -> None:
     rng = np.random.default_rng(0)
     rows = unit((np.repeat(np.eye(3)[:2], 6, axis=0) + 0.1 * rng.standard_normal((12, 3))).astype(np.float32))
-    chains = Chains(steps_of(rows, 3), sparse.csr_array(np.eye(12, dtype=np.float32)), rows, 1.0, 3.0, 0.05, 0)
-    reach, parents = chains.from_items(np.arange(12), parents=True)
+    steps = steps_of(rows, sparse.csr_array(np.eye(12, dtype=np.float32)), 3, 1.0, 3.0, 0)
+    reach, parents = chains_from(np.arange(12), steps, parents=True)
     same = np.repeat([0, 1], 6)[:, None] == np.repeat([0, 1], 6)[None, :]
     assert np.array_equal(np.isfinite(reach), same)
     assert chain_to(parents[0], 9) == [9]
@@ -172,27 +215,25 @@ def test_no_chain_leads_to_another_component() -> None:
 
 def test_reach_is_symmetric_and_zero_at_home() -> None:
     rows, states, _ = problem(8)
-    reach, _ = Chains(steps_of(rows, 6), states, rows, 2.0, 2.0, 0.05, 5).from_items(np.arange(45))
-    np.testing.assert_allclose(reach, reach.T, rtol=1e-4, atol=1e-8)
+    reach, _ = chains_from(np.arange(45), steps_of(rows, states, 6, 2.0, 2.0, 5))
+    np.testing.assert_allclose(reach, reach.T, rtol=1e-5, atol=1e-8)
     assert not reach.diagonal().any()
 
 
-def test_duplicates_are_reached_for_almost_nothing() -> None:
+def test_duplicates_are_reached_for_nothing(ground: str) -> None:
     rows, states, _ = problem(9, 20)
     doubled = np.concatenate([rows, rows])
-    both = sparse.csr_array(sparse.kron(np.eye(2), states)).astype(np.float32)
-    both.indices = both.indices % 20  # both copies are in the same state
+    both = sparse.csr_array(sparse.vstack([states, states]))
+    both.resize((40, 40))  # both copies are in the same state
     both.sort_indices()
-    chains = Chains(steps_of(doubled, 5), both, doubled, 1.0, 3.0, 0.05, 5)
-    reach, _ = chains.from_items(np.arange(40))
+    reach, _ = chains_from(np.arange(40), steps_of(doubled, both, 5, 1.0, 3.0, 5))
     np.testing.assert_array_equal(reach[np.arange(20), np.arange(20, 40)], 0.0)
 
 
 def test_chains_hold_for_no_sources_and_for_a_single_item() -> None:
     rows, states, _ = problem(10, 12)
-    assert Chains(steps_of(rows, 3), states, rows, 1.0, 3.0, 0.05, 5).from_items(np.zeros(0, np.int64))[0].shape == (
-        0,
-        12,
-    )
-    alone = Chains(steps_of(rows[:1], 3), sparse.csr_array(np.ones((1, 1), np.float32)), rows[:1], 1.0, 3.0, 0.05, 5)
-    assert alone.from_items(np.array([0]))[0].tolist() == [[0.0]]
+    steps = steps_of(rows, states, 3, 1.0, 3.0, 5)
+    assert chains_from(np.zeros(0, np.int64), steps)[0].shape == (0, 12)
+    alone = steps_of(rows[:1], sparse.csr_array(np.ones((1, 1), np.float32)), 3, 1.0, 3.0, 5)
+    assert chains_from(np.array([0]), alone)[0].tolist() == [[0.0]]
+    assert matrix_of(steps, 12).shape == (12, 12)

@@ -12,6 +12,8 @@ from kinrank.features import unit
 from kinrank.items import Items
 from kinrank.neighbors import Neighbors
 from kinrank.stages import graph, states
+from kinrank.stages.csr import Rows, matrix_of
+from kinrank.stages.kernels import states as kernels
 from reference import lpmt as twin
 
 Problem = tuple[NDArray[np.float32], Neighbors, NDArray[np.float64], NDArray[np.int64]]
@@ -25,32 +27,65 @@ def problem(rng: np.random.Generator) -> Problem:
     return rows, Items.everyone(rows).neighbors(30), d, twin.nearest_first(d)
 
 
-def as_sets(pattern: Any) -> list[set[int]]:
-    return [{int(j) for j in np.flatnonzero(row)} for row in pattern.toarray()]
+def along(F: NDArray[np.float64], lists: NDArray[np.int32]) -> NDArray[np.float32]:
+    return np.take_along_axis(F, lists, axis=1).astype(np.float32)
 
 
-def on(pattern: Any, F: NDArray[np.float64]) -> Any:
-    """F on the pattern, as csr."""
-    from scipy import sparse
+def states_of(
+    lists: NDArray[np.int32], F: NDArray[np.float64], k1: int, k2: int, kappa: float, support: int = 0, **more: Any
+) -> Any:
+    """p as csr, with the k2 nearest of the same lists."""
+    near = np.ascontiguousarray(lists[:, :k2])
+    weights = states.confidence(near, kappa)
+    return matrix_of(states.locality_states(near, weights, lists, along(F, lists), k1, support, **more), len(lists))
 
-    rows = np.repeat(np.arange(len(F)), np.diff(pattern.indptr))
-    values = F[rows, pattern.indices].astype(np.float32)
-    return sparse.csr_array((values, pattern.indices, pattern.indptr), shape=F.shape)
+
+def regions_of(
+    lists: NDArray[np.int32], similar: NDArray[np.float32], k1: int, region: str
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """(marked, totals) of every item."""
+    marked, totals = np.empty_like(similar), np.empty(len(lists), np.float32)
+    k1 = min(k1, lists.shape[1])
+    kernels.mark_regions(
+        0, len(lists), np.arange(len(lists)), lists, k1, region == "reciprocal", similar, marked, totals
+    )
+    return marked, totals
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 30, 60])
-def test_regions_are_the_neighbours_and_the_reciprocal_neighbours(problem: Problem, k: int) -> None:
-    _, lists, _, rank = problem
+@pytest.mark.parametrize("region", ["reciprocal", "knn"])
+def test_regions_are_the_neighbours_and_the_reciprocal_neighbours(problem: Problem, k: int, region: str) -> None:
+    """Marked by their sign, with the similarity of the list inside, and its sum."""
+    _, lists, d, rank = problem
+    F = twin.gaussian(d, rank, 0.5, "local", 10)
+    similar = graph.gaussian_weights(lists, graph.kernel_lengths(lists, 10), 0.5)
+    marked, totals = regions_of(lists.indices, similar, k, region)
     reach = min(k, 30)
-    assert as_sets(states.region_pattern(lists, k, "knn")) == twin.neighbourhood(rank, reach)
-    assert as_sets(states.region_pattern(lists, k, "reciprocal")) == twin.reciprocal(rank, reach)
+    want = twin.neighbourhood(rank, reach) if region == "knn" else twin.reciprocal(rank, reach)
+    assert [set(row[sign].tolist()) for row, sign in zip(lists.indices, marked > 0, strict=True)] == want
+    np.testing.assert_array_equal(np.abs(marked), similar)
+    np.testing.assert_allclose(similar, along(F, lists.indices), rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(totals, [sum(F[i, j] for j in row) for i, row in enumerate(want)], rtol=1e-3)
+
+
+def test_items_that_only_fill_up_a_list_are_in_no_region(rng: np.random.Generator) -> None:
+    """1 lists 0 at similarity 0, because F reached too few: then 1 is not in the region of 0 either."""
+    lists = np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]], np.int32)
+    similar = np.array([[0.5, 0.3, 0.2], [0.6, 0.4, 0.0], [0.5, 0.2, 0.3]], np.float32)
+    marked, totals = regions_of(lists, similar, 3, "reciprocal")
+    np.testing.assert_array_equal(marked > 0, [[True, False, True], [True, True, False], [True, True, True]])
+    np.testing.assert_allclose(totals, [0.7, 1.0, 1.0], rtol=1e-6)
 
 
 def test_reciprocity_is_symmetric_and_holds_the_item_itself(problem: Problem) -> None:
-    mutual = states.reciprocal_pattern(problem[1], 8).toarray()
+    lists = np.ascontiguousarray(problem[1].indices[:, :8])
+    marked, _ = regions_of(lists, np.ones(lists.shape, np.float32), 8, "reciprocal")
+    mutual = twin.listed(lists, marked > 0).toarray()
     assert np.array_equal(mutual, mutual.T)
     assert mutual.diagonal().all()
-    assert (mutual <= states.nearest_pattern(problem[1], 8).toarray()).all()
+    indptr, indices = graph.mutual_pattern(lists)
+    assert np.array_equal(mutual, twin.sparse_union(lists, both=True).toarray() > 0)
+    assert len(indices) == indptr[-1] == mutual.sum()
 
 
 @pytest.mark.parametrize("region", ["reciprocal", "knn"])
@@ -60,10 +95,11 @@ def test_states_are_equations_14_and_15(
 ) -> None:
     _, lists, _, rank = problem
     F = rng.random((40, 40))
-    pattern = states.region_pattern(lists, k1, region)
-    weights = states.confidence(lists, k2, kappa)
-    np.testing.assert_allclose(weights.toarray(), twin.confidence(rank, k2, kappa), atol=1e-6)
-    got = states.locality_states(on(pattern, F), weights, 0).toarray()
+    near = np.ascontiguousarray(lists.indices[:, :k2])
+    weights = twin.listed(near, states.confidence(near, kappa)).toarray()
+    np.testing.assert_allclose(weights, twin.confidence(rank, k2, kappa), atol=1e-6)
+    np.testing.assert_allclose(weights, twin.sparse_confidence(near, kappa).toarray(), atol=1e-6)
+    got = states_of(lists.indices, F, k1, k2, kappa, reciprocal=region == "reciprocal").toarray()
     regions = twin.reciprocal(rank, k1) if region == "reciprocal" else twin.neighbourhood(rank, k1)
     np.testing.assert_allclose(got, twin.states(F, regions, twin.confidence(rank, k2, kappa)), atol=1e-6)
     np.testing.assert_allclose(got.sum(axis=1), 1.0, atol=1e-5)
@@ -76,10 +112,8 @@ def test_support_keeps_the_largest_entries_and_the_sum(
 ) -> None:
     _, lists, _, rank = problem
     F = rng.random((40, 40))
-    similarity = on(states.region_pattern(lists, 12, "reciprocal"), F)
-    weights = states.confidence(lists, 5, 2.0)
-    cut = states.locality_states(similarity, weights, support)
-    full = states.locality_states(similarity, weights, 0).toarray()
+    cut = states_of(lists.indices, F, 12, 5, 2.0, support)
+    full = states_of(lists.indices, F, 12, 5, 2.0).toarray()
     np.testing.assert_allclose(cut.toarray().sum(axis=1), 1.0, atol=1e-5)
     want = twin.states(F, twin.reciprocal(rank, 12), twin.confidence(rank, 5, 2.0), support)
     np.testing.assert_allclose(cut.toarray(), want, atol=1e-6)
@@ -90,35 +124,97 @@ def test_support_keeps_the_largest_entries_and_the_sum(
     assert cut.has_sorted_indices
 
 
+@pytest.mark.parametrize("support", [0, 1, 40])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_states_of_many_items_are_those_of_sparse_products(
+    rng: np.random.Generator, support: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1200 items, lists by distance and by F, which does not reach everywhere; in several blocks."""
+    monkeypatch.setattr(states.THREADS, "together", 500)
+    rows = unit(rng.standard_normal((1200, 4)).astype(np.float32))
+    lists = Items.everyone(rows).neighbors(61).indices
+    nearest = Items.everyone(unit(rows + 0.1 * rng.standard_normal(rows.shape).astype(np.float32))).neighbors(30)
+    similar = np.sort(rng.random((1200, 30)).astype(np.float32), axis=1)[:, ::-1].copy()
+    similar[::7, 20:] = 0.0
+    confident, weights = states.confident_lists(lists, nearest.indices, 5, 3.0, share)
+    mixed = (1 - share) * twin.sparse_confidence(lists[:, :5], 3.0)
+    if share:
+        mixed = mixed + share * twin.sparse_confidence(nearest.indices[:, :5], 3.0)
+    want = twin.sparse_states(nearest.indices, similar, mixed, 25, support)
+    found = states.locality_states(confident, weights, nearest.indices, similar, 25, support)
+    got = matrix_of(found, 1200)
+    assert got.has_sorted_indices
+    assert abs(got - want).max() < 1e-6
+    assert (np.diff(got.indptr) <= (support or 1200)).all()
+    np.testing.assert_allclose(got.sum(axis=1), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("support", [0, 6])
+def test_states_of_some_items_are_those_of_all(problem: Problem, support: int, rng: np.random.Generator) -> None:
+    """To the bit: later changes compute only those that moved."""
+    lists, F = problem[1].indices, rng.random((40, 40))
+    confident, weights = states.confident_lists(lists, lists, 5, 2.0, 0.0)
+    every = states.locality_states(confident, weights, lists, along(F, lists), 12, support)
+    some = np.array([31, 4, 5])
+    asked = np.unique(confident[some])
+    few = states.locality_states(
+        confident[some], weights[some], lists, along(F, lists), 12, support, rows=asked.astype(np.int64)
+    )
+    for place, item in enumerate(some):
+        one, other = (
+            slice(rows.indptr[at], rows.indptr[at + 1]) for rows, at in ((few, place), (every, item))
+        )  # fmt: skip
+        np.testing.assert_array_equal(few.indices[one], every.indices[other])
+        np.testing.assert_array_equal(few.data[one], every.data[other])
+
+
+def test_similarities_come_back_but_for_their_sign(problem: Problem, rng: np.random.Generator) -> None:
+    lists, F = problem[1].indices, rng.random((40, 40))
+    similar = along(F, lists)
+    confident, weights = states.confident_lists(lists, lists, 5, 2.0, 0.0)
+    first = states.locality_states(confident, weights, lists, similar, 12, 8)
+    np.testing.assert_array_equal(np.abs(similar), along(F, lists))
+    again = states.locality_states(confident, weights, lists, similar, 12, 8)  # signs mean nothing
+    np.testing.assert_array_equal(first.data, again.data)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_confident_lists_are_a_mixture_of_both_neighbourhoods(
+    problem: Problem, share: float, rng: np.random.Generator
+) -> None:
+    _, lists, _, rank = problem
+    F = rng.random((40, 40))
+    kin = twin.by_similarity(F, rank)
+    confident, weights = states.confident_lists(lists.indices, kin.astype(np.int32), 4, 2.0, share)
+    want = (1 - share) * twin.confidence(rank, 4, 2.0) + share * twin.confidence(kin, 4, 2.0)
+    got = np.zeros((40, 40))
+    np.add.at(got, (np.arange(40)[:, None], confident), weights)
+    np.testing.assert_allclose(got, want, atol=1e-6)
+
+
 def test_equal_entries_are_kept_by_item_number() -> None:
+    """Whatever the order in which a row is met."""
+    dense = np.array([[0.0, 1, 2, 1, 1, 2], [0, 0, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0]], np.float32)
+    rows = Rows(
+        np.array([0, 5, 5, 6]), np.array([4, 3, 5, 1, 2, 0], np.int32), np.array([1, 1, 2, 1, 2, 3], np.float32)
+    )
+    regions = Rows(np.r_[rows.indptr, [6, 6, 6]], rows.indices, rows.data)  # over six items
+    own, ones = np.arange(3, dtype=np.int32)[:, None], np.ones((3, 1), np.float32)
+    kept = matrix_of(states.averaged(own, ones, np.ones(6, np.float32), regions, 3), 6).toarray()
+    np.testing.assert_allclose(kept, [[0, 0.2, 0.4, 0, 0, 0.4], [0] * 6, [1, 0, 0, 0, 0, 0]])
     from scipy import sparse
 
-    row = sparse.csr_array(np.array([[0.0, 1, 2, 1, 1, 2], [0, 0, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0]], np.float32))
-    kept = states.strongest(row, 3).toarray()
-    np.testing.assert_array_equal(kept, [[0, 1, 2, 0, 0, 2], [0] * 6, [3, 0, 0, 0, 0, 0]])
-
-
-@pytest.mark.parametrize("region", ["reciprocal", "knn"])
-def test_similarity_on_a_region_is_the_listed_weight(problem: Problem, region: str) -> None:
-    _, lists, d, rank = problem
-    length = graph.kernel_scale(lists, "local", 10)
-    weights = graph.gaussian_weights(lists, 0.5, length, "local")
-    pattern = states.region_pattern(lists, 9, region)
-    got = states.similarity_on(pattern, lists, weights).toarray()
-    want = twin.gaussian(d, rank, 0.5, "local", 10)
-    np.testing.assert_allclose(got, np.where(pattern.toarray() > 0, want, 0), rtol=1e-3, atol=1e-7)
+    np.testing.assert_array_equal(kept > 0, twin.strongest(sparse.csr_array(dense), 3).toarray() > 0)
 
 
 def test_an_item_whose_neighbours_all_ignore_it_keeps_its_own_state() -> None:
     """A lonely item: R(i, k1) is the item itself, so its own p^ is one at itself."""
     angles = np.array([0.0, 0.01, 0.02, 0.03, 0.9])
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    lists = Items.everyone(rows).neighbors(5)
-    similarity = on(states.reciprocal_pattern(lists, 3), np.full((5, 5), 0.5))
-    assert states.reciprocal_pattern(lists, 3).toarray()[4].sum() == 1
-    alone = states.locality_states(similarity, states.confidence(lists, 1, 2.0), 0).toarray()[4]
-    np.testing.assert_allclose(alone, [0, 0, 0, 0, 1])
-    together = states.locality_states(similarity, states.confidence(lists, 2, 2.0), 0).toarray()[4]
+    lists, F = Items.everyone(rows).neighbors(5).indices, np.full((5, 5), 0.5)
+    assert (regions_of(lists, along(F, lists), 3, "reciprocal")[0][4] > 0).sum() == 1
+    np.testing.assert_allclose(states_of(lists, F, 3, 1, 2.0).toarray()[4], [0, 0, 0, 0, 1])
+    together = states_of(lists, F, 3, 2, 2.0).toarray()[4]
     assert together[4] == pytest.approx((2 + 1) / (2 * 1 + 2), abs=1e-6)  # Eq. 15: kappa |R| + k2 = 4
 
 
@@ -130,28 +226,16 @@ def random_states(rng: np.random.Generator, n: int) -> Any:
     return sparse.csr_array((dense / dense.sum(axis=1, keepdims=True)).astype(np.float32))
 
 
-LITERAL = {
-    "total_variation": lambda p, q: 0.5 * np.abs(p - q).sum(),
-    "jaccard": lambda p, q: 1 - np.minimum(p, q).sum() / np.maximum(p, q).sum(),
-    "cosine": lambda p, q: 1 - p @ q / np.sqrt((p @ p) * (q @ q)),
-    "euclidean": lambda p, q: np.sqrt(((p - q) ** 2).sum()),
-}
-
-
-@pytest.mark.parametrize("kind", list(LITERAL))
+@pytest.mark.parametrize("kind", ["total_variation", "jaccard", "cosine", "euclidean"])
 def test_state_distances_are_their_definitions_and_inf_where_nothing_is_shared(
     rng: np.random.Generator, kind: str
 ) -> None:
     p = random_states(rng, 25)
     queries, gallery = np.arange(6), np.arange(4, 25)
     got = states.state_distances(p, queries, gallery, kind)
-    dense = p.toarray().astype(np.float64)
     assert got.shape == (6, 21)
-    for i in queries:
-        for column, j in enumerate(gallery):
-            if (dense[i] * dense[j]).sum() == 0:
-                assert np.isinf(got[i, column])
-            else:
-                assert got[i, column] == pytest.approx(LITERAL[kind](dense[i], dense[j]), abs=1e-3)
+    want = twin.state_distances(p.toarray().astype(np.float64), kind)[np.ix_(queries, gallery)]
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
+    np.testing.assert_allclose(got, want, atol=1e-3)
     assert np.isinf(got).any()
     assert got[4, 0] == pytest.approx(0, abs=1e-3)  # an item and itself

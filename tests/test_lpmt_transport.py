@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import sparse
 
 from kinrank.features import unit
-from kinrank.stages import transport
+from kinrank.items import Items
+from kinrank.stages import costs, transport
+from kinrank.stages.csr import rows_of
+from kinrank.stages.kernels.transport import Transport
 from reference import lpmt as twin
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (2, 2), (3, 17), (17, 3), (10, 10), (32, 32), (40, 25)]
@@ -145,6 +149,21 @@ def test_sinkhorn_is_finite_never_negative_and_meets_the_columns(
     np.testing.assert_allclose(plan.sum(axis=0), q / q.sum(), rtol=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (7, 8), (8, 7), (25, 14), (40, 40)])
+@pytest.mark.parametrize("iterations", [1, 5, 40])
+def test_sinkhorn_makes_the_steps_of_pot(shape: tuple[int, int], iterations: int) -> None:
+    """POT begins with the columns: it gets the problem the other way round."""
+    ot = pytest.importorskip("ot")
+    rng = np.random.default_rng(4)
+    p, q = rng.dirichlet(np.full(shape[0], 2.0)), rng.dirichlet(np.full(shape[1], 2.0))
+    cost = rng.uniform(0.2, 1.5, shape)
+    value, plan = transport.wasserstein(p, q, cost, epsilon=0.1, iterations=iterations)
+    reg = 0.1 * cost.mean()
+    want = ot.sinkhorn(q, p, cost.T.copy(), reg, numItermax=iterations, stopThr=0.0, warn=False).T
+    np.testing.assert_allclose(plan, want, atol=1e-5 * want.max())
+    assert value == pytest.approx(float((want * cost).sum()), rel=1e-5)
+
+
 def test_a_cost_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match=r"\(2, 3\)"):
         transport.wasserstein(np.ones(2) / 2, np.ones(2) / 2, np.ones((2, 3)))
@@ -156,13 +175,26 @@ def test_zero_masses_take_no_part() -> None:
     np.testing.assert_allclose(plan, [[0, 0.5, 0.5], [0, 0, 0], [0, 0, 0]], atol=1e-6)
 
 
-# --- transitions: the residual problem between two states --------------------------------------------------
+# --- prices of steps: the residual problem between two states ----------------------------------------------
+
+
+@pytest.fixture(params=["table", "vectors"])
+def ground(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to get the ground costs, whatever the number of items."""
+    monkeypatch.setattr(costs, "SMALL", 10**9 if request.param == "table" else 0)
+    return str(request.param)
+
+
+def between(
+    pairs: NDArray[np.int32], states: Any, rows: NDArray[np.float32], rho: float, iterations: int, gamma: float = 1.0
+) -> NDArray[np.float32]:
+    """The prices of some steps, gamma 1: W itself."""
+    how = Transport(rho, gamma, 0.05, iterations)
+    return costs.pair_costs(pairs[:, 0].astype(np.int64), pairs[:, 1], rows_of(states), rows, how)
 
 
 def random_problem(seed: int, n: int = 24) -> tuple[NDArray[np.float32], Any, NDArray[np.float64]]:
     """Unit rows, sparse states that share mass, and the distances between the rows."""
-    from scipy import sparse
-
     rng = np.random.default_rng(seed)
     rows = unit(rng.standard_normal((n, 4)).astype(np.float32))
     dense = rng.random((n, n)) * (rng.random((n, n)) < 0.35)
@@ -176,20 +208,20 @@ def all_pairs(n: int) -> NDArray[np.int32]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_leaving_shared_mass_in_place_gives_the_full_value_where_the_cost_is_a_metric(seed: int) -> None:
+def test_leaving_shared_mass_in_place_gives_the_full_value_where_the_cost_is_a_metric(seed: int, ground: str) -> None:
     rows, states, d = random_problem(seed)
     pairs = all_pairs(24)
-    got = transport.transition_costs(pairs, states, rows, 1.0, 0.05, 0)
+    got = between(pairs, states, rows, 1.0, 0)
     p = states.toarray().astype(np.float64)
     want = [pot(p[i], p[j], d) for i, j in pairs]
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("rho", [2.0, 3.5])
-def test_leaving_shared_mass_in_place_is_an_upper_bound_beyond_metrics(rho: float) -> None:
+def test_leaving_shared_mass_in_place_is_an_upper_bound_beyond_metrics(rho: float, ground: str) -> None:
     rows, states, d = random_problem(5)
     pairs = all_pairs(24)
-    got = transport.transition_costs(pairs, states, rows, rho, 0.05, 0)
+    got = between(pairs, states, rows, rho, 0)
     p = states.toarray().astype(np.float64)
     full = np.array([pot(p[i], p[j], d**rho) for i, j in pairs])
     residual = [twin.residual_wasserstein(p[i], p[j], d**rho) for i, j in pairs[:80]]
@@ -200,57 +232,132 @@ def test_leaving_shared_mass_in_place_is_an_upper_bound_beyond_metrics(rho: floa
 
 @pytest.mark.parametrize("iterations", [0, 5])
 @pytest.mark.parametrize("rho", [1.0, 2.0, 2.7])
-def test_transitions_are_symmetric_zero_to_themselves_and_never_negative(iterations: int, rho: float) -> None:
+def test_transitions_are_symmetric_zero_to_themselves_and_never_negative(
+    iterations: int, rho: float, ground: str
+) -> None:
     rows, states, _ = random_problem(7)
-    costs = transport.transition_costs(all_pairs(24), states, rows, rho, 0.05, iterations).reshape(24, 24)
+    costs = between(all_pairs(24), states, rows, rho, iterations).reshape(24, 24)
     np.testing.assert_allclose(costs, costs.T, rtol=1e-5)
     assert not costs.diagonal().any()
     assert costs.min() >= 0
     assert costs[~np.eye(24, dtype=bool)].min() > 0
 
 
-def test_exact_transitions_obey_the_triangle_inequality_for_a_metric() -> None:
+def test_exact_transitions_obey_the_triangle_inequality_for_a_metric(ground: str) -> None:
     rows, states, _ = random_problem(8)
-    costs = transport.transition_costs(all_pairs(24), states, rows, 1.0, 0.05, 0).reshape(24, 24)
+    costs = between(all_pairs(24), states, rows, 1.0, 0).reshape(24, 24)
     through = (costs[:, :, None] + costs[None, :, :]).min(axis=1)
     assert (costs <= through + 1e-5).all()
 
 
 @pytest.mark.parametrize("rho", [1.0, 2.0])
-def test_fifty_sinkhorn_steps_follow_the_exact_transitions(rho: float) -> None:
+def test_fifty_sinkhorn_steps_follow_the_exact_transitions(rho: float, ground: str) -> None:
     """At the default regularisation the value is a few per cent high at most (design, fact 8)."""
     rows, states, _ = random_problem(9)
     pairs = np.array([(i, j) for i in range(24) for j in range(i)], np.int32)
-    exact = transport.transition_costs(pairs, states, rows, rho, 0.05, 0)
-    close = transport.transition_costs(pairs, states, rows, rho, 0.05, 50)
+    exact = between(pairs, states, rows, rho, 0)
+    close = between(pairs, states, rows, rho, 50)
     assert np.corrcoef(exact, close)[0, 1] > 0.99
     assert np.median(close / exact) == pytest.approx(1.0, abs=0.03)
 
 
 @pytest.mark.parametrize("rho", [1.0, 2.0])
-def test_residual_plan_moves_the_difference_at_the_cost_of_the_transition(rho: float) -> None:
+def test_exact_flows_move_the_difference_at_the_cost_of_the_transition(rho: float) -> None:
     rows, states, d = random_problem(10)
     p = states.toarray().astype(np.float64)
     for i, j in [(0, 1), (3, 9), (20, 4)]:
-        flows = transport.residual_plan(i, j, states, rows, rho)
+        flows = transport.exact_flows(*(transport.state_of(rows_of(states), item) for item in (i, j)), rows, rho)
         moved = np.zeros(24)
         for source, target, mass, cost in flows:
             moved[source] -= mass
             moved[target] += mass
             assert cost == pytest.approx(d[source, target] ** rho, rel=1e-3)
         np.testing.assert_allclose(p[i] + moved, p[j], atol=1e-5)
-        want = transport.transition_costs(np.array([[i, j]], np.int32), states, rows, rho, 0.05, 0)[0]
+        want = between(np.array([[i, j]], np.int32), states, rows, rho, 0)[0]
         assert sum(mass * cost for _, _, mass, cost in flows) == pytest.approx(float(want), rel=1e-4)
         assert [flow[2] for flow in flows] == sorted((flow[2] for flow in flows), reverse=True)
-    assert transport.residual_plan(2, 2, states, rows, rho) == []
+    same = transport.state_of(rows_of(states), 2)
+    assert transport.exact_flows(same, same, rows, rho) == []
 
 
-def test_mass_moved_between_duplicates_costs_almost_nothing() -> None:
-    """Costs come from inner products of float32 unit rows: a distance of 0 may read as a few 1e-4."""
-    from scipy import sparse
-
+@pytest.mark.parametrize("iterations", [0, 5])
+@pytest.mark.parametrize("rho", [0.5, 1.0, 4.0])
+def test_mass_moved_between_duplicates_costs_nothing(iterations: int, rho: float, ground: str) -> None:
+    """Inner products of float32 lose these digits: near items are summed again from differences."""
     rows = unit(np.random.default_rng(0).standard_normal((3, 512)).astype(np.float32))
     rows = np.concatenate([rows, rows])
     states = sparse.csr_array(np.eye(6, dtype=np.float32))
     pairs = np.array([[0, 3], [1, 4], [2, 5]], np.int32)
-    assert transport.transition_costs(pairs, states, rows, 1.0, 0.05, 0).max() < 2e-3
+    assert between(pairs, states, rows, rho, iterations).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("rho", [0.5, 1.0, 2.0])
+def test_near_items_keep_the_digits_of_their_distance(rho: float, ground: str) -> None:
+    rng = np.random.default_rng(1)
+    rows = unit(np.repeat(rng.standard_normal((3, 64)), 2, axis=0).astype(np.float32))
+    rows[1::2] += 1e-4 * rng.standard_normal((3, 64)).astype(np.float32) / 8
+    rows = unit(rows)
+    pairs = np.array([[0, 1], [2, 3], [4, 5], [0, 3]], np.int32)
+    got = between(pairs, sparse.csr_array(np.eye(6, dtype=np.float32)), rows, rho, 0)
+    want = np.linalg.norm(rows[pairs[:, 0]].astype(np.float64) - rows[pairs[:, 1]], axis=1) ** rho
+    np.testing.assert_allclose(got, want, rtol=1e-4)
+
+
+@pytest.mark.parametrize("iterations", [1, 5, 30])
+@pytest.mark.parametrize("rho", [1.0, 2.0])
+def test_entropic_prices_are_those_of_pot_on_what_differs(iterations: int, rho: float, ground: str) -> None:
+    """The smaller side gets the first half step; epsilon is relative to the mean of the residual costs."""
+    ot = pytest.importorskip("ot")
+    rows, states, d = random_problem(3)
+    pairs = np.array([(i, j) for i in range(8) for j in range(8, 24)], np.int32)
+    got = between(pairs, states, rows, rho, iterations, gamma=2.0)
+    p = states.toarray().astype(np.float64)
+    for (i, j), price in zip(pairs, got, strict=True):
+        gap = p[i] - p[j]
+        a, b = np.flatnonzero(gap > 0), np.flatnonzero(gap < 0)
+        if len(a) > len(b) or (len(a) == len(b) and gap[a].max() < -gap[b].min()):
+            a, b, gap = b, a, -gap
+        cost = (d**rho)[np.ix_(a, b)]
+        plan = ot.sinkhorn(
+            -gap[b], gap[a], cost.T.copy(), 0.05 * cost.mean(), numItermax=iterations, stopThr=0.0, warn=False
+        )
+        assert price == pytest.approx(float((plan.T * cost).sum()) ** 2, rel=3e-4)
+
+
+@pytest.mark.parametrize("iterations", [0, 5])
+def test_table_and_vectors_give_the_same_prices(iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 items: three blocks of the table, groups of sixteen from the vectors; to rounding of the products."""
+    rng = np.random.default_rng(6)
+    rows = unit(rng.standard_normal((300, 12)).astype(np.float32))
+    rows[150:160] = rows[:10]
+    rank = Items.everyone(rows).neighbors(40).indices
+    states = twin.to_one(twin.listed(rank, rng.random(rank.shape))).astype(np.float32)
+    indptr, indices = costs.step_pattern(rank, 20)
+    found = []
+    for small in (300, 299):
+        monkeypatch.setattr(costs, "SMALL", small)
+        found.append(costs.step_costs(indptr, indices, rows_of(states), rows, Transport(1.4, 2.2, 0.05, iterations)))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("iterations", [0, 5])
+def test_prices_do_not_hang_on_the_rounding_of_masses(iterations: int, ground: str) -> None:
+    """Masses that are equal but for rounding have no side: nobody is the smaller one, or the first, because of them."""
+    rows, states, _ = random_problem(11)
+    rng = np.random.default_rng(0)
+    dense = 0.5 * states.toarray() * (np.arange(24) > 7)
+    dense += (1 - dense.sum(axis=1, keepdims=True)) / 8 * (np.arange(24) <= 7)
+    dense[1::2, :8] = dense[::2, :8]  # neighbours share eight masses
+    dense[1::2, 8:] *= (dense[::2, 8:].sum(axis=1) / dense[1::2, 8:].sum(axis=1))[:, None]
+    pairs = np.array([(i, i + 1) for i in range(0, 24, 2)], np.int32)
+    prices = []
+    for _ in range(4):
+        noisy = (dense * (1 + 1e-7 * rng.standard_normal(dense.shape))).astype(np.float32)
+        prices.append(between(pairs, sparse.csr_array(noisy), rows, 1.3, iterations, gamma=3.0))
+    for other in prices[1:]:
+        np.testing.assert_allclose(other, prices[0], rtol=2e-5, atol=1e-12)
+
+
+def test_entropy_of_a_state_is_in_nats() -> None:
+    assert transport.entropy(np.array([0.25, 0.25, 0.5, 0.0])) == pytest.approx(1.5 * np.log(2))
+    assert transport.entropy(np.array([1.0])) == 0.0

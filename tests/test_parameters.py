@@ -21,6 +21,7 @@ class Example(Method):
     width: float = parameter(0.5, "width of the kernel", low=0, above_low=True)
     smooth: bool = parameter(True, "whether to smooth")
     variant: str = parameter("paper", "which one", choices=("paper", "published"))
+    power: float | None = parameter(None, "power of the distance", low=0, above_low=True, high=16)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,15 @@ class Example(Method):
         ({"smooth": 1}, "true | false"),
         ({"variant": "other"}, "paper | published"),
         ({"variant": 1}, "variant=1"),
+        ({"variant": None}, "variant=None"),
+        ({"width": None}, "width=None"),
+        (
+            {"power": 0},
+            "power=0 is not allowed; give a number > 0 and <= 16, or none to have it measured from the data",
+        ),
+        ({"power": 17}, "power=17"),
+        ({"power": "none"}, "power='none'"),
+        ({"power": float("nan")}, "power=nan"),
     ],
 )
 def test_what_is_outside_is_refused_with_what_is_allowed(given: dict[str, Any], words: str) -> None:
@@ -49,7 +59,7 @@ def test_what_is_outside_is_refused_with_what_is_allowed(given: dict[str, Any], 
 def test_numpy_numbers_become_plain_ones_so_that_methods_print_and_compare() -> None:
     method = Example(k=np.int64(3), width=np.float32(0.25), smooth=np.bool_(False))
     assert method == Example(k=3, width=0.25, smooth=False)
-    assert repr(method) == "Example(k=3, width=0.25, smooth=False, variant='paper')"
+    assert repr(method) == "Example(k=3, width=0.25, smooth=False, variant='paper', power=None)"
     assert type(method.k) is int
     assert type(Example(k=3.0).k) is int  # type: ignore[arg-type]
     assert type(Example(width=1).width) is float
@@ -57,8 +67,9 @@ def test_numpy_numbers_become_plain_ones_so_that_methods_print_and_compare() -> 
 
 def test_the_declaration_is_read_back_in_order() -> None:
     declared = Example.parameters()
-    assert [entry.name for entry in declared] == ["k", "width", "smooth", "variant"]
-    assert [entry.kind for entry in declared] == [int, float, bool, str]
+    assert [entry.name for entry in declared] == ["k", "width", "smooth", "variant", "power"]
+    assert [entry.kind for entry in declared] == [int, float, bool, str, float]
+    assert [entry.optional for entry in declared] == [False, False, False, False, True]
     assert declared[0].default == 4
     assert declared[1].allowed == "a number > 0"
 
@@ -66,3 +77,33 @@ def test_the_declaration_is_read_back_in_order() -> None:
 def test_an_unknown_parameter_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="radius"):
         kinrank.AQE(radius=3)  # type: ignore[call-arg]
+
+
+def test_what_may_be_measured_is_none_until_it_is_given() -> None:
+    assert Example().power is None
+    assert Example(power=None) == Example()
+    assert Example(power=np.float32(2)).power == 2.0
+    assert type(Example(power=2).power) is float
+    allowed = Example.parameters()[-1].allowed
+    assert allowed == "a number > 0 and <= 16, or none to have it measured from the data"
+
+
+def test_rho_gamma_and_share_of_lpmt_are_measured_unless_given() -> None:
+    method = kinrank.LPMT()
+    assert (method.rho, method.gamma, method.share) == (None, None, None)
+    assert "rho=None, gamma=None, share=None" in repr(method)
+    assert {entry.name for entry in kinrank.LPMT.parameters() if entry.optional} == {"rho", "gamma", "share"}
+    given = kinrank.LPMT(rho=1, gamma=2.5, share=0)
+    assert (given.rho, given.gamma, given.share) == (1.0, 2.5, 0.0)  # 0 is a share, not a sign for anything
+    for name, value in [("rho", 0), ("gamma", 0), ("share", -1), ("rho", 17), ("share", 1.1)]:
+        with pytest.raises(ValueError, match=f"LPMT: {name}={value} is not allowed.*or none to have it measured"):
+            kinrank.LPMT(**{name: value})
+
+
+@pytest.mark.parametrize("word", ["none", "None", "auto"])
+def test_the_command_line_says_none_or_auto(word: str) -> None:
+    from kinrank.cli.flags import method_from
+
+    assert method_from("lpmt", ["--rho", word, "--gamma=1.5", "--share", word]) == kinrank.LPMT(gamma=1.5)
+    with pytest.raises(ValueError, match="k2"):
+        method_from("lpmt", ["--k2", word])

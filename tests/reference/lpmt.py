@@ -1,16 +1,19 @@
 """Rows -> every quantity of LPMT by dense, literal transcription of the paper's equations.
 
-Slow twins of `kinrank.stages.{graph,diffusion,states,transport,paths,fusion}` and `kinrank.methods.lpmt`:
-n x n arrays, loops and general solvers, nothing shared with the library. Where the paper leaves a choice, the
-choice is named by the argument. Item numbers are rows; N(i, k) holds i itself, "others" does not.
+Slow twins of `kinrank.stages.{graph,diffusion,dense,states,costs,chains,transport,fusion}`, `kinrank.methods.lpmt` and
+`lpmt_ablation`: n x n arrays, loops and general solvers, nothing shared with the library. Where the paper leaves a
+choice, the choice is named by the argument. Item numbers are rows; N(i, k) holds i itself, "others" does not. At the
+end the same by scipy's sparse products, for a thousand items and more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import solve_sylvester
 from scipy.optimize import linprog
 
@@ -49,19 +52,23 @@ def gaussian(d: Matrix, rank: Order, sigma: float, scale: str, k: int) -> Matrix
                 unit = 1.0
             elif scale == "row":
                 unit = d[i].max() ** 2
+            elif scale == "global":
+                unit = d.max() ** 2
             else:
                 unit = d[i, rank[i, k]] * d[j, rank[j, k]]
             out[i, j] = np.exp(-(d[i, j] ** 2) / unit / sigma**2)
     return out
 
 
-def adjacency(weights: Matrix, rank: Order, size: int) -> Matrix:
-    """W_ij on the `size` nearest others of i, then (W + W')/2."""
+def adjacency(weights: Matrix, rank: Order, size: int, loops: bool = False) -> Matrix:
+    """W_ij on the `size` nearest others of i, and on i itself with `loops`; then (W + W')/2."""
     n = len(weights)
     W = np.zeros((n, n))
     for i in range(n):
         for j in rank[i, 1 : size + 1]:
             W[i, j] = weights[i, j]
+        if loops:
+            W[i, i] = weights[i, i]
     return (W + W.T) / 2
 
 
@@ -228,6 +235,26 @@ def states(F: Matrix, regions: list[set[int]], weights: Matrix, support: int = 0
     return p
 
 
+def state_distances(p: Matrix, kind: str) -> Matrix:
+    """Table 5: the distributions compared directly, each by its definition; inf where two share nothing."""
+    n = len(p)
+    out = np.full((n, n), np.inf)
+    for i in range(n):
+        for j in range(n):
+            a, b = p[i], p[j]
+            if a @ b == 0:
+                continue
+            if kind == "total_variation":
+                out[i, j] = 0.5 * np.abs(a - b).sum()
+            elif kind == "jaccard":
+                out[i, j] = 1 - np.minimum(a, b).sum() / np.maximum(a, b).sum()
+            elif kind == "cosine":
+                out[i, j] = 1 - a @ b / np.sqrt((a @ a) * (b @ b))
+            else:
+                out[i, j] = np.sqrt(((a - b) ** 2).sum())
+    return out
+
+
 # --- Section 4.3, Appendix B: TMT and fusion ---------------------------------------------------------------
 
 
@@ -318,12 +345,15 @@ def chained(
     region: str = "reciprocal",
     steps: str = "union",
     scale: str = "local",
+    loops: bool = False,
     neighbors: str = "euclidean",
     share: float = 0.0,
+    distance: str = "transport",
 ) -> tuple[Matrix, Matrix]:
     """(d, d') of all items: the whole of Section 4 but its last equation.
 
-    `neighbors="diffused"` takes regions and steps by F, and that `share` of the weights of Eq. 15.
+    `neighbors="diffused"` takes regions and steps by F, and that `share` of the weights of Eq. 15. Any `distance` but
+    `transport` compares the states directly.
     """
     d = euclidean(rows)
     rank = nearest_first(d)
@@ -334,7 +364,7 @@ def chained(
         F = np.maximum(rows.astype(np.float64) @ rows.T.astype(np.float64), 0.0)
     else:
         sizes = [k] if similarity == "bsd" else graph_sizes(k)
-        W = [adjacency(weights, rank, size) for size in sizes]
+        W = [adjacency(weights, rank, size, loops) for size in sizes]
         F, _ = algorithm_1([normalised(graph) for graph in W], W, mu, lam * len(rows), cycles)
     kin, weighted = rank, confidence(rank, k2, kappa)
     if neighbors == "diffused" and similarity in ("bcd", "bsd"):
@@ -342,4 +372,78 @@ def chained(
         weighted = (1 - share) * weighted + share * confidence(kin, k2, kappa)
     regions = reciprocal(kin, k1) if region == "reciprocal" else neighbourhood(kin, k1)
     p = states(F, regions, weighted, support)
+    if distance != "transport":
+        return d, state_distances(p, distance)
     return d, floyd_warshall(step_costs(p, d, allowed_steps(kin, path_k, steps), rho, gamma))
+
+
+# --- the same by scipy's sparse products, along given neighbour lists --------------------------------------
+
+
+def listed(lists: NDArray[np.int32], values: NDArray[Any]) -> Any:
+    """(n, n) csr with values[i, t] at lists[i, t]."""
+    n, k = lists.shape
+    matrix = sparse.csr_array((values.ravel(), lists.ravel().copy(), np.arange(n + 1) * k), shape=(n, n))
+    matrix.sort_indices()
+    return matrix
+
+
+def sparse_union(lists: NDArray[np.int32], both: bool = False) -> Any:
+    """Ones where either item lists the other, or each does (`both`)."""
+    near = listed(lists, np.ones(lists.shape, np.int8))
+    matrix = sparse.csr_array(near.multiply(near.T) if both else near.maximum(near.T))
+    matrix.sort_indices()
+    return matrix
+
+
+def sparse_graph(
+    lists: NDArray[np.int32], distances: NDArray[Any], lengths: Matrix, sigma: float, size: int,
+    own_scale: bool = False, loops: bool = False,
+) -> Any:  # fmt: skip
+    """S of one graph: Eq. 2 on the `size` nearest others (the item itself is listed first), (W + W')/2, normalised."""
+    n = len(lists)
+    near, d = lists[:, 1 : size + 1], distances[:, 1 : size + 1].astype(np.float64)
+    unit = lengths[:, None] ** 2 if own_scale else lengths[:, None] * lengths[near]
+    directed = listed(near, np.maximum(np.exp(-(d**2) / (sigma**2 * unit)), 1e-30))
+    W = (directed + directed.T) * 0.5 + (sparse.eye_array(n) if loops else sparse.csr_array((n, n)))
+    degrees = np.asarray(W.sum(axis=1)).ravel()
+    half = sparse.diags_array(np.where(degrees > 0, 1.0 / np.sqrt(np.maximum(degrees, 1e-300)), 0.0))
+    return sparse.csr_array(half @ W @ half)
+
+
+def resolvent(S: Any, mu: float) -> Matrix:
+    """(1 - a)(I - a S)^-1, dense."""
+    a = 1.0 / (1.0 + mu)
+    dense = S.toarray() if hasattr(S, "toarray") else np.asarray(S)
+    return np.asarray((1.0 - a) * np.linalg.inv(np.eye(len(dense)) - a * dense.astype(np.float64)))
+
+
+def sparse_confidence(lists: NDArray[np.int32], kappa: float) -> Any:
+    """Eq. 15's weights of all k2 listed items, rows summing to one."""
+    near = listed(lists, np.ones(lists.shape))
+    return to_one(near + kappa * near.multiply(near.T))
+
+
+def sparse_states(nearest: NDArray[np.int32], similar: NDArray[Any], weights: Any, k1: int, support: int) -> Any:
+    """Eq. 14 on R(i, k1) by `nearest`, where F reaches both ways, then Eq. 15, then the largest entries."""
+    F = listed(nearest[:, :k1], similar[:, :k1].astype(np.float64))
+    mixed = sparse.csr_array(weights @ to_one(F.multiply(F.T > 0)))
+    mixed.sort_indices()
+    return to_one(strongest(mixed, support)) if support else mixed
+
+
+def strongest(matrix: Any, support: int) -> Any:
+    """The `support` largest entries of every row, ties to the lower item number."""
+    kept = sparse.lil_array(matrix.shape)
+    for i in range(matrix.shape[0]):
+        entries = slice(matrix.indptr[i], matrix.indptr[i + 1])
+        items, values = matrix.indices[entries], matrix.data[entries]
+        best = np.lexsort((items, -values))[:support]
+        kept[i, items[best]] = values[best]
+    return sparse.csr_array(kept)
+
+
+def to_one(matrix: Any) -> Any:
+    """Rows divided by their sums."""
+    totals = np.asarray(matrix.sum(axis=1)).ravel()
+    return sparse.csr_array(sparse.diags_array(1.0 / totals) @ matrix)

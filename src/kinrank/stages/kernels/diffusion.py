@@ -139,16 +139,18 @@ def row_energies(
 
 
 class Selection(NamedTuple):
-    """What the largest entries of a row are chosen in: values (n,) float32, chosen (n + 1,) int32, counting."""
+    """What the largest entries of a row are chosen in; values float32, items and chosen int32, all (n + 1,)."""
 
     values: Any
+    items: Any
     chosen: Any
     counting: Any
 
 
 @inner
 def _selection(n: Any) -> Any:
-    return Selection(np.empty(n, np.float32), np.empty(n + 1, np.int32), counting(n))
+    items, chosen = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
+    return Selection(np.empty(n + 1, np.float32), items, chosen, counting(n))
 
 
 @inner
@@ -156,20 +158,20 @@ def _list_largest(
     row: Any, f: Any, touched: Any, count: Any, lists: Any, nearest: Any, similar: Any, selection: Any
 ) -> None:
     """Row `row` of nearest and similar: the items of the largest f among those touched, and f; see `nearest_rows`."""
-    values = selection.values
+    values, items = selection.values, selection.items
+    reached = 0
     for place in range(count):
-        values[place] = f[touched[place]] if touched[place] != row else np.float32(0.0)
+        items[reached] = touched[place]
+        values[reached] = f[touched[place]]
+        reached += np.int64(f[touched[place]] > 0.0) & np.int64(touched[place] != row)
     size = nearest.shape[1] - 1
-    found = largest(values, count, size, selection.counting, selection.chosen)
+    found = largest(values, items, reached, size, selection.counting, selection.chosen)
     nearest[row, 0] = row
     similar[row, 0] = f[row]
     numbers, similarities = nearest[row, 1:], similar[row, 1:]
     filled = 0
     for entry in range(found):
-        place = selection.chosen[entry]
-        value, item = values[place], touched[place]
-        if value <= 0.0:
-            continue
+        value, item = values[selection.chosen[entry]], items[selection.chosen[entry]]
         at = filled
         while at > 0 and comes_after(similarities[at - 1], numbers[at - 1], value, item):
             similarities[at] = similarities[at - 1]

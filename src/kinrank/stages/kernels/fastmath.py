@@ -1,7 +1,7 @@
 """exp and powers of float32 that the compiler can put eight at a time into one instruction: five times faster.
 
-The relative error is below 1e-6, far below what Sinkhorn's few steps leave. numba calls the C library for both, one
-number after the other.
+The relative error is below 2e-6 for results from 2^-20 to 2^20 and below 1e-5 everywhere, because logarithms are
+rounded: far below what Sinkhorn's few steps leave. numba calls the C library for both, one number after the other.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import numpy as np
 
 from kinrank.stages.kernels.compiled import inner
 from kinrank.stages.kernels.fastmath import to_bits
+from kinrank.stages.kernels.search import comes_after
 
 SHIFT = np.int32(19)  # leaves 8 bits of the exponent and 4 of the fraction
 BINS = 4096
@@ -32,10 +33,11 @@ def counting(n: Any) -> Any:
 
 
 @inner
-def largest(values: Any, count: Any, k: Any, scratch: Any, chosen: Any) -> Any:
-    """chosen[:m] = the positions of the m = min(k, count) largest of values[:count], of equal ones the first; m.
+def largest(values: Any, numbers: Any, count: Any, k: Any, scratch: Any, chosen: Any) -> Any:
+    """chosen[:m] = the positions of the m = min(k, count) largest of values[:count]; returns m.
 
-    values float32, none negative; scratch from `counting`; chosen (>= count + 1,) int32, in no particular order.
+    values float32, none negative; numbers int32: of equal values that of the lower number; scratch from `counting`;
+    chosen (>= count + 1,) int32, in no particular order.
     """
     if count <= k:
         for place in range(count):
@@ -61,7 +63,10 @@ def largest(values: Any, count: Any, k: Any, scratch: Any, chosen: Any) -> Any:
     while kept < k:
         best = -1
         for entry in range(tied):
-            if ties[entry] >= 0 and (best < 0 or values[ties[entry]] > values[ties[best]]):
+            place = ties[entry]
+            if place < 0:
+                continue
+            if best < 0 or comes_after(values[ties[best]], numbers[ties[best]], values[place], numbers[place]):
                 best = entry
         chosen[kept] = ties[best]
         ties[best] = -1

@@ -41,7 +41,8 @@ def mark_regions(
 def average(
     start: Any, stop: Any, lists: Any, weights: Any, regions: Any, mass: Any, items: Any, masses: Any, sizes: Any
 ) -> None:
-    """Row r of the result: sum_c weights[r, c] * row lists[r, c] of `regions`, its largest entries summing to 1.
+    """Row r of the result: sum_c weights[r, c] * row lists[r, c] of `regions`, its largest entries summing to 1;
+    of equal ones those of the lower items.
 
     lists (m, c) int32; weights (m, c) float32, 0 where nothing is added; regions csr.Rows, of which positive entries
     count; mass (n,) float32, all zero before and after, or empty to have one made -> items (m, support) int32 and
@@ -77,7 +78,7 @@ def average(
         for place in range(count):
             gathered[place] = mass[touched[place]]
             mass[touched[place]] = 0.0
-        size = largest(gathered, count, items.shape[1], scratch, chosen)
+        size = largest(gathered, touched, count, items.shape[1], scratch, chosen)
         total_mass = np.float32(0.0)
         for entry in range(size):  # sorted by item as they come: there are few
             item, value = touched[chosen[entry]], gathered[chosen[entry]]

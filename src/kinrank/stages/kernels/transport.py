@@ -13,6 +13,7 @@ from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.fastmath import exp32, power32
 
 CLOSE = np.float32(1e-3)  # squared distance below which differences are summed instead of products
+SAME = np.float32(1e-6)  # of a mass: two that differ by less are equal but for rounding, and nothing moves
 LEAST = np.float32(-80.0)  # exp(-80) still is a float32: the floor keeps every row and column of a plan alive
 
 
@@ -88,6 +89,8 @@ def _residual(states: Any, i: Any, j: Any, scratch: Any) -> Any:
             right += 1
         else:
             difference = masses[left] - masses[right]
+            if abs(difference) <= SAME * masses[left]:
+                difference = np.float32(0.0)
             left += 1
             right += 1
         if difference > 0:
