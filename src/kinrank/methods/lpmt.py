@@ -149,9 +149,9 @@ class LPMT(Method, Settings):
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         width = max(self.k1, 61)
         support = self.support or self.k2 * self.k1
-        small = 12 * items * items if items <= 1024 else 0
+        table = 4 * items * items if items <= stages.costs.TABLE else 0
         per_item = 8 * width * 4 + 12 * support * 3 + 4 * dimensions + 60 * self.path_k + 40 * self.k
-        return items * per_item + 64 * 2**20 + small
+        return items * per_item + 64 * 2**20 + table
 
     # a gallery prepared once, and queries that were never seen
 
@@ -160,8 +160,8 @@ class LPMT(Method, Settings):
         lists = 8 * (widths.searched + widths.diffused)  # by distance and by F, numbers and values
         record = 8 * widths.kept + 24 * self.k if changes else 0
         support = 0 if self.support else 8 * self.k2 * self.k1
-        small = 12 * items * items if items <= stages.diffusion.SMALL else 0
-        return items * (4 * dimensions + lists + record + support + 32 * self.k + 64) + 64 * 2**20 + small
+        table = 4 * items * items if items <= stages.costs.TABLE else 0
+        return items * (4 * dimensions + lists + record + support + 32 * self.k + 64) + 64 * 2**20 + table
 
     def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
         """Per item its state (`support` entries), about 12 steps with their prices, one kernel length.

@@ -24,7 +24,7 @@ from kinrank.stages.kernels import diffusion as kernels
 from kinrank.stages.run import THREADS, Output, Run
 
 Weights = NDArray[np.float64]
-SMALL = 1024  # items up to which rows of F are computed from all items, and ground costs for all pairs: 4 MB
+SMALL = 1024  # items up to which rows of F are computed from all items
 PRECISION = 0.25  # error of rows computed together, as a share of the tolerance of those that are spread
 SAMPLE = 128, 2048  # rows of F that the weights of the graphs are estimated from: every fourth, from so many to so many
 

@@ -52,5 +52,5 @@ THREADS = Threads()
 
 
 def chunk_of(rows: int, least: int = 1) -> int:
-    """Rows per call of a loop: few calls, because each clears an array of n entries, but enough for every thread."""
-    return max(least, rows // (16 * threads()))
+    """Rows per call of a loop: few calls, because each one clears arrays, but enough to keep every thread busy."""
+    return max(least, rows // ((16 if rows > 4096 else 6) * threads()))

@@ -10,23 +10,31 @@ from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.transport import exact_price, ground_costs, longest_row, price, scratch_for
 
 TOGETHER = 16  # steps of one item whose ground costs are computed at once
-BLOCK = 128  # rows of the table of ground costs that one matrix product makes
+BLOCK = 128  # rows and columns of the table of ground costs that one matrix product makes
 
 
 @compiled
 def ground_table(start: Any, stop: Any, vectors: Any, rho: Any, table: Any) -> None:
     """Blocks start..stop of the ground costs d^rho between all items: vectors (n, d) float32 -> table (n, n) float32.
 
-    In blocks of a fixed size, because products of other shapes may round differently.
+    A block is BLOCK rows and all columns from its first row on, and their mirror image. In products of a fixed size,
+    because those of other shapes may round differently.
     """
     for block in range(start, stop):
         first, last = block * BLOCK, min((block + 1) * BLOCK, len(vectors))
         rows = vectors[first:last]
-        products = np.dot(rows, vectors.T)
-        ground_costs(products, rows, vectors, rho)
-        for row in range(last - first):
-            for column in range(len(vectors)):
-                table[first + row, column] = products[row, column]
+        for left in range(first, len(vectors), BLOCK):
+            columns = vectors[left : min(left + BLOCK, len(vectors))]
+            costs = np.dot(rows, columns.T)
+            ground_costs(costs, rows, columns, rho)
+            for row in range(len(rows)):
+                line = table[first + row]
+                for column in range(len(columns)):
+                    line[left + column] = costs[row, column]
+            for column in range(len(columns)):
+                line = table[left + column]
+                for row in range(len(rows)):
+                    line[first + row] = costs[row, column]
 
 
 @inner
