@@ -133,7 +133,7 @@ class LPMT(Method, Settings):
     epsilon: float = parameter(
         0.05, "Sinkhorn's regularisation as a share of the mean cost; smaller is nearer to exact transport", low=0.02
     )
-    iterations: int = parameter(5, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1)
+    iterations: int = parameter(4, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1)
 
     def prepare(self, items: Items, progress: Progress) -> Joint:
         prepared = stages.pipeline.prepare(items.neighbors, items.vectors, self, progress=progress)

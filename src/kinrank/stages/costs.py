@@ -86,5 +86,5 @@ def _ground_table(vectors: Vectors, rho: float) -> NDArray[np.float32]:
     if n > TABLE:
         return NO_TABLE
     table = np.empty((n, n), np.float32)
-    THREADS(kernels.ground_table, -(-n // kernels.BLOCK), (vectors, float(rho)), (Output(table),))
+    THREADS(kernels.ground_table, -(-n // kernels.BLOCK), (vectors, float(rho)), (Output(table),), "steps")
     return table

@@ -25,7 +25,6 @@ from kinrank.stages.run import THREADS, Output, Run
 
 Weights = NDArray[np.float64]
 SMALL = 1024  # items up to which rows of F are computed from all items
-PRECISION = 0.25  # error of rows computed together, as a share of the tolerance of those that are spread
 SAMPLE = 128, 2048  # rows of F that the weights of the graphs are estimated from: every fourth, from so many to so many
 
 
@@ -65,7 +64,7 @@ def resolvent_on(
     """
     values, bounds = np.zeros(len(indices), np.float32), np.zeros(len(rows), np.float32)
     inputs = rows, graph, restart_of(mu), np.float32(tolerance), indptr, indices
-    THREADS(kernels.resolvent_values, len(rows), inputs, (Output(values, indptr), Output(bounds)))
+    THREADS(kernels.resolvent_values, len(rows), inputs, (Output(values, indptr), Output(bounds)), "diffusion")
     return values, bounds
 
 
@@ -99,7 +98,7 @@ def _energies(layers: Layers, graph: Rows, mu: float, tolerance: float, run: Run
     found = run.empty((len(rows), layers.count), np.float32)
     if n <= SMALL:
         inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, tolerance), layers.values
-        THREADS(kernels.block_energies, -(-len(rows) // kernels.COLUMNS), inputs, (Output(found),))
+        THREADS(kernels.block_energies, -(-len(rows) // kernels.COLUMNS), inputs, (Output(found),), "graphs")
     else:
         inputs = rows, graph, restart_of(mu), np.float32(tolerance), layers.values
         run(kernels.row_energies, len(rows), inputs, (Output(found),), "graphs")
@@ -157,8 +156,8 @@ def renew_rows(
     n = len(lists)
     outputs = Output(nearest), Output(similar)
     if n <= SMALL:
-        inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, PRECISION * tolerance), lists
-        THREADS(kernels.block_nearest_rows, -(-len(rows) // kernels.COLUMNS), inputs, outputs)
+        inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, tolerance), lists
+        THREADS(kernels.block_nearest_rows, -(-len(rows) // kernels.COLUMNS), inputs, outputs, "diffusion")
         return
     inputs = rows, graph, restart_of(mu), np.float32(tolerance), lists
     run(kernels.nearest_rows, len(rows), inputs, outputs, "diffusion")

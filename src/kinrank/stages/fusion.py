@@ -36,11 +36,11 @@ def fused(direct: Floats, chained: Floats, mixture: Mixture, own: bool = False) 
     if mixture.theta == 1.0:
         return _finite(direct, reached, direct)
     roots, result = np.empty_like(chained), np.empty(direct.shape, np.float32)
-    THREADS(kernels.root_rows, len(direct), (chained, mixture), (Output(roots),))
+    THREADS(kernels.root_rows, len(direct), (chained, mixture), (Output(roots),), "fusion")
     units = np.ones(len(direct), np.float32), np.ones(len(direct), np.float32)
     if not mixture.plain:
         units = kth_smallest(direct, mixture.k, own), kth_smallest(roots, mixture.k, own)
-    THREADS(kernels.mixed_rows, len(direct), (direct, roots, mixture, *units), (Output(result),))
+    THREADS(kernels.mixed_rows, len(direct), (direct, roots, mixture, *units), (Output(result),), "fusion")
     return _finite(result, reached, direct)
 
 

@@ -13,7 +13,7 @@ from kinrank.stages.csr import Rows, matrix_of
 from kinrank.stages.kernels import graph as kernels
 from kinrank.stages.kernels.compiled import in_chunks
 from kinrank.stages.mutual import mutual
-from kinrank.stages.run import THREADS, Output, Run
+from kinrank.stages.run import LIGHT, THREADS, Output, Run
 
 SCALES = (2**-0.5, 1.0, 2**0.5)  # Sec. 5.3 of the paper: one reference k becomes three graphs
 
@@ -92,7 +92,7 @@ def union(lists: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32
     kernels.union_indptr(lists, both, indptr)
     indices = np.empty(int(indptr[-1]), np.int32)
     kernels.union_indices(lists, both, indptr, indices)
-    in_chunks(kernels.sort_rows, n, indptr, indices, chunk=1024)
+    in_chunks(kernels.sort_rows, n, indptr, indices, chunk=LIGHT)
     return indptr, indices
 
 
@@ -101,7 +101,7 @@ def mutual_pattern(lists: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray
     both = mutual(lists)
     indptr = np.concatenate([[0], np.cumsum(both.sum(axis=1))]).astype(np.int64)
     indices = lists[both]
-    in_chunks(kernels.sort_rows, len(lists), indptr, indices, chunk=1024)
+    in_chunks(kernels.sort_rows, len(lists), indptr, indices, chunk=LIGHT)
     return indptr, indices
 
 

@@ -31,7 +31,10 @@ class Run(Protocol):
     def __call__(
         self, kernel: Any, count: int, inputs: tuple[Any, ...], outputs: tuple[Output, ...], label: str = ""
     ) -> None:
-        """kernel(start, stop, *inputs, *outputs) over the rows 0 to count, in ranges, in any order."""
+        """kernel(start, stop, *inputs, *outputs) over the rows 0 to count, in ranges, in any order.
+
+        `label` names the work in progress bars; a loop without one does little, and is not worth a second thread.
+        """
 
 
 class Threads:
@@ -45,9 +48,13 @@ class Threads:
     def __call__(
         self, kernel: Any, count: int, inputs: tuple[Any, ...], outputs: tuple[Output, ...], label: str = ""
     ) -> None:
-        in_chunks(kernel, count, *inputs, *(output.array for output in outputs), chunk=chunk_of(count))
+        chunk = LIGHT if not label else chunk_of(count)
+        in_chunks(kernel, count, *inputs, *(output.array for output in outputs), chunk=chunk)
 
 
+LIGHT = (
+    4096  # rows per call of a loop that does little for each of them: waking a thread costs a tenth of a millisecond
+)
 THREADS = Threads()
 
 
