@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,18 +31,26 @@ def warm_up(processes: int | None = None, progress: Show = None) -> float:
         progress: True for a bar, or a callable `f(label, done, total)`.
     """
     started = time.perf_counter()
-    report = Progress(progress)
-    count = processes or os.cpu_count() or 1
-    warm("none")  # the search of neighbours, which all others share
-    jobs = ["lpmt", "cas", "served", *(name for name in METHODS if name not in ("lpmt", "cas", "none")), "exact"]
-    if count == 1:
-        for job in report.each("compiling", jobs, len(jobs)):
-            _run(job)
-    else:
-        # fresh processes: forked ones would inherit threads that are not there
-        with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-            for _ in report.each("compiling", pool.map(_run, jobs), len(jobs)):
-                pass
+    others = [name for name in METHODS if not issubclass(METHODS[name], LPMT) and name not in ("bsd", "bcd")]
+    # LPMT, joint and prepared, is about half of everything; BSD and BCD share loops with it, and come last
+    jobs = [*sorted(others, key=lambda name: name != "cas"), "served", "bsd", "bcd"]
+    count = (processes or os.cpu_count() or 1) - 1
+    collecting = gc.isenabled()
+    gc.disable()  # compilers make many objects that live long: looking through them takes a twentieth of the time
+    try:
+        with contextlib.ExitStack() as stack:
+            # fresh processes: forked ones would inherit threads that are not there
+            spawned = get_context("spawn")
+            pool = stack.enter_context(ProcessPoolExecutor(count, spawned, gc.disable)) if count else None
+            done = [] if pool is None else [pool.submit(_run, job) for job in jobs]
+            own = ["lpmt", "prepared", *([] if pool else jobs)]
+            report = Progress(progress)
+            steps: list[Any] = [*own, *done]
+            for step in report.each("compiling", steps, len(steps)):
+                _run(step) if isinstance(step, str) else step.result()
+    finally:
+        if collecting:
+            gc.enable()
     return time.perf_counter() - started
 
 
@@ -55,14 +66,12 @@ def warm(name: str) -> None:
 
 
 def _run(job: str) -> None:
-    if job == "served":
+    if job == "prepared":
         _serve(LPMT())
-        _serve(LPMT(transport="exact"), changes=False)
+    elif job == "served":
         for kind in METHODS.values():
             if kind.keep is not Method.keep and not issubclass(kind, LPMT):
                 _serve(kind(), changes=False)
-    elif job == "exact":
-        rerank(_rows(2), _rows(FEW), LPMT(transport="exact"))
     else:
         warm(job)
 

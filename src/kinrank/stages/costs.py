@@ -12,6 +12,7 @@ from kinrank.stages.kernels import costs as kernels
 from kinrank.stages.kernels.compiled import one_blas_thread
 from kinrank.stages.kernels.transport import Transport
 from kinrank.stages.run import THREADS, Output, Run
+from kinrank.stages.transport import exact_flows, state_of
 
 TABLE = 6000  # items up to which ground costs are computed for all pairs at once: 144 MB, and a third less time
 NO_TABLE = np.empty((0, 0), np.float32)
@@ -72,12 +73,31 @@ def _solved(
     run: Run,
 ) -> NDArray[np.float32]:
     """Prices of the steps from firsts[i] to indptr[i + 1] of every item i."""
-    kernel = kernels.step_costs if settings.iterations else kernels.exact_step_costs
     costs = run.empty((len(indices),), np.float32)
+    if not settings.iterations:
+        _solve_exactly(firsts, indptr, indices, states, vectors, settings, costs)
+        return costs
     with one_blas_thread():
         inputs = firsts, indptr, indices, states, vectors, _ground_table(vectors, settings.rho), settings
-        run(kernel, len(firsts), inputs, (Output(costs, indptr),), "steps")
+        run(kernels.step_costs, len(firsts), inputs, (Output(costs, indptr),), "steps")
     return costs
+
+
+def _solve_exactly(
+    firsts: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    states: Rows,
+    vectors: Vectors,
+    settings: Transport,
+    costs: NDArray[np.float32],
+) -> None:
+    """Exact transport, one step after the other: for comparisons, and not worth a compiled loop of its own."""
+    for item in range(len(firsts)):
+        for entry in range(int(firsts[item]), int(indptr[item + 1])):
+            pair = state_of(states, item), state_of(states, int(indices[entry]))
+            flows = exact_flows(*pair, vectors, settings.rho)
+            costs[entry] = sum(mass * cost for _, _, mass, cost in flows) ** settings.gamma
 
 
 def _ground_table(vectors: Vectors, rho: float) -> NDArray[np.float32]:

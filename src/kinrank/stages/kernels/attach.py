@@ -124,14 +124,14 @@ def first_costs(
         count, used = _gather_states(row, found, query, states, own, columns, slots, most)
         ground = _ground(own.indices, query.sizes[row], columns, used, vectors, settings.rho)
         for other in range(count):
-            costs[row, other] = price(0, other + 1, own, ground, False, scratch, settings)
+            costs[row, other] = price(count - count, np.int32(other + 1), own, ground, count < 0, scratch, settings)
         release(everyone[:count], own, slots)
 
 
 @inner
 def _begin(found: Any, first: Any, labels: Any) -> Any:
     """Put the first steps of a query into the queue; how many, and the most expensive of them."""
-    size = 0
+    size = 0 * len(first)  # numbers that are written out would be compiled once more
     largest = np.float32(0.0)
     for entry in range(len(first)):
         item = found[entry]

@@ -26,8 +26,9 @@ def cheapest_chains(start: Any, stop: Any, sources: Any, steps: Any, totals: Any
             place[item] = -1
             before[item] = -1
         label[sources[row]] = 0.0
-        rise(heap, place, label, sources[row], 0)
-        size = 1
+        size = 0 * n  # numbers that are written out would be compiled once more
+        rise(heap, place, label, np.int32(sources[row]), size)
+        size += 1
         while size > 0:
             item = take(heap, place, label, size)
             size -= 1

@@ -94,7 +94,8 @@ def expand(start: Any, stop: Any, wide: Any, half: Any, result: Any) -> None:
         if len(result.indices) == 0:
             result.indptr[row + 1] = size
         else:
-            result.indices[result.indptr[row] : result.indptr[row] + size] = out[:size]
+            for place in range(size):  # one by one: a slice would compile a message about shapes for seconds
+                result.indices[result.indptr[row] + place] = out[place]
 
 
 @compiled

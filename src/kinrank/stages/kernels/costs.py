@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled, inner
-from kinrank.stages.kernels.transport import exact_price, ground_costs, longest_row, price, scratch_for
+from kinrank.stages.kernels.transport import ground_costs, longest_row, price, scratch_for
 
 TOGETHER = 16  # steps of one item whose ground costs are computed at once
 BLOCK = 128  # rows and columns of the table of ground costs that one matrix product makes
@@ -105,26 +105,6 @@ def step_costs(
             ground = table if whole else _ground_block(low, group, states, vectors, settings.rho, scratch)
             for position in range(len(group)):
                 costs[begin + position] = price(low, group[position], states, ground, whole, scratch, settings)
-            if not whole:
-                release(group, states, scratch.slots)
-            begin += len(group)
-
-
-@compiled
-def exact_step_costs(
-    start: Any, stop: Any, firsts: Any, indptr: Any, indices: Any, states: Any, vectors: Any, table: Any,
-    settings: Any, costs: Any,
-) -> None:  # fmt: skip
-    """As `step_costs`, with exact transport."""
-    whole = len(table) > 0
-    scratch = _workspace(states, 0 if whole else vectors.shape[1])
-    for low in range(start, stop):
-        begin = firsts[low]
-        while begin < indptr[low + 1]:
-            group = indices[begin : min(begin + TOGETHER, indptr[low + 1])]
-            ground = table if whole else _ground_block(low, group, states, vectors, settings.rho, scratch)
-            for position in range(len(group)):
-                costs[begin + position] = exact_price(low, group[position], states, ground, whole, scratch, settings)
             if not whole:
                 release(group, states, scratch.slots)
             begin += len(group)

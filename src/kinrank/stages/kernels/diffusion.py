@@ -159,7 +159,7 @@ def _list_largest(
 ) -> None:
     """Row `row` of nearest and similar: the items of the largest f among those touched, and f; see `nearest_rows`."""
     values, items = selection.values, selection.items
-    reached = 0
+    reached = 0 * count  # a number that is written out would be compiled once more
     for place in range(count):
         items[reached] = touched[place]
         values[reached] = f[touched[place]]

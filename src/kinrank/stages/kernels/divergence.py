@@ -136,8 +136,9 @@ def shortest(start: Any, stop: Any, sources: Any, graph: Any, never: Any, first:
         length[:] = never
         place[:] = -1
         length[sources[a]] = 0.0
-        rise(heap, place, length, sources[a], 0)
-        size = 1
+        size = 0 * items  # numbers that are written out would be compiled once more
+        rise(heap, place, length, np.int32(sources[a]), size)
+        size += 1
         while size:
             item = take(heap, place, length, size)
             size -= 1
@@ -151,4 +152,5 @@ def shortest(start: Any, stop: Any, sources: Any, graph: Any, never: Any, first:
                         at = size
                         size += 1
                     rise(heap, place, length, other, at)
-        out[a] = length[first:]
+        for item in range(first, items):  # one by one: a slice would compile a message about shapes for seconds
+            out[a, item - first] = length[item]

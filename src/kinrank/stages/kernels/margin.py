@@ -99,7 +99,7 @@ def _widest_margin(signed: Any, positives: Any, weights: Any, active: Any, work:
     count = len(signed)
     factor, left, right, gradient = work[:count], work[count], work[count + 1], work[count + 2]
     weights[:] = 0.0
-    active[0], active[1], size = 0, positives, 2
+    active[0], active[1], size = 0, positives, 0 * count + 2  # a number written out would be compiled once more
     weights[0], weights[positives] = 1.0, 1.0
     for _ in range(20 * count):
         entering = _most_violated(signed, weights, active, size, positives, gradient)

@@ -51,7 +51,7 @@ def average(
     indptr, indices, data = regions.indptr, regions.indices, regions.data
     if len(mass) == 0:
         mass = np.zeros(len(indptr) - 1, np.float32)
-    longest = 1
+    longest = 1 + 0 * start  # a number that is written out would be compiled once more
     for row in range(start, stop):
         total = 0
         for column in range(weights.shape[1]):
@@ -62,7 +62,7 @@ def average(
     gathered = np.empty(longest, np.float32)
     scratch, chosen = counting(longest), np.empty(longest + 1, np.int32)
     for row in range(start, stop):
-        count = 0
+        count = 0 * row
         for column in range(weights.shape[1]):
             weight = weights[row, column]
             if weight <= 0.0:

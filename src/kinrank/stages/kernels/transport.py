@@ -333,13 +333,3 @@ def price(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any, se
     steps, scales = settings.iterations, (scratch.u, scratch.v, scratch.sums)
     moved = sinkhorn(a, b, m, k, scratch.cost, settings.epsilon, steps, scratch.plan, *scales)
     return moved ** np.float32(settings.gamma)
-
-
-@inner
-def exact_price(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any, settings: Any) -> Any:
-    """The same with the exact transport."""
-    m, k, swapped = problem(i, j, states, ground, whole, scratch)
-    if m == 0:
-        return np.float32(0.0)
-    a, b = (scratch.right, scratch.left) if swapped else (scratch.left, scratch.right)
-    return exact(a, b, m, k, scratch.cost, scratch.plan) ** np.float32(settings.gamma)
