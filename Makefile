@@ -37,6 +37,9 @@ demo: $(VENV)/core.stamp | out
 test: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest
 
+test-fast: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m pytest -m fast
+
 check: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check --exclude '*.md' .

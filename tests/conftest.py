@@ -24,3 +24,31 @@ def shared_dir() -> Path:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+SLOW = {
+    "bench/test_bench.py",
+    "cli/test_cli.py",
+    "cli/test_manifold.py",
+    "contract/test_methods.py",
+    "contract/test_suite.py",
+    "datasets/test_benchmark.py",
+    "datasets/test_turntable.py",
+    "distributed/test_build_and_rerank.py",
+    "manifold/test_files.py",
+    "manifold/test_manifold.py",
+    "methods/test_lpmt.py",
+    "report/test_demo.py",
+    "stages/kernels/test_compiled.py",
+    "stages/test_diffusion.py",
+    "stages/test_pipeline.py",
+    "test_docs.py",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests are fast unless their file stands in SLOW: `make test-fast` runs them, in under a minute."""
+    root = Path(__file__).resolve().parent
+    for item in items:
+        if item.path.relative_to(root).as_posix() not in SLOW:
+            item.add_marker(pytest.mark.fast)

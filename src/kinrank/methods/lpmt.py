@@ -69,7 +69,7 @@ class LPMT(Method, Settings):
 
     Cost: the neighbour search, then O(n) small problems: about 6 transports of `support` x `support` and one local
     diffusion per item; a search over 12 steps per item for each query. Memory about 1 kB per item beside the vectors,
-    twice.
+    twice; up to 6000 items a table of 4 n^2 bytes on top.
 
     Helps where right answers hang together, however far from the query: views of an object, photographs of a place,
     classes. Hurts where an item has one or two right answers only, and gains little where distances carry no more than

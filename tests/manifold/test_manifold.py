@@ -372,7 +372,7 @@ def test_rows_computed_together_and_rows_spread_agree(monkeypatch: pytest.Monkey
     method = kr.LPMT(tolerance=1e-7, transport="exact", support=12)
     small = kr.Manifold.build(rows, method)._snapshot.kept.arrays
     monkeypatch.setattr(diffusion, "SMALL", 0)
-    monkeypatch.setattr(costs, "SMALL", 0)
+    monkeypatch.setattr(costs, "TABLE", 0)
     large = kr.Manifold.build(rows, method)._snapshot.kept.arrays
     np.testing.assert_allclose(small["beta"], large["beta"], atol=1e-5)
     np.testing.assert_allclose(small["similar"], large["similar"], atol=1e-5)

@@ -246,7 +246,7 @@ def test_a_sheet_takes_room_only_where_it_is_touched() -> None:
 
 def test_the_plan_on_paper_uses_recorded_numbers() -> None:
     """docs/scale.md: its inputs are those of the records it names; test_docs.py runs its arithmetic."""
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     page = (root / "docs" / "scale.md").read_text("utf-8")
     records = [json.loads(line) for line in (root / "benchmarks" / "results.jsonl").read_text().splitlines()]
     used = {kind: f"{when} UTC" for when, kind in re.findall(r"([\d-]+ \d\d:\d\d) \((\w+)\)", page)}

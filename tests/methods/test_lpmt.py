@@ -30,8 +30,8 @@ EXACT: dict[str, Any] = {"tolerance": 1e-8, "transport": "exact"}
 @pytest.fixture(params=["small", "large"])
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The loops for few and for many items, whatever their number."""
-    for module in (diffusion, costs):
-        monkeypatch.setattr(module, "SMALL", 10**9 if request.param == "small" else 0)
+    for module, name in ((diffusion, "SMALL"), (costs, "TABLE")):
+        monkeypatch.setattr(module, name, 10**9 if request.param == "small" else 0)
     return str(request.param)
 
 
@@ -123,7 +123,7 @@ def test_loops_for_few_and_for_many_items_agree() -> None:
     for small in (10**9, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(diffusion, "SMALL", small)
-            patch.setattr(costs, "SMALL", small)
+            patch.setattr(costs, "TABLE", small)
             found.append(kinrank.rerank(None, rows, LPMT(k1=30, tolerance=1e-5)))
     ahead = [len(set(a) & set(b)) / 10 for a, b in zip(*(one.indices[:, :10].tolist() for one in found), strict=True)]
     assert np.mean(ahead) > 0.999

@@ -440,7 +440,7 @@ def test_the_guide_does_what_it_says(folder: Path, monkeypatch: pytest.MonkeyPat
     """Every command of its section, one after the other, on files of these names."""
     pytest.importorskip("faiss")
     pytest.importorskip("matplotlib")
-    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text("utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text("utf-8")
     section = guide.split("## Prepare once, search online")[1].split("\n## ")[0]
     commands = [line.split("#")[0] for line in section.splitlines() if line.startswith("$ kinrank ")]
     assert {line.split()[2] for line in commands} >= {"build", "search", "explain", "info", "verify"}

@@ -181,7 +181,7 @@ def test_zero_masses_take_no_part() -> None:
 @pytest.fixture(params=["table", "vectors"])
 def ground(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to get the ground costs, whatever the number of items."""
-    monkeypatch.setattr(costs, "SMALL", 10**9 if request.param == "table" else 0)
+    monkeypatch.setattr(costs, "TABLE", 10**9 if request.param == "table" else 0)
     return str(request.param)
 
 
@@ -335,7 +335,7 @@ def test_table_and_vectors_give_the_same_prices(iterations: int, monkeypatch: py
     indptr, indices = costs.step_pattern(rank, 20)
     found = []
     for small in (300, 299):
-        monkeypatch.setattr(costs, "SMALL", small)
+        monkeypatch.setattr(costs, "TABLE", small)
         found.append(costs.step_costs(indptr, indices, rows_of(states), rows, Transport(1.4, 2.2, 0.05, iterations)))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-9)
 

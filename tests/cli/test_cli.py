@@ -342,7 +342,7 @@ def test_demo_writes_its_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     import kinrank.report.demo
 
     whole = kinrank.report.demo.run_demo
-    monkeypatch.setattr("kinrank.report.demo.run_demo", lambda page, show: whole(page, show, objects=3, views=12))
+    monkeypatch.setattr("kinrank.cli.demo.run_demo", lambda page, show: whole(page, show, objects=3, views=12))
     facts = json.loads(good(folder, "demo", "-o", "@page.html", "--json", "--quiet"))
     assert facts["items"] == 36
     assert (folder / "page.html").read_text().startswith("<!")

@@ -72,7 +72,7 @@ def test_steps_join_items_that_one_or_each_counts_among_its_nearest(kind: str, k
 @pytest.fixture(params=["table", "vectors"])
 def ground(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to get the ground costs, whatever the number of items."""
-    monkeypatch.setattr(costs, "SMALL", 10**9 if request.param == "table" else 0)
+    monkeypatch.setattr(costs, "TABLE", 10**9 if request.param == "table" else 0)
     return str(request.param)
 
 

@@ -19,7 +19,7 @@ from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods.lpmt import Joint
 from kinrank.progress import SILENT
-from kinrank.stages import diffusion, pipeline, saved
+from kinrank.stages import costs, diffusion, pipeline, saved
 from kinrank.stages.changes import changed
 from kinrank.stages.turnover import Turnover
 
@@ -63,9 +63,11 @@ GALLERIES = {
 }
 
 
-@pytest.fixture(params=GALLERIES)
-def rows(request: pytest.FixtureRequest) -> Floats:
-    return GALLERIES[request.param]
+@pytest.fixture(params=[*GALLERIES, "many, no table"])
+def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Floats:
+    if request.param == "many, no table":  # ground costs from the vectors, as beyond costs.TABLE items
+        monkeypatch.setattr(costs, "TABLE", 0)
+    return GALLERIES[request.param.removesuffix(", no table")]
 
 
 @pytest.fixture(scope="module")
