@@ -8,6 +8,7 @@ from kinrank.deferred import modules_of
 
 if TYPE_CHECKING:
     from kinrank.stages.kernels import attach as attach
+    from kinrank.stages.kernels import cache as cache
     from kinrank.stages.kernels import cas as cas
     from kinrank.stages.kernels import chains as chains
     from kinrank.stages.kernels import changes as changes
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from kinrank.stages.kernels import fusion as fusion
     from kinrank.stages.kernels import graph as graph
     from kinrank.stages.kernels import heap as heap
+    from kinrank.stages.kernels import largest as largest
     from kinrank.stages.kernels import margin as margin
     from kinrank.stages.kernels import mutual as mutual
+    from kinrank.stages.kernels import order as order
     from kinrank.stages.kernels import products as products
     from kinrank.stages.kernels import rows as rows
     from kinrank.stages.kernels import search as search
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 __getattr__ = modules_of(
     "kinrank.stages.kernels",
     "attach",
+    "cache",
     "cas",
     "chains",
     "changes",
@@ -46,8 +50,10 @@ __getattr__ = modules_of(
     "fusion",
     "graph",
     "heap",
+    "largest",
     "margin",
     "mutual",
+    "order",
     "products",
     "rows",
     "search",

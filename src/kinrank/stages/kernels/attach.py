@@ -11,8 +11,8 @@ from kinrank.stages.kernels.costs import release
 from kinrank.stages.kernels.fastmath import power32
 from kinrank.stages.kernels.fusion import mixed, root_of
 from kinrank.stages.kernels.heap import rise, take
+from kinrank.stages.kernels.order import sift_down
 from kinrank.stages.kernels.rows import Rows
-from kinrank.stages.kernels.search import sift_down
 from kinrank.stages.kernels.transport import price, scratch_for
 
 SETTLED = -2  # in `place`: the item's cheapest chain is known; -1: not met yet

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.context import gather, scratch
-from kinrank.stages.kernels.search import comes_after, sift_down
+from kinrank.stages.kernels.order import comes_after, sift_down
 
 STEPS = 10  # of the diffusion
 BINOMIALS = np.array([math.comb(STEPS, t) for t in range(STEPS + 1)], np.float32)

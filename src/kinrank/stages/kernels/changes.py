@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled
-from kinrank.stages.kernels.search import _distance, comes_after
+from kinrank.stages.kernels.order import comes_after
+from kinrank.stages.kernels.search import _distance
 
 
 @compiled

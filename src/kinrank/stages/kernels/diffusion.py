@@ -11,7 +11,7 @@ import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.largest import counting, largest
-from kinrank.stages.kernels.search import comes_after
+from kinrank.stages.kernels.order import comes_after
 
 COLUMNS = 64  # rows of F computed together in small graphs
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from kinrank.stages.kernels.compiled import inner
 from kinrank.stages.kernels.fastmath import to_bits
-from kinrank.stages.kernels.search import comes_after
+from kinrank.stages.kernels.order import comes_after
 
 SHIFT = np.int32(19)  # leaves 8 bits of the exponent and 4 of the fraction
 BINS = 4096

@@ -17,36 +17,15 @@ from kinrank.stages.kernels.compiled import (
     over_threads,
     say_compiling,
 )
+from kinrank.stages.kernels.largest import counting, largest
+from kinrank.stages.kernels.order import comes_after, sift_down
 
 ROWS, COLUMNS = 256, 4096  # one block of inner products: 4 MB
 MARGIN = 8  # more than asked for, so that rounding in the products rarely costs an entry at the edge
 ROUNDING = 2e-6  # more than 2 - 2 a.b and |a - b|^2 differ by in float32, for unit rows
 STRIP = 32  # columns looked at together
+FEW, BLOCK = 1024, 64  # items up to which each is compared with all others at once; rows multiplied together
 NOBODY = np.iinfo(np.int32).max
-
-
-@inner
-def comes_after(s1: Any, i1: Any, s2: Any, i2: Any) -> Any:
-    """Whether (s1, i1) comes after (s2, i2): smaller product, or an equal one of a higher number."""
-    return s1 < s2 or (s1 == s2 and i1 > i2)
-
-
-@inner
-def sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
-    """Restore a heap whose root is the worst kept entry."""
-    root = start
-    while True:
-        child = 2 * root + 1
-        if child >= size:
-            return
-        other = child + 1
-        if other < size and comes_after(products[other], numbers[other], products[child], numbers[child]):
-            child = other
-        if not comes_after(products[child], numbers[child], products[root], numbers[root]):
-            return
-        products[root], products[child] = products[child], products[root]
-        numbers[root], numbers[child] = numbers[child], numbers[root]
-        root = child
 
 
 @compiled
@@ -155,7 +134,12 @@ def nearest_blocks(
     searched = min(wanted + MARGIN, len(items) - has_own) if wanted else 0
     best, kept = _empty_heaps(count, searched)
     if searched:
-        _keep_all(queries, items, own, best, kept)
+        everyone = queries is items and np.array_equal(own, np.arange(count))
+        if everyone and count <= FEW:
+            with one_blas_thread():
+                in_chunks(_nearest_of_few, -(-len(items) // BLOCK), items, best, kept, chunk=1)
+        else:
+            _keep_all(queries, items, own, best, kept)
         edge = 2.0 - 2.0 * best[:, 0]  # squared: nobody left out is nearer, but for rounding
         in_chunks(_refine, count, queries, items, best, kept, chunk=256)
         if searched < len(items) - has_own:
@@ -229,6 +213,37 @@ def _search_again(
         in_chunks(_sort_rows, len(some), *again, chunk=256)
         found = again[1][:, wanted - 1] < NOBODY
         best[some[found]], kept[some[found]] = again[0][found], again[1][found]
+
+
+@compiled
+def _nearest_of_few(start: Any, stop: Any, items: Any, best: Any, kept: Any) -> None:
+    """The largest inner products of each item with the others, blocks of BLOCK items from start to stop.
+
+    items (n, d) float32 -> best (n, k) float32 products and kept (n, k) int32 numbers, the worst one first, the others
+    in no order. A row at a time, by counting: where k is a good part of n, heaps take twice as long.
+    """
+    n, k = len(items), best.shape[1]
+    scratch, chosen = counting(n), np.empty(n + 1, np.int32)
+    values, numbers = np.empty(n + 1, np.float32), np.empty(n + 1, np.int32)
+    for block in range(start, stop):
+        first, last = block * BLOCK, min((block + 1) * BLOCK, n)
+        products = np.dot(items[first:last], items.T)
+        for row in range(first, last):
+            line = products[row - first]
+            count = 0 * row
+            for column in range(n):
+                values[count] = max(line[column] + np.float32(1.0), np.float32(0.0))
+                numbers[count] = column
+                count += np.int64(column != row)
+            size = largest(values, numbers, count, k, scratch, chosen)
+            worst = 0
+            for entry in range(size):
+                best[row, entry] = values[chosen[entry]] - np.float32(1.0)
+                kept[row, entry] = numbers[chosen[entry]]
+                if best[row, entry] < best[row, worst]:
+                    worst = entry
+            best[row, 0], best[row, worst] = best[row, worst], best[row, 0]
+            kept[row, 0], kept[row, worst] = kept[row, worst], kept[row, 0]
 
 
 def _empty_heaps(rows: int, size: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
