@@ -143,3 +143,22 @@ def test_import_is_light() -> None:
         seconds.append(spent)
     assert [name for name in HEAVY if name in modules] == []
     assert min(seconds) < 0.5, f"import kinrank takes {min(seconds):.2f} s"
+
+
+def test_the_command_line_is_light_too() -> None:
+    """`kinrank --help` waits for no compiler and no plot."""
+    program = "import sys, json, kinrank.cli; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules = json.loads(done.stdout)
+    assert [name for name in HEAVY if name in modules and name != "typer"] == []
+
+
+def test_heavy_imports_are_deferred_in_one_place() -> None:
+    """Nobody imports a stage inside a function: `from kinrank import stages` at the top does that by itself."""
+    for module, path in MODULES.items():
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for node in ast.walk(function):
+                late = isinstance(node, ast.ImportFrom) and str(node.module).startswith("kinrank.stages")
+                assert not late, f"{module}.{function.name} imports {getattr(node, 'module', '')}"

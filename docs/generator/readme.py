@@ -35,7 +35,23 @@ def _parts(found: Measurements) -> list[str]:
             f"neighbours of the same items ({search['seconds']:.2f} s, FAISS, same threads, same run), and "
             f"{ours['peak_bytes'] / 1e6:.0f} MB. Printed by `kinrank bench speed --data DIR`."
         )
-    return parts + _online(found)
+    return parts + _candidates(found) + _online(found)
+
+
+def _candidates(found: Measurements) -> list[str]:
+    """What somebody waits for who re-ranks what a vector database found."""
+    counts = sorted(count for count, name in found.candidates if name == "lpmt")
+    if not counts:
+        return []
+    times = "; ".join(
+        f"{count} candidates: {1000 * found.candidates[count, 'lpmt']['seconds']:.0f} ms, "
+        f"{found.candidates[count, 'lpmt']['multiple']:.1f} times k-reciprocal re-ranking of the same"
+        for count in counts
+    )
+    return [
+        f"One query over its candidates, 512 dimensions, their search included: {times}. Printed by "
+        "`kinrank bench candidates --data DIR`."
+    ]
 
 
 def _online(found: Measurements) -> list[str]:

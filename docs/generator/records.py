@@ -21,6 +21,7 @@ class Measurements:
         peaks: method -> result of `kinrank bench memory`.
         modes: (set, truth) -> way to run -> result, points: items -> result, changes: (items, store) -> result, all of
             `kinrank bench scale`.
+        candidates: (how many, method) -> result of `kinrank bench candidates`.
         machines: one line per kind of bench that says where and when it ran.
     """
 
@@ -33,6 +34,7 @@ class Measurements:
     modes: dict[tuple[str, str], dict[str, Result]] = field(default_factory=dict)
     points: dict[int, Result] = field(default_factory=dict)
     changes: dict[tuple[int, str], Result] = field(default_factory=dict)
+    candidates: dict[tuple[int, str], Result] = field(default_factory=dict)
     until: str = ""
 
     @property
@@ -80,6 +82,8 @@ def _take(found: Measurements, record: Result) -> None:
         elif kind == "speed" and "multiple" in result:
             found.speeds[result["method"]] = result
             found.search = record["search"]
+        elif kind == "candidates":
+            found.candidates[result["candidates"], result["method"]] = result
         elif kind == "memory":
             found.peaks[result["method"]] = result
             found.size = {name: record[name] for name in ("items", "queries", "dimensions")}
