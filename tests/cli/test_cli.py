@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import kinrank
-from kinrank.cli.app import app
 from kinrank.cli.flags import method_from
 from kinrank.cli.rerank import rerank as rerank_command
 from kinrank.files.rankings import load_ranking, save_ranking
+from reference.commands import bad, good, run
 
 
 @pytest.fixture
@@ -56,29 +55,6 @@ def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
     (tmp_path / "empty.npy").write_bytes(b"")
     (tmp_path / "foreign.npz").write_bytes(b"not an archive at all")
     return tmp_path
-
-
-def run(folder: Path, *words: str) -> Any:
-    """The command, a leading @ standing for the folder."""
-    written = [f"{folder}/{word[1:]}" if word.startswith("@") else word for word in words]
-    return CliRunner().invoke(app, written, prog_name="kinrank")
-
-
-def good(folder: Path, *words: str) -> str:
-    result = run(folder, *words)
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-    return str(result.stdout)
-
-
-def bad(folder: Path, *words: str) -> str:
-    """The one line that a mistake ends in."""
-    result = run(folder, *words)
-    assert result.exit_code == 2, (result.exit_code, result.stdout, result.exception)
-    assert result.stdout == ""
-    assert result.stderr.startswith("kinrank: error: ")
-    assert result.stderr.count("\n") == 1, result.stderr
-    return str(result.stderr)
 
 
 ASK = ("rerank", "--queries", "@q.npy", "--gallery", "@g.npy")

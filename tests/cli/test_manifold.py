@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import kinrank as kr
-from kinrank.cli.app import app
 from kinrank.files.rankings import load_ranking
 from kinrank.manifold.manifest import MANIFEST, sealed
 from kinrank.manifold.verify import verify
+from reference.commands import bad, good, run
 
 METHOD = kr.LPMT(k2=4, theta=0.3)
 FLAGS = ("--k2", "4", "--theta=0.3")
@@ -58,29 +57,6 @@ def folder(whole: Path, tmp_path: Path) -> Path:
     """A copy that a test may damage."""
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     return tmp_path
-
-
-def run(folder: Path, *words: str) -> Any:
-    """The command, a leading @ standing for the folder."""
-    written = [f"{folder}/{word[1:]}" if word.startswith("@") else word for word in words]
-    return CliRunner().invoke(app, written, prog_name="kinrank")
-
-
-def good(folder: Path, *words: str) -> str:
-    result = run(folder, *words)
-    assert result.exit_code == 0, result.stderr or result.exception
-    assert result.stderr == ""
-    return str(result.stdout)
-
-
-def bad(folder: Path, *words: str) -> str:
-    """The one line that a mistake ends in."""
-    result = run(folder, *words)
-    assert result.exit_code == 2, (result.exit_code, result.stdout, result.exception)
-    assert result.stdout == ""
-    assert result.stderr.startswith("kinrank: error: ")
-    assert result.stderr.count("\n") == 1, result.stderr
-    return str(result.stderr)
 
 
 def edited(folder: Path, seal: bool, **changes: Any) -> None:

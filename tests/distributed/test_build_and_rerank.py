@@ -17,7 +17,7 @@ import pytest
 
 import kinrank
 from kinrank.bench.synthetic import curves
-from kinrank.distributed.files import sheet
+from kinrank.distributed.files import zeros_on_disk
 from kinrank.stores import ArrayStore
 
 pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
@@ -238,7 +238,7 @@ def test_without_dask_the_error_says_what_to_install(gallery: Any, monkeypatch: 
 
 
 def test_a_sheet_takes_room_only_where_it_is_touched() -> None:
-    rows = sheet((10**9, 100), np.float32)  # 400 GB
+    rows = zeros_on_disk((10**9, 100), np.float32)  # 400 GB
     rows[5 * 10**8] = 1.0
     assert rows[5 * 10**8].sum() == 100.0
     assert not rows[5 * 10**8 + 1].any()

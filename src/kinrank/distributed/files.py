@@ -52,8 +52,8 @@ def _path(folder: str | Path, name: str) -> Path:
     return Path(folder) / f"{name}.npy"
 
 
-def sheet(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
-    """Zeros of any size that take room only where they are touched.
+def zeros_on_disk(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
+    """Zeros of any size that take space only where they are touched.
 
     The loops address rows by their number in the gallery; a task fills a block of them. A file with holes holds that
     block and nothing else, and unlike memory it may be larger than the machine.
@@ -63,8 +63,8 @@ def sheet(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
         return np.zeros(shape, kind)
     with tempfile.TemporaryFile() as file:
         file.truncate(size * np.dtype(kind).itemsize)
-        room = mmap.mmap(file.fileno(), 0)
-    return np.frombuffer(room, kind).reshape(shape)
+        mapped = mmap.mmap(file.fileno(), 0)
+    return np.frombuffer(mapped, kind).reshape(shape)
 
 
 def share_gallery(gallery: ArrayLike | str | os.PathLike[str], folder: Path) -> NDArray[np.float32]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
-from kinrank.distributed.files import read, sheet
+from kinrank.distributed.files import read, zeros_on_disk
 from kinrank.manifold.gallery import lists_of
 from kinrank.stores import Store
 
@@ -63,7 +63,7 @@ def loop(
 ) -> tuple[Block, ...]:
     """kernel(start, stop, *inputs, *outputs) of one range; the ranges that it filled, one per output."""
     kernel = getattr(importlib.import_module(module), name)
-    arrays = [sheet(output.shape, output.kind) for output in outputs]
+    arrays = [zeros_on_disk(output.shape, output.kind) for output in outputs]
     with stages.kernels.compiled.one_blas_thread():
         kernel(*span, *(mapped(folder, given) for given in inputs), *arrays)
     indptrs = [None if output.indptr is None else mapped(folder, output.indptr) for output in outputs]

@@ -77,8 +77,8 @@ def compare(
     counted = ~np.isnan(a.per_query)
     if (counted != ~np.isnan(b.per_query)).any():
         raise ValueError("the two scores leave out different queries; evaluate both against the same truth")
-    gaps = b.per_query[counted] - a.per_query[counted]
-    mean, low, high = intervals(gaps[None, :], confidence, resamples, seed)
+    differences = b.per_query[counted] - a.per_query[counted]
+    mean, low, high = intervals(differences[None, :], confidence, resamples, seed)
     return Comparison(
         measure=a.measure,
         mean_a=a.mean,
@@ -86,21 +86,22 @@ def compare(
         difference=float(mean[0]),
         low=float(low[0]),
         high=float(high[0]),
-        p=_randomisation(gaps, resamples, seed),
-        better=int((gaps > 0).sum()),
-        worse=int((gaps < 0).sum()),
-        queries=len(gaps),
+        p=_randomisation(differences, resamples, seed),
+        better=int((differences > 0).sum()),
+        worse=int((differences < 0).sum()),
+        queries=len(differences),
         confidence=confidence,
     )
 
 
-def _randomisation(gaps: NDArray[np.float64], resamples: int, seed: int) -> float:
-    if not gaps.size:
+def _randomisation(differences: NDArray[np.float64], resamples: int, seed: int) -> float:
+    if not differences.size:
         return float("nan")
-    observed = abs(gaps.sum())
-    slack = 1e-12 * np.abs(gaps).sum()  # sums of the same numbers in another order are equal
+    observed = abs(differences.sum())
+    slack = 1e-12 * np.abs(differences).sum()  # sums of the same numbers in another order are equal
     as_large = sum(
-        int((np.abs(signs @ gaps) >= observed - slack).sum()) for signs in _signs(gaps.size, resamples, seed)
+        int((np.abs(signs @ differences) >= observed - slack).sum())
+        for signs in _signs(differences.size, resamples, seed)
     )
     return (1 + as_large) / (1 + resamples)
 

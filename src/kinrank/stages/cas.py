@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from kinrank.stages.affinity import normalised
+from kinrank.stages.chains import chains_from
 from kinrank.stages.context import Floats, Lists, inverted, row_sums
 from kinrank.stages.csr import Rows, from_lists, matrix_of, plus_transpose, rows_of
 from kinrank.stages.kernels import cas as kernels
@@ -106,8 +107,6 @@ def both_ways(lists: Lists, lengths: Floats) -> csr_array:
 
 
 def path_lengths(graph: csr_array, sources: NDArray[np.int64], gallery: NDArray[np.int64], never: float) -> Floats:
-    """(len(sources), g) lengths of shortest paths, `never` where there is none."""
-    out = np.empty((len(sources), len(gallery)), np.float32)
-    first = int(gallery[0]) if len(gallery) else 0
-    in_chunks(divergence.shortest, len(sources), sources, rows_of(graph), np.float32(never), first, out, chunk=2)
-    return out
+    """(len(sources), g) lengths of shortest paths, `never` where there is none, and at most that."""
+    totals, _ = chains_from(sources, rows_of(graph))
+    return np.asarray(np.minimum(totals[:, gallery], np.float32(never)))

@@ -1,4 +1,4 @@
-"""Sparse distributions -> Jensen-Shannon divergences of listed pairs, and shortest paths over them."""
+"""Sparse distributions -> Jensen-Shannon divergences of listed pairs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled, inner
-from kinrank.stages.kernels.heap import rise, take
 
 MANTISSA, ONE = np.uint32(0x7FFFFF), np.uint32(0x3F800000)  # bits of a float32's fraction, and of 1.0
 EXPONENT = np.uint32(23)  # where its exponent begins
@@ -120,37 +119,3 @@ def fill_mutual(start: Any, stop: Any, lists: Any, out: Any) -> None:
             if out[row, place] < 0:
                 other = lists[row, place]
                 out[row, place] = out[other, _listed(row, other, lists)]
-
-
-@compiled
-def shortest(start: Any, stop: Any, sources: Any, graph: Any, never: Any, first: Any, out: Any) -> None:
-    """out[a, x] = length of the shortest path from sources[a] to item first + x, at most `never`; sources start..stop.
-
-    sources (q,) int64; graph: Rows (n, n), lengths >= 0; never: float32; out (q, n - first) float32, written.
-    """
-    items = len(graph.indptr) - 1
-    length = np.empty(items, np.float32)
-    heap = np.empty(items, np.int32)
-    place = np.empty(items, np.int32)  # -1: not in the heap
-    for a in range(start, stop):
-        length[:] = never
-        place[:] = -1
-        length[sources[a]] = 0.0
-        size = 0 * items  # numbers that are written out would be compiled once more
-        rise(heap, place, length, np.int32(sources[a]), size)
-        size += 1
-        while size:
-            item = take(heap, place, length, size)
-            size -= 1
-            for edge in range(graph.indptr[item], graph.indptr[item + 1]):
-                other = graph.indices[edge]
-                through = length[item] + graph.data[edge]
-                if through < length[other]:
-                    length[other] = through
-                    at = place[other]
-                    if at < 0:
-                        at = size
-                        size += 1
-                    rise(heap, place, length, other, at)
-        for item in range(first, items):  # one by one: a slice would compile a message about shapes for seconds
-            out[a, item - first] = length[item]
