@@ -37,7 +37,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_every_method_is_warmed_up_joint_and_served(jobs: list[str]) -> None:
     assert warmup.warm_up(processes=1) >= 0
-    assert set(kinrank.METHODS) - {"lpmt-ablation"} | {"prepared", "served"} == set(jobs)
+    assert set(kinrank.METHODS) - {"lpmt-ablation"} | {"prepared", "served", "changed"} == set(jobs)
     assert len(jobs) == len(set(jobs))
 
 

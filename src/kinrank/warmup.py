@@ -32,8 +32,8 @@ def warm_up(processes: int | None = None, progress: Show = None) -> float:
     """
     started = time.perf_counter()
     others = [name for name in METHODS if not issubclass(METHODS[name], LPMT) and name not in ("bsd", "bcd")]
-    # LPMT, joint and prepared, is about half of everything; BSD and BCD share loops with it, and come last
-    jobs = [*sorted(others, key=lambda name: name != "cas"), "served", "bsd", "bcd"]
+    # LPMT, joint and prepared, is about half of everything; what shares loops with it comes last
+    jobs = [*sorted(others, key=lambda name: name != "cas"), "served", "bsd", "bcd", "changed"]
     count = (processes or os.cpu_count() or 1) - 1
     collecting = gc.isenabled()
     gc.disable()  # compilers make many objects that live long: looking through them takes a twentieth of the time
@@ -67,23 +67,24 @@ def warm(name: str) -> None:
 
 def _run(job: str) -> None:
     if job == "prepared":
-        _serve(LPMT())
+        _serve(LPMT()).explain(_rows(1)[0], 5)
+    elif job == "changed":
+        manifold = _serve(LPMT())
+        manifold.add(_rows(FEW + 2)[-2:])
+        manifold.remove([3])
     elif job == "served":
         for kind in METHODS.values():
             if kind.keep is not Method.keep and not issubclass(kind, LPMT):
-                _serve(kind(), changes=False)
+                _serve(kind())
     else:
         warm(job)
 
 
-def _serve(method: Method, changes: bool = True) -> None:
+def _serve(method: Method) -> Manifold:
     rows = _rows(FEW)
-    manifold = Manifold.build(rows[:-2], method)
+    manifold = Manifold.build(rows, method)
     manifold.search(rows[:2], k=3)
-    if changes:
-        manifold.explain(rows[0], 5)
-        manifold.add(rows[-2:])
-        manifold.remove([3])
+    return manifold
 
 
 def _rows(count: int) -> NDArray[np.float32]:

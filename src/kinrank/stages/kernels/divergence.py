@@ -8,34 +8,15 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled, inner
-
-MANTISSA, ONE = np.uint32(0x7FFFFF), np.uint32(0x3F800000)  # bits of a float32's fraction, and of 1.0
-EXPONENT = np.uint32(23)  # where its exponent begins
-MIDDLE, OFFSET = np.float32(math.sqrt(2)), np.float32(126.5)
-C1, C3, C5, C7, C9 = (np.float32(2 / math.log(2) / power) for power in (1, 3, 5, 7, 9))
+from kinrank.stages.kernels.fastmath import log2_32
 
 
 @inner
-def _split(bits: Any, exponents: Any, rests: Any) -> None:
-    """Exponents and mantissas, as the bits of floats in [1, 2), of the bits of positive floats."""
-    for k in range(len(bits)):
-        exponents[k] = bits[k] >> EXPONENT
-        rests[k] = (bits[k] & MANTISSA) | ONE
-
-
-@inner
-def _sum_of_logs(values: Any, exponents: Any, rests: Any) -> Any:
-    """sum_k v_k log2(v_k) from the parts of v = 2^e m, 1 <= m < 2.
-
-    log2 m = 1/2 + 2/ln 2 (s + s^3/3 + ... + s^9/9), s = (m - sqrt 2) / (m + sqrt 2): exact to float32
-    (s^11/11 is below 1e-9), and a plain loop that is vectorised, four times faster than a logarithm.
-    """
+def _sum_of_logs(values: Any) -> Any:
+    """sum_k v_k log2(v_k) of positive float32 numbers, eight at a time: four times faster than a logarithm each."""
     total = np.float32(0.0)
     for k in range(len(values)):
-        s = (rests[k] - MIDDLE) / (rests[k] + MIDDLE)
-        t = s * s
-        series = C1 + t * (C3 + t * (C5 + t * (C7 + t * C9)))
-        total += values[k] * (np.float32(exponents[k]) - OFFSET + s * series)
+        total += values[k] * log2_32(values[k])
     return total
 
 
@@ -88,9 +69,6 @@ def divergences(start: Any, stop: Any, lists: Any, rows: Any, sums: Any, out: An
     items, k = lists.shape
     dense = np.zeros((items, 2), np.float32)  # p and p log2 p of the row, side by side in memory
     both = np.empty(items, np.float32)
-    rest_bits = np.empty(items, np.uint32)
-    exponents = np.empty(items, np.int32)
-    bits, rests = both.view(np.uint32), rest_bits.view(np.float32)
     for row in range(start, stop):
         for entry in range(indptr[row], indptr[row + 1]):
             dense[indices[entry], 0] = data[entry]
@@ -104,8 +82,7 @@ def divergences(start: Any, stop: Any, lists: Any, rows: Any, sums: Any, out: An
             else:
                 first, last = indptr[other], indptr[other + 1]
                 alone = _gathered(indices[first:last], data[first:last], dense, both)
-                _split(bits[: last - first], exponents, rest_bits)
-                mixed = _sum_of_logs(both[: last - first], exponents, rests)
+                mixed = _sum_of_logs(both[: last - first])
                 out[row, place] = min(max(1.0 + 0.5 * (alone + sums[other] - mixed), 0.0), 1.0)
         for entry in range(indptr[row], indptr[row + 1]):
             dense[indices[entry]] = 0.0

@@ -66,13 +66,18 @@ def exp32(x: Any) -> Any:
 
 
 @inner
-def power32(x: Any, power: Any) -> Any:
-    """x^power of float32, x >= 0, power > 0; 0 where x or the result is next to nothing."""
-    bits = to_bits(max(x, TINY))
+def log2_32(x: Any) -> Any:
+    """log2(x) of a float32 that is not tiny, to float32: the exponent, and a series in the fraction."""
+    bits = to_bits(x)
     mantissa = _to_float(np.int32((bits & MANTISSA) | UNIT))
     s = (mantissa - ROOT) / (mantissa + ROOT)
     t = s * s
-    logarithm = np.float32(bits >> EXPONENT) - BIAS + s * (L1 + t * (L3 + t * (L5 + t * (L7 + t * L9))))
-    exponent = power * logarithm
+    return np.float32(bits >> EXPONENT) - BIAS + s * (L1 + t * (L3 + t * (L5 + t * (L7 + t * L9))))
+
+
+@inner
+def power32(x: Any, power: Any) -> Any:
+    """x^power of float32, x >= 0, power > 0; 0 where x or the result is next to nothing."""
+    exponent = power * log2_32(max(x, TINY))
     result = _power_of_two(max(exponent, np.float32(-120.0)))
     return result if x > TINY and exponent > np.float32(-120.0) else np.float32(0.0)
