@@ -35,13 +35,18 @@ SLOW = {
     "datasets/test_benchmark.py",
     "datasets/test_turntable.py",
     "distributed/test_build_and_rerank.py",
+    "distributed/test_cluster.py",
+    "manifold/test_changes.py",
     "manifold/test_files.py",
     "manifold/test_manifold.py",
+    "manifold/test_served_methods.py",
+    "methods/test_diffusion.py",
     "methods/test_lpmt.py",
     "report/test_demo.py",
     "stages/kernels/test_compiled.py",
     "stages/test_diffusion.py",
     "stages/test_pipeline.py",
+    "stages/test_transport.py",
     "test_docs.py",
 }
 
