@@ -34,14 +34,18 @@ class DBA:
         >>> DBA(k=10, weighting="alpha", alpha=3)
     """
 
-    k: int = parameter(4, "items mixed into each item, itself included", low=1)
+    k: int = parameter(4, "how many items are mixed into each gallery item, itself included", low=1)
     weighting: str = parameter(
         "average",
-        "how the items are weighted",
+        "how much each mixed-in item counts: see the four formulas above",
         choices=("average", "decay", "alpha", "discriminative"),
     )
-    alpha: float = parameter(3.0, "power of the similarity, for weighting alpha", low=0, high=100)
-    negatives: int = parameter(4, "farthest items that count as wrong, for weighting discriminative", low=1)
+    alpha: float = parameter(
+        3.0, "power of the similarity that weighs an item; only read by the weighting `alpha`", low=0, high=100
+    )
+    negatives: int = parameter(
+        4, "how many farthest items count as wrong; only read by the weighting `discriminative`", low=1
+    )
 
     def __post_init__(self) -> None:
         for declared in self.parameters():

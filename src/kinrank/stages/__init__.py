@@ -1,6 +1,6 @@
 """Neighbour lists and sparse matrices through pure functions, each stage imported when it is first used.
 
-graph -> diffusion -> states -> transport -> paths -> fusion.
+graph -> diffusion -> states -> costs -> chains -> fusion; `pipeline` has them in a row.
 """
 
 from __future__ import annotations
