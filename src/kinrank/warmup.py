@@ -8,7 +8,6 @@ import os
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ def warm_up(processes: int | None = None, progress: Show = None) -> float:
     """
     started = time.perf_counter()
     others = [name for name in METHODS if not issubclass(METHODS[name], LPMT) and name not in ("bsd", "bcd")]
-    # LPMT, joint and prepared, is about half of everything; what shares loops with it comes last
+    # the largest first; those that share loops with LPMT last, because this process compiles LPMT's
     jobs = [*sorted(others, key=lambda name: name != "cas"), "served", "bsd", "bcd", "changed"]
     count = (processes or os.cpu_count() or 1) - 1
     collecting = gc.isenabled()
@@ -42,12 +41,14 @@ def warm_up(processes: int | None = None, progress: Show = None) -> float:
             # fresh processes: forked ones would inherit threads that are not there
             spawned = get_context("spawn")
             pool = stack.enter_context(ProcessPoolExecutor(count, spawned, gc.disable)) if count else None
-            done = [] if pool is None else [pool.submit(_run, job) for job in jobs]
-            own = ["lpmt", "prepared", *([] if pool else jobs)]
-            report = Progress(progress)
-            steps: list[Any] = [*own, *done]
-            for step in report.each("compiling", steps, len(steps)):
-                _run(step) if isinstance(step, str) else step.result()
+            elsewhere = {} if pool is None else {job: pool.submit(_run, job) for job in jobs}
+            steps = ["lpmt", "prepared", *reversed(jobs)]
+            for job in Progress(progress).each("compiling", steps, len(steps)):
+                if job not in elsewhere or elsewhere[job].cancel():  # nobody has begun with it yet
+                    _run(job)
+            for begun in elsewhere.values():
+                if not begun.cancelled():
+                    begun.result()
     finally:
         if collecting:
             gc.enable()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kinrank.deferred import modules_of
 
 if TYPE_CHECKING:
+    from kinrank.stages.kernels import arrays as arrays
     from kinrank.stages.kernels import attach as attach
     from kinrank.stages.kernels import cache as cache
     from kinrank.stages.kernels import cas as cas
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kinrank.stages.kernels import margin as margin
     from kinrank.stages.kernels import mutual as mutual
     from kinrank.stages.kernels import order as order
+    from kinrank.stages.kernels import parts as parts
     from kinrank.stages.kernels import products as products
     from kinrank.stages.kernels import rows as rows
     from kinrank.stages.kernels import search as search
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 __getattr__ = modules_of(
     "kinrank.stages.kernels",
+    "arrays",
     "attach",
     "cache",
     "cas",
@@ -54,6 +57,7 @@ __getattr__ = modules_of(
     "margin",
     "mutual",
     "order",
+    "parts",
     "products",
     "rows",
     "search",

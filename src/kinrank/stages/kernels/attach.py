@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kinrank.stages.kernels.arrays import numbered
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.costs import release
 from kinrank.stages.kernels.fastmath import power32
@@ -119,13 +120,13 @@ def first_costs(
     columns = np.empty(total, np.int32)
     nothing = np.empty((0, 0), np.float32)
     scratch = scratch_for(longest, nothing, nothing, slots)
-    everyone = np.arange(1, most + 1).astype(np.int32)
+    everyone = numbered(most + 1)
     for row in range(start, stop):
         count, used = _gather_states(row, found, query, states, own, columns, slots, most)
         ground = _ground(own.indices, query.sizes[row], columns, used, vectors, settings.rho)
         for other in range(count):
             costs[row, other] = price(count - count, np.int32(other + 1), own, ground, count < 0, scratch, settings)
-        release(everyone[:count], own, slots)
+        release(everyone[1 : count + 1], own, slots)
 
 
 @inner

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.stages.kernels.arrays import nobody, numbered
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.context import gather, scratch
 from kinrank.stages.kernels.order import comes_after, sift_down
@@ -81,6 +82,7 @@ def diffuse(start: Any, stop: Any, numbers: Any, graph: Any, regions: Any, alpha
     * regions: Rows (n, n), row i the region of item i, its members as places of the graph; data 0 on entry.
     """
     items = len(numbers)
+    places = numbered(items)
     level = np.empty(items, np.int32)
     back = np.empty(items, np.int32)
     order = np.empty(items, np.int32)
@@ -92,7 +94,7 @@ def diffuse(start: Any, stop: Any, numbers: Any, graph: Any, regions: Any, alpha
     for block in range(start, stop):
         first = block * width
         mine = numbers[first : first + width]
-        size = _levels(np.arange(first, first + len(mine)), graph, STEPS + 1, level, order, ends)
+        size = _levels(places[first : first + len(mine)], graph, STEPS + 1, level, order, ends)
         _levels(_joined(mine, regions), graph, STEPS + 1, back, order_back, ends_back)
         for place in range(size):
             u[:, order[place]] = 0.0
@@ -128,8 +130,9 @@ def _joined(items: Any, regions: Any) -> Any:
     size = 0
     for item in items:
         first, last = regions.indptr[item], regions.indptr[item + 1]
-        joined[size : size + last - first] = regions.indices[first:last]
-        size += last - first
+        for entry in range(first, last):
+            joined[size] = regions.indices[entry]
+            size += 1
     return joined
 
 
@@ -173,7 +176,7 @@ def smooth(start: Any, stop: Any, states: Any, sure: Any, steps: Any, beta: Any)
     whose data is not read; steps: Steps.
     """
     into = np.zeros(len(states.indptr) - 1, np.float64)
-    is_sure = np.full(len(states.indptr) - 1, -1, np.int32)
+    is_sure = nobody(len(states.indptr) - 1)
     members, values = states.indices, states.data
     for row in range(start, stop):
         core = sure.indices[sure.indptr[row] : sure.indptr[row + 1]]
@@ -283,5 +286,6 @@ def _largest(row: Any, reached: Any, final: Any, columns: Any, values: Any) -> N
         total += values[entry]
     for entry in range(kept):
         values[entry] /= total
-    columns[kept:] = row
-    values[kept:] = 0.0
+    for entry in range(kept, k):
+        columns[entry] = row
+        values[entry] = 0.0

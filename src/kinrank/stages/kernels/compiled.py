@@ -16,6 +16,7 @@ from typing import Any
 import numba
 
 from kinrank.stages.kernels.cache import MachineCode
+from kinrank.stages.kernels.parts import PartCompiler
 
 log = logging.getLogger("kinrank")
 _told = False
@@ -58,13 +59,12 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def inner(function: Callable[..., Any]) -> Any:
-    """A part of loops, which only they call. It has no entry for Python, whose compilation takes a fifth of the time.
+    """A part of loops, which only they call: it gets neither an entry for Python nor machine code of its own.
 
     It is always compiled into its callers. Where it was not, there were two versions, rounded differently, and the
     process that compiled got other last bits than those that read its code from disk.
     """
-    options: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
-    return numba.njit(**options)(function)
+    return numba.njit(**OPTIONS, pipeline_class=PartCompiler)(function)
 
 
 def threads() -> int:

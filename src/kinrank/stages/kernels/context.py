@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.stages.kernels.arrays import nobody
 from kinrank.stages.kernels.compiled import compiled, inner
 
 
@@ -48,7 +49,7 @@ class Scratch(NamedTuple):
 @inner
 def scratch(width: Any) -> Any:
     """An empty Scratch for rows of `width` columns."""
-    return Scratch(np.zeros(width, np.float32), np.full(width, -1, np.int32), np.empty(width, np.int32))
+    return Scratch(np.zeros(width, np.float32), nobody(width), np.empty(width, np.int32))
 
 
 @inner
@@ -86,8 +87,8 @@ def expand(start: Any, stop: Any, wide: Any, half: Any, result: Any) -> None:
     its indices are empty, else the members to its indices.
     """
     items = len(wide.indptr) - 1
-    inside = np.full(items, -1, np.int32)
-    taken = np.full(items, -1, np.int32)
+    inside = nobody(items)
+    taken = nobody(items)
     out = np.empty(items, np.int32)
     for row in range(start, stop):
         size = _expand_row(row, wide, half, inside, taken, out)

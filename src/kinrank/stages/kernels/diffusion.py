@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kinrank.stages.kernels.arrays import numbered
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.largest import counting, largest
 from kinrank.stages.kernels.order import comes_after
@@ -289,7 +290,7 @@ def block_nearest_rows(
     """As `nearest_rows`, COLUMNS rows at once, from all items; blocks of rows from start to stop."""
     n = len(graph.indptr) - 1
     scratch, selection = _block_scratch(n), _selection(n)
-    everyone, f = np.arange(n).astype(np.int32), np.empty(n, np.float32)
+    everyone, f = numbered(n), np.empty(n, np.float32)
     for block in range(start, stop):
         first, last = block * COLUMNS, min((block + 1) * COLUMNS, len(rows))
         found = _block(rows[first:last], graph, restart, weights, scratch)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.stages.kernels.arrays import nobody
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.rows import Rows
 
@@ -98,7 +99,7 @@ def local_solutions(start: Any, stop: Any, lists: Any, matrix: Any, solver: Any,
     written.
     """
     length = lists.shape[1]
-    place = np.full(len(matrix.indptr) - 1, -1, np.int32)
+    place = nobody(len(matrix.indptr) - 1)
     small = Rows(np.empty(length + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float64))
     iterates = Iterates(np.empty(length), np.empty(length), np.empty(length), np.empty(length))
     for row in range(start, stop):

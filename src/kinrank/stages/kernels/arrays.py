@@ -1,0 +1,27 @@
+"""Small arrays that several loops begin with; numpy's own ways to make them take longer to compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kinrank.stages.kernels.compiled import inner
+
+
+@inner
+def nobody(count: Any) -> Any:
+    """(count,) int32, all -1."""
+    numbers = np.empty(count, np.int32)
+    for place in range(count):
+        numbers[place] = -1
+    return numbers
+
+
+@inner
+def numbered(count: Any) -> Any:
+    """(count,) int32: 0, 1, 2 and so on."""
+    numbers = np.empty(count, np.int32)
+    for place in range(count):
+        numbers[place] = place
+    return numbers
