@@ -31,7 +31,7 @@ def test_rankings_come_back(ending: str, named: bool, tmp_path) -> None:
     ranking, path = example(), tmp_path / f"x.{ending}"
     ids = {"query_ids": list("vwxyz"), "item_ids": [f'it,em"{i}' for i in range(9)]} if named else {}
     save_ranking(ranking, path, **ids)
-    found = load_ranking(path, **ids)
+    found = load_ranking(path, **(ids if ending != "npz" else {}))
     np.testing.assert_array_equal(found.indices, ranking.indices)
     np.testing.assert_allclose(found.distances, ranking.distances, atol=0 if ending != "trec" else 1e-6)
     if ending == "npz":
@@ -61,7 +61,7 @@ def test_run_lines_keep_the_order_in_trec_eval(tmp_path) -> None:
     order = np.array([np.random.default_rng(q).permutation(30) for q in range(6)])
     ranking = kr.Ranking(order, np.zeros(order.shape, np.float32))
     save_ranking(ranking, tmp_path / "x.trec")
-    qrels = {str(q + 1): {str(d + 1): 1 for d in (3, 8, 21)} for q in range(6)}
+    qrels = {str(q): {str(d): 1 for d in (3, 8, 21)} for q in range(6)}
     theirs = ir.calc_aggregate([ir.AP], qrels, list(ir.read_trec_run(str(tmp_path / "x.trec"))))[ir.AP]
     assert kr.evaluate(ranking, kr.Truth.from_qrels(qrels))["mAP"].mean == pytest.approx(theirs)
 
@@ -69,7 +69,8 @@ def test_run_lines_keep_the_order_in_trec_eval(tmp_path) -> None:
 def test_runs_of_other_programs_are_ordered_by_score(tmp_path) -> None:
     (tmp_path / "x.trec").write_text("1 Q0 7 1 0.5 t\n1 Q0 2 2 0.9 t\n3 Q0 1 2 1 t\n3 Q0 9 1 1 t\n")
     found = load_ranking(tmp_path / "x.trec")
-    assert found.indices.tolist() == [[1, 6], [-1, -1], [8, 0]]
+    assert found.ids.tolist() == [[2, 7], [9, 1]]
+    assert found.query_ids.tolist() == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -79,8 +80,6 @@ def test_runs_of_other_programs_are_ordered_by_score(tmp_path) -> None:
         ("trec", "1 Q0 2 1 high t"),
         ("trec", "1 Q0 2 1 nan t"),
         ("trec", "1 Q0 2 1 0.5 t\n1 Q0 2 2 0.4 t"),
-        ("trec", "q7 Q0 2 1 0.5 t"),
-        ("trec", "0 Q0 2 1 0.5 t"),
         ("csv", "0,1,2,0.5"),
         ("csv", "query,rank,item,distance\n0,1,2"),
         ("csv", "query,rank,item,distance\n0,1,-2,0.5"),
@@ -111,7 +110,7 @@ def test_damaged_archives_are_refused(tmp_path) -> None:
     path.write_bytes(whole[:spot] + bytes([whole[spot] ^ 255]) + whole[spot + 1 :])
     with pytest.raises(ValueError, match="damaged"):  # the archive's checksum
         load_ranking(path)
-    good = {"indices": np.zeros((1, 2), int), "distances": np.zeros((1, 2)), "meta": "{}", "version": 1}
+    good = {"indices": np.array([[0, 1]]), "distances": np.zeros((1, 2)), "meta": "{}", "version": 1}
     bad = {"indices": np.full((1, 2), -3), "distances": np.array([[1.0, 0.5]]), "meta": "[", "version": 99}
     for name, value in bad.items():
         np.savez(path, **{**good, name: value})
@@ -160,7 +159,7 @@ def test_ids_that_do_not_fit_are_refused(tmp_path) -> None:
     ranking = example(pad=False)
     with pytest.raises(ValueError, match="query_ids has 2 names but the ranking needs 5"):
         save_ranking(ranking, tmp_path / "x.csv", query_ids=["a", "b"])
-    with pytest.raises(ValueError, match="item_ids repeats"):
+    with pytest.raises(ValueError, match="item_ids must differ"):
         save_ranking(ranking, tmp_path / "x.csv", item_ids=["a"] * 9)
     with pytest.raises(ValueError, match="holds a space"):
         save_ranking(ranking, tmp_path / "x.trec", item_ids=[f"item {i}" for i in range(9)])
@@ -169,5 +168,5 @@ def test_ids_that_do_not_fit_are_refused(tmp_path) -> None:
     save_ranking(ranking, tmp_path / "x.csv", item_ids=list("abcdefghi"))
     with pytest.raises(ValueError, match="is not among item_ids"):
         load_ranking(tmp_path / "x.csv", item_ids=list("abc"))
-    with pytest.raises(ValueError, match="pass item_ids="):
-        load_ranking(tmp_path / "x.csv")
+    with pytest.raises(ValueError, match="this ranking has ids already; leave item_ids out"):
+        save_ranking(ranking.with_ids(list("abcdefghi")), tmp_path / "x.npz", item_ids=list("abcdefghi"))

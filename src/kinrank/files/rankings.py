@@ -280,7 +280,9 @@ def _assemble(rows: Rows, count: int, queries: _Numbering, items: _Numbering, ti
         order = sorted(row, key=row.__getitem__)  # by distance, then rank
         if ties == "trec_eval":  # by distance, equal ones by name, backwards
             order = sorted(row, key=str.encode, reverse=True)
-            order.sort(key=lambda item: np.float32(row[item][0]))
+            with np.errstate(over="ignore"):
+                single = {item: np.float32(row[item][0]) for item in row}
+            order.sort(key=single.__getitem__)
         number = queries.numbers[query]
         indices[number, : len(order)] = [items.numbers[item] for item in order]
         distances[number, : len(order)] = [row[item][0] for item in order]
