@@ -79,7 +79,7 @@ def places_of_queries(ranking: Ranking, naming: Naming | None, count: int) -> In
 def places_of_items(ranking: Ranking, naming: Naming | None, size: int | None) -> Integers:
     """(queries, depth) which item of the truth each listed one is; -1 pads, and those it does not know are UNKNOWN."""
     numbers = ranking.indices
-    if ranking.numbered if naming is None else naming.in_order and not ranking.has_ids:
+    if _by_number(ranking, naming):
         _check_range(numbers, size)
         return numbers
     if naming is None:
@@ -106,6 +106,15 @@ def places_of_items(ranking: Ranking, naming: Naming | None, size: int | None) -
     places[unknown] = UNKNOWN
     places[~listed] = -1
     return places
+
+
+def _by_number(ranking: Ranking, naming: Naming | None) -> bool:
+    """Whether the item numbers of the ranking are places in the truth."""
+    if naming is None:
+        return ranking.numbered
+    if not naming.in_order:
+        return False
+    return not ranking.has_ids or (ranking.numbered and not naming.only_numbers())  # no number is a text
 
 
 def _check_numbered(naming: Naming, places: Integers, rows: int) -> None:

@@ -90,7 +90,9 @@ class Names:
 
     def ranking(self, places: NDArray[np.int64], distances: NDArray[np.float32], meta: dict[str, Any]) -> Ranking:
         """The ranking as it leaves the manifold: with ids, or with item numbers that stay what they are."""
-        return Ranking(self.numbers(places), distances, meta, np.array(self.of(places)))
+        if self.ids is None:
+            return Ranking(places, distances, meta)
+        return Ranking(self.numbers(places), distances, meta, self.of(places).copy())
 
     def number_of(self, item: Any) -> int:
         """The place of the item with a name, or a ValueError."""
