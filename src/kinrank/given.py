@@ -87,7 +87,7 @@ def _numbers(entries: Any, low: int, high: int, parameter: str) -> NDArray[Any]:
         return np.array(entries, np.int64)
     if low >= 0 and high <= UINT64.max:
         return np.array(entries, np.uint64)
-    raise ValueError(f"{parameter} from {low:.4g} to {high:.4g} do not fit in 64 bits; give them as text")
+    raise ValueError(f"{parameter} hold numbers that do not fit in 64 bits together; give all of them as text")
 
 
 def _texts(entries: list[str], parameter: str) -> NDArray[Any]:

@@ -64,9 +64,7 @@ def test_measures_agree_with_trec_eval(depth: int) -> None:
     ir = pytest.importorskip("ir_measures")
     rng = np.random.default_rng(11)
     order = np.array([rng.permutation(40) for _ in range(15)])[:, :depth]
-    qrels = {
-        str(q): {str(d): int(rng.integers(0, 4)) for d in rng.choice(40, 9, replace=False)} for q in range(15)
-    }
+    qrels = {str(q): {str(d): int(rng.integers(0, 4)) for d in rng.choice(40, 9, replace=False)} for q in range(15)}
     for judged in qrels.values():
         judged[next(iter(judged))] = 2  # at least one right document each
     run = {str(q): {str(d): float(depth - rank) for rank, d in enumerate(row)} for q, row in enumerate(order)}
