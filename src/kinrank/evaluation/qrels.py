@@ -128,7 +128,7 @@ def _relevance(value: Any) -> float:
     except (OverflowError, TypeError):
         relevance = float("nan")
     if not -HIGHEST <= relevance <= HIGHEST:
-        raise ValueError(f"relevance {str(value)[:40]} is not a number from {-HIGHEST} to {HIGHEST}")
+        raise ValueError(f"a relevance, read as {relevance}, is not a number from {-HIGHEST} to {HIGHEST}")
     return relevance
 
 
