@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")  # how a whole number is written
 INT64 = np.iinfo(np.int64)
 UINT64 = np.iinfo(np.uint64)
 

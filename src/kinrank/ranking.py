@@ -18,7 +18,9 @@ BLOCK = 500_000  # entries looked at together
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """What a search returns, a method returns and an evaluation reads.
+    """What a search returns, a method returns and an evaluation reads. A row lists an item once.
+
+    That is checked where rankings are saved, loaded and evaluated, not whenever one is made.
 
     Attributes:
         indices: (queries, depth) item numbers, nearest first; -1 pads a row that found fewer items. They count the
