@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank import given
+
 Integers = NDArray[np.int64]
+MOST = 2**31  # items that can be told apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +59,9 @@ class Lists:
 
 
 def _numbers(row: ArrayLike, name: str) -> Integers:
-    array = np.asarray(row)
+    array = np.asarray(given.unmasked(row, name))
     if array.size == 0:
         return np.empty(0, np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or int(array.min()) < 0:
-        raise ValueError(f"{name} must be a list of item numbers >= 0; got {row!r}"[:300])
+    if array.ndim != 1 or array.dtype.kind not in "iu" or not 0 <= int(array.min()) <= int(array.max()) < MOST:
+        raise ValueError(f"{name} must be a list of item numbers from 0 to {MOST - 1}; got {row!r}"[:300])
     return np.unique(array.astype(np.int64))
