@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinrank.features import Vectors
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
 from kinrank.methods import Method
 from kinrank.methods.served import Answer, Gallery, Kept
+from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 
 
@@ -25,6 +27,9 @@ class Snapshot:
         names: the names of the items.
         kept: what the method keeps of the gallery; this is what is saved.
         store: searched for neighbours; None for an exact search over the vectors.
+        built_over: the store that found the neighbours when it was built, in words, where it may miss some; also of a
+            manifold that was loaded without it. None where they were found exactly.
+        turnover: who left and who came since the snapshot this one was made from; None where it was built or loaded.
         opened: what the method made of `kept` for its searches.
     """
 
@@ -33,6 +38,8 @@ class Snapshot:
     names: Names
     kept: Kept
     store: Store | None = None
+    built_over: str | None = None
+    turnover: Turnover | None = field(default=None, repr=False)
     opened: Any = field(default=None, repr=False)
 
     @classmethod
@@ -44,10 +51,12 @@ class Snapshot:
         kept: Kept,
         store: Store | None = None,
         checked: bool = True,
+        built_over: str | None = None,
+        turnover: Turnover | None = None,
     ) -> Snapshot:
         """A snapshot ready to be searched; `checked`: what was kept was made a moment ago, and is no foreign file."""
         opened = method.opened(vectors, kept, checked=checked)
-        return cls(method, gallery_over(vectors, store), names, kept, store, opened)
+        return cls(method, gallery_over(vectors, store), names, kept, store, built_over, turnover, opened)
 
     def __len__(self) -> int:
         return len(self.gallery)
@@ -56,6 +65,14 @@ class Snapshot:
     def vectors(self) -> Vectors:
         """(n, d) unit rows."""
         return self.gallery.vectors
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that is saved but for single numbers: the vectors, what the method keeps, the ids if there are."""
+        arrays = {"vectors": self.vectors, **self.kept.arrays}
+        if self.names.ids is not None:
+            arrays["ids"] = self.names.ids
+        return arrays
 
     @property
     def facts(self) -> dict[str, float]:
@@ -70,8 +87,7 @@ class Snapshot:
     @property
     def size(self) -> int:
         """Bytes kept, the vectors included."""
-        kept = sum(array.nbytes for array in self.kept.arrays.values())
-        return kept + self.vectors.nbytes + (0 if self.names.ids is None else self.names.ids.nbytes)
+        return sum(array.nbytes for array in self.arrays.values())
 
     def search(self, queries: Vectors, k: int, depth: int, budget: int | None) -> Answer:
         """The answer to checked queries (q, d), at most as deep as the gallery."""
