@@ -378,9 +378,9 @@ def test_verify_names_a_bad_manifest(folder: Path, content: bytes | None) -> Non
 def test_verify_refuses_what_it_does_not_know(folder: Path) -> None:
     assert "is not there" in bad(folder, "verify", "@nothing")
     assert "is not a saved manifold" in bad(folder, "verify", "@foreign")
-    edited(folder / "m", seal=True, version=3)
-    assert "newer than format 2" in bad(folder, "verify", "@m")
-    edited(folder / "m", seal=True, version=2, format="something else")
+    edited(folder / "m", seal=True, version=4)
+    assert "newer than format 3" in bad(folder, "verify", "@m")
+    edited(folder / "m", seal=True, version=3, format="something else")
     assert "not the manifest of a kinrank manifold" in bad(folder, "verify", "@m")
 
 

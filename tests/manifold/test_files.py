@@ -328,7 +328,7 @@ for _ in sys.stdin:
         continue
     while True:
         for manifold in both:
-            manifold.save(target)
+            Manifold(manifold._snapshot).save(target)  # as one that does not come from there
 """
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Folder = Annotated[Path, typer.Argument(help="What `kinrank build` wrote; it is changed.")]
 Wait = Annotated[
-    float, typer.Option("--wait", help="Seconds to wait for others who change this gallery at the same time.")
+    float, typer.Option("--wait", min=0, help="Seconds to wait for others who change this gallery at the same time.")
 ]
 Refresh = Annotated[bool, typer.Option("--refresh", help="Build anew afterwards, so that nothing is approximated.")]
 

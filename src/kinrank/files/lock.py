@@ -103,5 +103,5 @@ def _busy(folder: Path, wait: float) -> str:
         who = " ".join((folder / LOCK).read_text().split())[:100] or who
     return (
         f"{folder} is being changed by {who}, which did not finish within {wait:g} seconds; nothing was written: try "
-        "again later, or pass a larger wait="
+        "again later, or with a longer wait"
     )

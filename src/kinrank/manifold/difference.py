@@ -7,7 +7,9 @@ A change of a gallery touches few rows of what is kept. So what a change did is 
     NAME.rows       which rows of the array NAME are others than before, those that came included, and
     NAME.values     what they are now
     NAME.sizes      the same for sparse rows, kept as NAME_indptr, NAME_indices, NAME_data: how long these rows are
-    NAME.whole      an array that has not one row per item, where it is another one than before
+    NAME.ends       for a list that has not one entry per item: how many at its start, and at its end, are the same,
+    NAME.middle     and what stands between these
+    NAME.whole      any other array, where it is not as before
 
 Before they are compared, rows of those that left are taken out, and numbers of items (int32) become those after the
 change. An int32 that is no number of an item costs room in the difference, and nothing else.
@@ -48,6 +50,9 @@ def difference(before: Arrays, after: Arrays, turnover: Turnover) -> Arrays | No
         if then is not None and _one_row_each(then, now, turnover):
             rows = _rows_that_differ(then, now, turnover)
             found |= {f"{name}.rows": rows, f"{name}.values": now[rows]}
+        elif then is not None and then.ndim == now.ndim == 1 and then.dtype == now.dtype:
+            ends = _same_ends(_bits(then), _bits(now))
+            found |= {f"{name}.ends": np.array(ends), f"{name}.middle": now[ends[0] : len(now) - ends[1]]}
         elif then is None or not _same(then, now):
             found[f"{name}.whole"] = now
     return found
@@ -65,9 +70,15 @@ def patched(before: Arrays, found: Arrays) -> Arrays:
             continue
         if f"{name}.rows" in found:
             after[name] = _rows_after(then, found[f"{name}.rows"], found[f"{name}.values"], turnover)
+        elif f"{name}.ends" in found:
+            first, last = (int(number) for number in found[f"{name}.ends"])
+            if min(first, last) < 0 or first + last > len(then):
+                raise ValueError(f"a change of {name} keeps more than there is")
+            after[name] = np.concatenate([then[:first], found[f"{name}.middle"], then[len(then) - last :]])
         else:
             after[name] = then
-    after |= {key.removesuffix(".whole"): array for key, array in found.items() if key.endswith(".whole")}
+    # a copy: loops are compiled for arrays that could be written
+    after |= {key.removesuffix(".whole"): array.copy() for key, array in found.items() if key.endswith(".whole")}
     return after
 
 
@@ -103,6 +114,15 @@ def _one_row_each(then: NDArray[Any], now: NDArray[Any], turnover: Turnover) -> 
     alike = then.dtype == now.dtype or (then.dtype.kind == now.dtype.kind == "U" and then.itemsize <= now.itemsize)
     lengths = then.shape[:1] == (turnover.before,) and now.shape[:1] == (turnover.after,)
     return alike and lengths and then.shape[1:] == now.shape[1:]
+
+
+def _same_ends(then: NDArray[Any], now: NDArray[Any]) -> tuple[int, int]:
+    """How many entries at the start of two lists are the same, and then how many at their ends."""
+    size = min(len(then), len(now))
+    other = np.flatnonzero(then[:size] != now[:size])
+    first = int(other[0]) if len(other) else size
+    other = np.flatnonzero(then[len(then) - size :] != now[len(now) - size :])
+    return first, min(size - first, size - 1 - int(other[-1]) if len(other) else size)
 
 
 def _same(then: NDArray[Any], now: NDArray[Any]) -> bool:

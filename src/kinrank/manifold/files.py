@@ -97,9 +97,9 @@ def _present(folder: Path) -> dict[str, Any] | None:
 
 def _changed_meanwhile(folder: Path, manifest: dict[str, Any]) -> str:
     return (
-        f"{folder} was saved by somebody else since it was loaded here (it is at generation {manifest['generation']}), "
-        "so that saving would undo their changes; load it again and repeat yours, at best in `with "
-        "Manifold.changing(path)`, which keeps others waiting, or save to another path"
+        f"{folder} was saved by somebody else after it was loaded or saved here (it is at generation "
+        f"{manifest['generation']} now), and saving would undo their changes; load it again and repeat yours, at best "
+        "in `with Manifold.changing(path)`, which lets others wait, or save to another path"
     )
 
 

@@ -359,8 +359,8 @@ def _cost(folder: Path, snapshot: Snapshot) -> str:
     n, d = snapshot.vectors.shape
     return (
         f"{folder} was built over {snapshot.built_over}, which is not saved with it, and is searched exactly now: a "
-        f"query is compared with all {n:,} items, about {n * d / 1e6:,.1f} million multiplications ({n:,} x {d}); pass "
-        "store= to search that store instead"
+        f"query is compared with all {n:,} items, about {n * d / 1e6:,.1f} million multiplications ({n:,} x {d}); "
+        "Manifold.load(path, store=...) searches that store instead"
     )
 
 
