@@ -38,6 +38,7 @@ SLOW = {
     "distributed/test_cluster.py",
     "manifold/test_changes.py",
     "manifold/test_files.py",
+    "manifold/test_journal.py",
     "manifold/test_manifold.py",
     "manifold/test_served_methods.py",
     "methods/test_diffusion.py",

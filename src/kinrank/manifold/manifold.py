@@ -357,9 +357,10 @@ def _check_travels(store: Store | None) -> None:
 
 def _cost(folder: Path, snapshot: Snapshot) -> str:
     n, d = snapshot.vectors.shape
+    products = f"{n * d:,}" if n * d < 1e6 else f"{n * d / 1e6:,.1f} million"
     return (
         f"{folder} was built over {snapshot.built_over}, which is not saved with it, and is searched exactly now: a "
-        f"query is compared with all {n:,} items, about {n * d / 1e6:,.1f} million multiplications ({n:,} x {d}); "
+        f"query is compared with all {n:,} items, which takes {products} multiplications ({n:,} x {d}); "
         "Manifold.load(path, store=...) searches that store instead"
     )
 
