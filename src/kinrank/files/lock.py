@@ -26,23 +26,12 @@ def alone_in(folder: Path, wait: float = WAIT) -> Iterator[bool]:
     The lock is flock's on a file in the folder, where the system has it (Linux, macOS, also over NFS), else that of
     Windows. A filesystem that knows no locks is an OSError.
     """
-    deadline = time.monotonic() + wait
-    while True:
+    deadline, made, number = time.monotonic() + wait, False, None
+    while number is None:
         made = not folder.is_dir()
-        folder.mkdir(exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # deleted just now
-            number = _opened(folder, made)
-            try:
-                while not _locked(number):
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(_busy(folder, wait))
-                    time.sleep(PAUSE)
-                if os.path.samestat(os.fstat(number), os.stat(folder / LOCK)):
-                    break
-            except BaseException:
-                os.close(number)
-                raise
-            os.close(number)
+        with contextlib.suppress(FileNotFoundError):  # deleted just now: once more
+            folder.mkdir(exist_ok=True)
+            number = _acquired(folder, made, wait, deadline)
     try:
         _sign(number)
         yield made
@@ -56,6 +45,25 @@ def forget(folder: Path) -> None:
         if os.listdir(folder) == [LOCK]:
             os.unlink(folder / LOCK)
             os.rmdir(folder)
+
+
+def _acquired(folder: Path, made: bool, wait: float, deadline: float) -> int | None:
+    """The open lock file, locked; None, or a FileNotFoundError, if it was deleted while we waited."""
+    number = _opened(folder, made)
+    try:
+        while True:
+            locked = _locked(number)
+            if not os.path.samestat(os.fstat(number), os.stat(folder / LOCK)):
+                os.close(number)
+                return None
+            if locked:
+                return number
+            if time.monotonic() > deadline:
+                raise TimeoutError(_busy(folder, wait))
+            time.sleep(PAUSE)
+    except BaseException:
+        os.close(number)
+        raise
 
 
 def _opened(folder: Path, made: bool) -> int:
