@@ -24,6 +24,7 @@ from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.journal import Journal
 from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.snapshot import Snapshot
+from kinrank.manifold.travelling import Parts, parts_of, put_together
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
 from kinrank.methods import Method, resolve
 from kinrank.parameters import whole_number
@@ -305,54 +306,15 @@ class Manifold:
         return manifold
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How pickle takes it apart; `_arrived` puts it together again, with the checks that `load` makes."""
-        snapshot = self._snapshot
-        method = snapshot.method
-        _check_travels(snapshot.store)
-        parameters = {declared.name: getattr(method, declared.name) for declared in method.parameters()}
+        """How pickle takes it apart: `_arrived` puts it together again, with the checks that `load` makes."""
         known = {str(folder): seal for folder, seal in self._journal.seals.items()}
-        parts = type(method), parameters, snapshot.arrays, snapshot.facts, snapshot.store, snapshot.built_over, known
-        return _arrived, parts
+        return Manifold._arrived, (parts_of(self._snapshot), known)
 
-
-def _arrived(
-    kind: type[Method],
-    parameters: dict[str, Any],
-    arrays: dict[str, NDArray[Any]],
-    facts: dict[str, float],
-    store: Store | None,
-    built_over: str | None,
-    known: dict[str, str],
-) -> Manifold:
-    """The Manifold that was pickled."""
-    try:
-        manifold = Manifold(files.snapshot_of(kind(**parameters), arrays, facts, store, built_over))
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"what was pickled is not a manifold that this version can use: {error}") from error
-    manifold._journal = Journal({Path(folder): seal for folder, seal in known.items()})
-    return manifold
-
-
-class _Nowhere:
-    """A file that forgets what is written to it."""
-
-    def write(self, content: Any) -> int:
-        return len(content)
-
-
-def _check_travels(store: Store | None) -> None:
-    """A TypeError that says what to do, if the store cannot be pickled."""
-    if store is None:
-        return
-    from multiprocessing.reduction import ForkingPickler  # late: few need it
-
-    try:
-        ForkingPickler(_Nowhere()).dump(store)
-    except Exception as error:  # whatever its parts raise
-        raise TypeError(
-            f"this manifold cannot be pickled, because its store, a {type(store).__name__}, cannot be ({error}); save "
-            "the manifold, and load it where it is needed with a store opened there"
-        ) from error
+    @classmethod
+    def _arrived(cls, parts: Parts, known: dict[str, str]) -> Manifold:
+        manifold = cls(put_together(parts))
+        manifold._journal = Journal({Path(folder): seal for folder, seal in known.items()})
+        return manifold
 
 
 def _cost(folder: Path, snapshot: Snapshot) -> str:
