@@ -479,7 +479,7 @@ def test_changing_needs_a_manifold_and_leaves_nothing_behind(saved: Path, tmp_pa
         deleting = threading.Thread(target=delete)
         deleting.start()
         with (
-            pytest.raises(FileNotFoundError, match="is not there"),
+            pytest.raises(FileNotFoundError, match="was deleted by somebody else; nothing was written"),
             kr.Manifold.changing(saved),
         ):
             pytest.fail("it was deleted while we waited")

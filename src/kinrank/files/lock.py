@@ -17,21 +17,25 @@ FAR = 2**30  # where Windows locks a byte: behind the text, which others must be
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path, wait: float = WAIT) -> Iterator[bool]:
+def alone_in(folder: Path, wait: float = WAIT, make: bool = True) -> Iterator[bool]:
     """Nobody else is in such a block for this folder, in this process or another; True if the folder was made for it.
 
-    The folder is made if it is not there, and made again if somebody deletes it while we wait. After `wait` seconds a
-    TimeoutError says who is in there. Readers are not kept out, nor is anybody who does not ask.
+    The folder is made if it is not there, and made again if somebody deletes it while we wait; unless `make` is False:
+    then that is a FileNotFoundError. After `wait` seconds a TimeoutError says who is in there. Readers are not kept
+    out, nor is anybody who does not ask.
 
     The lock is flock's on a file in the folder, where the system has it (Linux, macOS, also over NFS), else that of
     Windows. A filesystem that knows no locks is an OSError.
     """
     deadline, made, number = time.monotonic() + wait, False, None
     while number is None:
-        made = not folder.is_dir()
-        with contextlib.suppress(FileNotFoundError):  # deleted just now: once more
-            folder.mkdir(exist_ok=True)
+        made = make and not folder.is_dir()
+        with contextlib.suppress(FileNotFoundError):  # deleted just now
+            if make:
+                folder.mkdir(exist_ok=True)
             number = _acquired(folder, made, wait, deadline)
+        if number is None and not (make and folder.parent.is_dir()):
+            raise FileNotFoundError(f"{folder} was deleted by somebody else; nothing was written")
     try:
         _sign(number)
         yield made

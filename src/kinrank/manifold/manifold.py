@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.features import check, unit
-from kinrank.files.lock import WAIT, alone_in, forget
+from kinrank.files.lock import WAIT, alone_in
 from kinrank.manifold import files
 from kinrank.manifold.changes import added, refreshed, removed, upserted
 from kinrank.manifold.explanation import OnlineExplanation, explained
@@ -277,9 +277,7 @@ class Manifold:
         """
         folder = Path(path)
         files.check_saved(folder)
-        with alone_in(folder.resolve(), _seconds(wait)) as made:
-            if made:  # deleted while we waited
-                forget(folder.resolve())
+        with alone_in(folder.resolve(), _seconds(wait), make=False):
             manifold = cls.load(folder, store=store)
             manifold._journal.held = folder.resolve()
             try:
