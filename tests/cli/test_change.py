@@ -107,11 +107,11 @@ def test_four_at_once_are_all_there(folder: Path) -> None:
         np.save(folder / f"part{number}.npy", rows[50:] + 0.01 * number)
         (folder / f"part{number}.txt").write_text("\n".join(f"p{number}-{row}" for row in range(10)))
         words = ["add", f"{folder}/named", "--vectors", f"{folder}/part{number}.npy"]
-        words += ["--ids", f"{folder}/part{number}.txt", "-q"]
+        words += ["--ids", f"{folder}/part{number}.txt", "--json"]
         running.append(subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE, text=True))
     said = [process.communicate()[0] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0, 0]
-    assert sorted(int(line.split(": ")[1].split()[0]) for line in said) == [60, 70, 80, 90]
+    assert sorted(json.loads(document)["items"] for document in said) == [60, 70, 80, 90]
     there = kr.Manifold.load(folder / "named").ids.tolist()
     assert sorted(there) == sorted(NAMES[:50] + [f"p{number}-{row}" for number in range(4) for row in range(10)])
 
@@ -128,7 +128,7 @@ def test_add_replaces_those_that_are_there_if_told_to(folder: Path) -> None:
     (folder / "some.txt").write_text("\n".join(NAMES[45:55]))
     words = ("add", "@named", "--vectors", "@new.npz", "--vectors-key", "d")
     assert "is there already" in bad(folder, *words, "--ids", "@some.txt")
-    assert "55 items" in good(folder, *words, "--ids", "@some.txt", "--replace", "-q")
+    assert json.loads(good(folder, *words, "--ids", "@some.txt", "--replace", "--json", "-q"))["items"] == 55
     expected = kr.Manifold.build(np.load(folder / "all.npy")[:50], METHOD, ids=NAMES[:50])
     expected.upsert(np.load(folder / "new.npz")["d"], NAMES[45:55])
     loaded = kr.Manifold.load(folder / "named")

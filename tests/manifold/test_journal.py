@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -200,11 +201,19 @@ def test_truncated_altered_and_missing_changes_are_noticed(changed: Path) -> Non
     assert "is missing" in verify(changed.parent).bad[changed.name]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+def test_a_pipe_in_the_place_of_a_change_is_not_waited_for(changed: Path) -> None:
+    changed.unlink()
+    os.mkfifo(changed)
+    with pytest.raises(ValueError, match="truncated or was altered"):
+        kr.Manifold.load(changed.parent)
+
+
 def crafted(change: Path, content: bytes) -> None:
     """Another content under a right checksum in a right manifest."""
     change.write_bytes(content)
     manifest = manifest_in(change.parent)
-    manifest["changes"][0] |= {"sha256": hashlib.sha256(content).hexdigest()}
+    manifest["changes"][0] |= {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
     (change.parent / MANIFEST).write_text(json.dumps(sealed(manifest)))
 
 
