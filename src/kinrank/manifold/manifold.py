@@ -331,7 +331,8 @@ def _a_distance(value: float | None) -> float:
         return math.inf
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or math.isnan(value):
         raise ValueError(f"max_distance={value!r} is not allowed; give a number, or None for no limit")
-    return float(value)
+    with np.errstate(over="ignore"):  # beyond what distances can be
+        return float(np.float32(value))
 
 
 def _seconds(value: float) -> float:
