@@ -28,6 +28,7 @@ def rng() -> np.random.Generator:
 
 SLOW = {
     "bench/test_bench.py",
+    "cli/test_change.py",
     "cli/test_cli.py",
     "cli/test_manifold.py",
     "contract/test_methods.py",
@@ -38,8 +39,10 @@ SLOW = {
     "distributed/test_cluster.py",
     "manifold/test_changes.py",
     "manifold/test_files.py",
+    "manifold/test_journal.py",
     "manifold/test_manifold.py",
     "manifold/test_served_methods.py",
+    "manifold/test_travelling.py",
     "methods/test_diffusion.py",
     "methods/test_lpmt.py",
     "report/test_demo.py",

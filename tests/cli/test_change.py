@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import kinrank as kr
-from kinrank.cli.app import app
+from kinrank.files.lock import LOCK, alone_in
 from kinrank.manifold import files
+from reference.commands import bad, good, run
 
 METHOD = kr.LPMT(k2=4, theta=0.3)
 NAMES = [f"n{number}" for number in range(60)]
@@ -34,11 +36,6 @@ def folder(tmp_path: Path) -> Path:
     kr.Manifold.build(rows[:50], METHOD).save(tmp_path / "numbered")
     kr.Manifold.build(rows[:50], kr.DFS()).save(tmp_path / "dfs")
     return tmp_path
-
-
-def run(folder: Path, *words: str) -> Any:
-    written = [f"{folder}/{word[1:]}" if word.startswith("@") else word for word in words]
-    return CliRunner().invoke(app, written, prog_name="kinrank")
 
 
 def test_the_folder_becomes_what_the_library_makes(folder: Path) -> None:
@@ -69,7 +66,7 @@ def test_numbers_stay_in_what_search_writes(folder: Path) -> None:
     assert "0" not in found.values()
 
 
-def test_the_manifest_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_manifest_is_read_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = files.read_manifest
     seen: list[Path] = []
 
@@ -79,7 +76,7 @@ def test_the_manifest_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(files, "read_manifest", counted)
     assert run(folder, "add", "@numbered", "--vectors", "@all.npy").exit_code == 0
-    assert len(seen) == 1
+    assert len(seen) == 2  # to load it, and to see, before it is written, that it is still the same
 
 
 @pytest.mark.parametrize(
@@ -96,11 +93,56 @@ def test_the_manifest_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_mistakes_are_one_line_and_change_nothing(folder: Path, words: tuple[str, ...], said: str) -> None:
-    before = {path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    result = run(folder, *words)
-    assert result.exit_code == 2
-    assert said in result.stderr
-    assert result.stderr.startswith("kinrank: error: ")
-    assert result.stderr.count("\n") == 1
-    after = {path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    before = {path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != LOCK}
+    assert said in bad(folder, *words)
+    after = {path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != LOCK}
     assert after == before
+
+
+def test_four_at_once_are_all_there(folder: Path) -> None:
+    """Each in a process of its own; all say that they did it, and all did."""
+    program = "import sys; from kinrank.cli.app import app; app(sys.argv[1:])"
+    rows, running = np.load(folder / "all.npy"), []
+    for number in range(4):
+        np.save(folder / f"part{number}.npy", rows[50:] + 0.01 * number)
+        (folder / f"part{number}.txt").write_text("\n".join(f"p{number}-{row}" for row in range(10)))
+        words = ["add", f"{folder}/named", "--vectors", f"{folder}/part{number}.npy"]
+        words += ["--ids", f"{folder}/part{number}.txt", "--json"]
+        running.append(subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE, text=True))
+    said = [process.communicate()[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0, 0]
+    assert sorted(json.loads(document)["items"] for document in said) == [60, 70, 80, 90]
+    there = kr.Manifold.load(folder / "named").ids.tolist()
+    assert sorted(there) == sorted(NAMES[:50] + [f"p{number}-{row}" for number in range(4) for row in range(10)])
+
+
+def test_an_added_item_is_appended(folder: Path) -> None:
+    before = {path: os.stat(path).st_mtime_ns for path in folder.glob("numbered/data-*/*")}
+    good(folder, "add", "@numbered", "--vectors", "@all.npy", "-q")
+    assert {path: os.stat(path).st_mtime_ns for path in folder.glob("numbered/data-*/*")} == before
+    assert len(list(folder.glob("numbered/change-*"))) == 1
+    assert "whole, " in good(folder, "verify", "@numbered")
+
+
+def test_add_replaces_those_that_are_there_if_told_to(folder: Path) -> None:
+    (folder / "some.txt").write_text("\n".join(NAMES[45:55]))
+    words = ("add", "@named", "--vectors", "@new.npz", "--vectors-key", "d")
+    assert "is there already" in bad(folder, *words, "--ids", "@some.txt")
+    assert json.loads(good(folder, *words, "--ids", "@some.txt", "--replace", "--json", "-q"))["items"] == 55
+    expected = kr.Manifold.build(np.load(folder / "all.npy")[:50], METHOD, ids=NAMES[:50])
+    expected.upsert(np.load(folder / "new.npz")["d"], NAMES[45:55])
+    loaded = kr.Manifold.load(folder / "named")
+    assert loaded.ids.tolist() == expected.ids.tolist()
+    np.testing.assert_array_equal(loaded._snapshot.vectors, expected._snapshot.vectors)
+    assert "--ids" in bad(folder, *words, "--replace")
+    assert "has no ids" in bad(folder, "add", "@numbered", *words[2:], "--ids", "@some.txt", "--replace")
+
+
+def test_who_waits_too_long_is_told(folder: Path) -> None:
+    with alone_in(folder / "named"):
+        said = bad(folder, "remove", "@named", "--item", "n1", "--wait", "0.1")
+    assert f"named is being changed by process {os.getpid()} on" in said
+    assert "did not finish within 0.1 seconds" in said
+    assert len(kr.Manifold.load(folder / "named")) == 50
+    assert "--wait" in bad(folder, "remove", "@named", "--item", "n1", "--wait", "-1")
+    good(folder, "remove", "@named", "--item", "n1", "--wait", "0", "-q")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -16,6 +17,7 @@ import pytest
 
 import kinrank as kr
 from kinrank.files.rankings import load_ranking
+from kinrank.manifold import SearchedExactly
 from kinrank.manifold.manifest import MANIFEST, sealed
 from kinrank.manifold.verify import verify
 from reference.commands import bad, good, run
@@ -90,8 +92,15 @@ def test_build_from_any_store(folder: Path, store: str) -> None:
     assert (facts["items"], facts["dimensions"], facts["method"]) == (60, 6, "lpmt")
     assert facts["parameters"]["k2"] == 4
     assert facts["store"] == (None if store == "array" else "FaissStore")
-    found = kr.Manifold.load(folder / "s").search(np.load(folder / "q.npy"))
+    told = store in ("faiss-ivf", "faiss-hnsw")
+    with pytest.warns(SearchedExactly) if told else contextlib.nullcontext():
+        loaded = kr.Manifold.load(folder / "s")
+    found = loaded.search(np.load(folder / "q.npy"))
     np.testing.assert_array_equal(found.indices, expected(folder).indices)  # 60 items: every index finds all
+    searched = run(folder, "search", "@s", "--queries", "@q.npy")
+    assert ("searched exactly now" in searched.stderr) == told
+    assert searched.stderr.count("\n") == told
+    assert good(folder, "search", "@s", "--queries", "@q.npy", "-q")
 
 
 def test_other_methods_serve_and_say_what_they_cannot(folder: Path) -> None:
@@ -167,6 +176,27 @@ def test_build_knows_before_it_works_that_it_cannot_write(folder: Path, monkeypa
     for target in ("@m", "@new"):
         said = bad(folder, "build", "-g", "@g.npy", "-o", target, "-q")
         assert "cannot be written to (Read-only file system)" in said
+
+
+def test_a_full_disk_leaves_no_new_folder_and_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("kinrank.manifold.files.write_array", full)
+    said = bad(folder, "build", "-g", "@q.npy", "-o", "@fresh", "-q")
+    assert f"{folder / 'fresh'} (No space left on device)" in said
+    assert not (folder / "fresh").exists()
+
+
+def test_items_beyond_a_distance_are_left_out(whole: Path) -> None:
+    ranking = expected(whole)
+    limit = float(np.median(ranking.distances))
+    words = ("search", "@m", "--queries", "@q.npy", "--max-distance", str(limit), "--json")
+    found = json.loads(good(whole, *words))["results"]
+    kept = [[item["distance"] for item in entry["items"]] for entry in found]
+    assert kept == [[d for d in row if d <= limit] for row in ranking.distances.tolist()]
+    assert 0 < sum(map(len, kept)) < ranking.distances.size
+    assert "max_distance" in bad(whole, "search", "@m", "--queries", "@q.npy", "--max-distance", "nan")
 
 
 def test_a_disk_that_fills_up_leaves_the_old_state(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,11 +312,11 @@ def test_damaged_and_newer_folders_are_refused(folder: Path, words: list[str]) -
     path.unlink()
     assert "step_data.npy is missing" in bad(folder, *words)
     path.write_bytes(content)
-    edited(folder / "m", seal=True, version=3, kinrank="9.0")
-    assert "kinrank 9.0 in format 3, newer than format 2" in bad(folder, *words)
+    edited(folder / "m", seal=True, version=4, kinrank="9.0")
+    assert "kinrank 9.0 in format 4, newer than format 3" in bad(folder, *words)
     edited(folder / "m", seal=True, version=1)
     assert "in format 1, which this version cannot read; build the manifold again" in bad(folder, *words)
-    edited(folder / "m", seal=False, version=2)
+    edited(folder / "m", seal=False, version=3)
     assert "manifest.json was altered" in bad(folder, *words)
     (folder / "m" / MANIFEST).write_text("{")
     assert "truncated or no JSON" in bad(folder, *words)
@@ -378,9 +408,9 @@ def test_verify_names_a_bad_manifest(folder: Path, content: bytes | None) -> Non
 def test_verify_refuses_what_it_does_not_know(folder: Path) -> None:
     assert "is not there" in bad(folder, "verify", "@nothing")
     assert "is not a saved manifold" in bad(folder, "verify", "@foreign")
-    edited(folder / "m", seal=True, version=3)
-    assert "newer than format 2" in bad(folder, "verify", "@m")
-    edited(folder / "m", seal=True, version=2, format="something else")
+    edited(folder / "m", seal=True, version=4)
+    assert "newer than format 3" in bad(folder, "verify", "@m")
+    edited(folder / "m", seal=True, version=3, format="something else")
     assert "not the manifest of a kinrank manifold" in bad(folder, "verify", "@m")
 
 

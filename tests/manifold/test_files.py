@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.manifold import files
+from kinrank.files.lock import LOCK, alone_in
+from kinrank.manifold import ChangedMeanwhile, files
 from kinrank.manifold.manifest import MANIFEST, sealed
 from kinrank.manifold.verify import verify
 
@@ -40,6 +42,11 @@ def manifold() -> kr.Manifold:
 def saved(manifold: kr.Manifold, tmp_path: Path) -> Path:
     manifold.save(tmp_path / "one")
     return tmp_path / "one"
+
+
+def parts_of(folder: Path) -> list[str]:
+    """What is in a folder but for the lock, by kinds."""
+    return sorted(path.name.split("-")[0] for path in folder.iterdir() if path.name != LOCK)
 
 
 def same(left: kr.Manifold, right: kr.Manifold, queries: NDArray[np.float32]) -> bool:
@@ -118,7 +125,7 @@ def edited(saved: Path, seal: bool, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("seal", "changes", "message"),
     [
-        (True, {"version": 3, "kinrank": "9.0"}, r"kinrank 9\.0 in format 3, newer than format 2"),
+        (True, {"version": 4, "kinrank": "9.0"}, r"kinrank 9\.0 in format 4, newer than format 3"),
         (True, {"version": "1"}, "newer than"),
         (True, {"format": "something"}, "not the manifest of a kinrank manifold"),
         (False, {"method": "dfs"}, "was altered"),
@@ -132,6 +139,15 @@ def edited(saved: Path, seal: bool, **changes: Any) -> None:
         (True, {"facts": {}}, "the number rho is missing"),
         (True, {"facts": {"rho": 1.0, "gamma": 2.0, "share": 0.0}}, "belong to the record of changes are missing"),
         (True, {"arrays": {}}, "it holds no vectors"),
+        (True, {"generation": "7"}, "was altered"),
+        (True, {"store": 1}, "was altered"),
+        (True, {"changes": {}}, "was altered"),
+        (True, {"changes": [{"file": "change-" + 32 * "0"}]}, "was altered"),
+        (
+            True,
+            {"changes": [{"file": "../../etc/passwd", "count": 1, "bytes": 1, "sha256": ""}]},
+            "points to files that kinrank would not have written",
+        ),
     ],
 )
 def test_foreign_manifests_are_refused(saved: Path, seal: bool, changes: dict[str, Any], message: str) -> None:
@@ -160,7 +176,7 @@ def test_a_folder_of_an_earlier_version_is_to_be_built_again(manifold: kr.Manifo
         verify(saved)
     manifold.save(saved)  # in its place
     assert same(kr.Manifold.load(saved), manifold, rows_of(2, 5))
-    assert len(list(saved.iterdir())) == 2
+    assert parts_of(saved) == ["data", "manifest.json"]
 
 
 def test_a_method_of_ones_own_is_served_but_not_saved(tmp_path: Path) -> None:
@@ -289,7 +305,7 @@ def test_a_full_disk_or_a_read_only_folder_leaves_the_old_state(
         kr.Manifold.build(rows_of(6)).save(saved)
     assert caught.value.errno == code
     assert same(kr.Manifold.load(saved), manifold, rows_of(2, 5))
-    assert len(list(saved.iterdir())) == 2  # nothing is left of the attempt
+    assert parts_of(saved) == ["data", "manifest.json"]  # nothing is left of the attempt
 
 
 def test_another_store_is_refused(saved: Path, manifold: kr.Manifold) -> None:
@@ -313,7 +329,7 @@ for _ in sys.stdin:
         continue
     while True:
         for manifold in both:
-            manifold.save(target)
+            Manifold(manifold._snapshot).save(target)  # as one that does not come from there
 """
 
 
@@ -349,6 +365,275 @@ def test_killed_at_random_moments(manifold: kr.Manifold, saved: Path, tmp_path: 
                 seen["new"] += 1
         parent.stdin.close()
     assert min(seen.values()) > 0
-    manifold.save(target)
-    assert len(list(target.iterdir())) == 2  # what the killed left behind is gone
+    kr.Manifold(manifold._snapshot).save(target)
+    assert parts_of(target) == ["data", "manifest.json"]  # what the killed left behind is gone
     shutil.rmtree(target)
+
+
+def test_two_who_load_add_and_save_are_not_both_served(saved: Path) -> None:
+    """The second one is told; what the first one saved is there."""
+    first, second = kr.Manifold.load(saved), kr.Manifold.load(saved)
+    first.add(rows_of(8, 1), ["first"])
+    second.add(rows_of(9, 1), ["second"])
+    first.save(saved)
+    with pytest.raises(ChangedMeanwhile, match=r"saved by somebody else .* load it again and repeat yours"):
+        second.save(saved)
+    assert isinstance(ChangedMeanwhile(), ValueError)
+    assert kr.Manifold.load(saved).ids.tolist()[90:] == ["first"]
+    second.save(saved.parent / "beside")  # as the message says
+    assert kr.Manifold.load(saved.parent / "beside").ids.tolist()[90:] == ["second"]
+    with pytest.raises(ChangedMeanwhile):  # it has not forgotten
+        second.save(saved)
+    first.add(rows_of(9, 1), ["third"])
+    first.save(saved)  # nobody came between: it may go on
+    assert kr.Manifold.load(saved).ids.tolist()[90:] == ["first", "third"]
+
+
+SECOND = """
+import sys
+import numpy as np
+import kinrank as kr
+folder = sys.argv[1]
+manifold = kr.Manifold.load(folder)
+print("loaded", flush=True)
+sys.stdin.readline()
+manifold.remove(["n1"])
+try:
+    manifold.save(folder)
+except kr.manifold.ChangedMeanwhile as error:
+    print("told", flush=True)
+"""
+
+
+def test_two_processes_that_load_and_save(saved: Path) -> None:
+    command = [sys.executable, "-c", SECOND, str(saved)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "loaded\n"
+        mine = kr.Manifold.load(saved)
+        mine.remove(["n0"])
+        mine.save(saved)
+        print("go", file=other.stdin, flush=True)
+        assert other.stdout.readline() == "told\n"
+    assert kr.Manifold.load(saved).ids.tolist() == [f"n{i}" for i in range(1, 90)]
+
+
+def test_a_folder_that_was_built_anew_is_noticed(saved: Path, manifold: kr.Manifold) -> None:
+    """Its generation is the same again; it is another folder nevertheless."""
+    mine = kr.Manifold.load(saved)
+    shutil.rmtree(saved)
+    kr.Manifold(manifold._snapshot).save(saved)
+    assert json.loads((saved / MANIFEST).read_text())["generation"] == 1
+    with pytest.raises(ChangedMeanwhile):
+        mine.save(saved)
+    kr.Manifold.build(rows_of(5)).save(saved)  # one that does not come from there replaces it, as ever
+    assert json.loads((saved / MANIFEST).read_text())["generation"] == 2
+    shutil.rmtree(saved)
+    mine.save(saved)  # nobody's changes are undone
+    assert len(kr.Manifold.load(saved)) == 90
+
+
+def test_changing_keeps_others_waiting(saved: Path) -> None:
+    with kr.Manifold.changing(saved) as one:
+        one.add(rows_of(8, 1), ["one"])
+        with pytest.raises(TimeoutError, match=r"is being changed by process \d+ on .* try again later"):
+            kr.Manifold.build(rows_of(5)).save(saved, wait=0.05)
+        with (
+            pytest.raises(TimeoutError, match="is being changed"),
+            kr.Manifold.changing(saved, wait=0),
+        ):
+            pytest.fail("two at once")
+        one.save(saved)  # it may itself, as often as it likes
+        one.save(saved.parent / "copy")
+        one.add(rows_of(9, 1), ["two"])
+    assert kr.Manifold.load(saved).ids.tolist()[90:] == ["one", "two"]
+    assert kr.Manifold.load(saved.parent / "copy").ids.tolist()[90:] == ["one"]
+    for wait in (-1, float("nan"), "long"):
+        with pytest.raises(ValueError, match=r"wait=.* is not allowed; give seconds from 0"):
+            one.save(saved, wait=wait)  # type: ignore[arg-type]
+
+
+def test_changing_saves_nothing_after_an_error(saved: Path) -> None:
+    before = (saved / MANIFEST).read_bytes()
+    with pytest.raises(ValueError, match="ids must be new"), kr.Manifold.changing(saved) as manifold:
+        assert manifold.add(rows_of(8, 1), ["one"]) is manifold.add(rows_of(8, 1), ["n1"])
+    with kr.Manifold.changing(saved):
+        pass  # no change, no write
+    assert (saved / MANIFEST).read_bytes() == before
+
+
+def test_changing_needs_a_manifold_and_leaves_nothing_behind(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for name, kind in (("mine", ValueError), ("nowhere", FileNotFoundError)):
+        with pytest.raises(kind), kr.Manifold.changing(tmp_path / name):
+            pytest.fail("there is none")
+    assert list((tmp_path / "mine").iterdir()) == []
+    assert not (tmp_path / "nowhere").exists()
+
+    def delete() -> None:
+        time.sleep(0.1)
+        shutil.rmtree(saved)
+
+    with alone_in(saved):
+        deleting = threading.Thread(target=delete)
+        deleting.start()
+        with (
+            pytest.raises(FileNotFoundError, match="was deleted by somebody else; nothing was written"),
+            kr.Manifold.changing(saved),
+        ):
+            pytest.fail("it was deleted while we waited")
+        deleting.join()
+    assert not saved.exists()
+
+
+def test_leftovers_of_killed_processes_go_with_the_next_change(saved: Path) -> None:
+    (saved / f"change-{'0' * 32}").write_bytes(b"left")
+    (saved / f"data-{'0' * 32}").mkdir()
+    (saved / f".{MANIFEST}.x.part").write_bytes(b"left")
+    with kr.Manifold.changing(saved) as manifold:
+        manifold.add(rows_of(8, 1), ["one"])
+    assert parts_of(saved) == ["change", "data", "manifest.json"]
+    assert len(kr.Manifold.load(saved)) == 91
+
+
+WRITER = """
+import os, sys, time
+import numpy as np
+import kinrank as kr
+folder, who, until = sys.argv[1], sys.argv[2], float(sys.argv[3])
+rng = np.random.default_rng(int(who))
+print("ready", flush=True)
+sys.stdin.readline()
+number, deadline = 0, time.monotonic() + until
+while time.monotonic() < deadline:
+    with kr.Manifold.changing(folder) as manifold:
+        manifold.add(rng.normal(size=(1, 6)), [f"w{who}-{number}"])
+    os.write(1, f"w{who}-{number}\\n".encode())  # acknowledged: saved
+    number += 1
+"""
+
+
+def start_writer(folder: Path, who: int, seconds: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(folder), str(who), str(seconds)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def go(writer: subprocess.Popen[str]) -> None:
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "ready\n"
+    print("go", file=writer.stdin, flush=True)
+
+
+def test_four_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    kr.Manifold.build(rows_of(1), kr.AQE(k=3), ids=[f"n{i}" for i in range(90)]).save(target)
+    writers = [start_writer(target, who, 3.0) for who in range(4)]
+    for writer in writers:
+        go(writer)
+    acknowledged = [name for writer in writers for name in writer.communicate()[0].split()]
+    assert all(writer.returncode == 0 for writer in writers)
+    there = kr.Manifold.load(target).ids.tolist()
+    assert sorted(there) == sorted([f"n{i}" for i in range(90)] + acknowledged)
+    assert {name.split("-")[0] for name in acknowledged} == {"w0", "w1", "w2", "w3"}
+    assert json.loads((target / MANIFEST).read_text())["generation"] == 1 + len(acknowledged)
+    assert verify(target).whole
+
+
+ADDERS = """
+import os, sys
+import numpy as np
+import kinrank as kr
+target, row = sys.argv[1], np.ones((1, 6), np.float32)
+with kr.Manifold.changing(target) as manifold:
+    manifold.add(row, ["first"])  # everything is imported before the first fork
+print("ready", flush=True)
+for line in sys.stdin:
+    writer = os.fork()
+    if writer:
+        print(writer, flush=True)
+        os.waitpid(writer, 0)
+        print("killed", flush=True)
+        continue
+    acknowledged, number = os.open(line.strip(), os.O_WRONLY | os.O_CREAT), 0
+    while True:
+        name = f"{line.strip()}-{number}"
+        with kr.Manifold.changing(target) as manifold:
+            manifold.add(row + np.random.default_rng(number).normal(size=(1, 6)), [name])
+        os.write(acknowledged, f"{name}\\n".encode())
+        number += 1
+"""
+
+
+def test_killed_while_they_append(tmp_path: Path) -> None:
+    """After every kill: each item that was acknowledged is there, at most one more, and nothing is damaged."""
+    target = tmp_path / "target"
+    kr.Manifold.build(rows_of(1), kr.AQE(k=3), ids=[f"n{i}" for i in range(90)]).save(target)
+    moments = random.Random(12)
+    started = time.perf_counter()
+    with kr.Manifold.changing(target) as manifold:
+        manifold.add(rows_of(2, 1), ["mine"])
+    pace = time.perf_counter() - started
+    command = [sys.executable, "-c", ADDERS, str(target)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        known = set(kr.Manifold.load(target).ids.tolist())
+        for kill in range(KILLS // 2):
+            file = tmp_path / f"k{kill}"
+            print(file, file=parent.stdin, flush=True)
+            writer = int(parent.stdout.readline())
+            wanted = moments.randrange(3)
+            while wanted and (not file.exists() or len(file.read_text().split()) < wanted):
+                time.sleep(0.002)
+            time.sleep(moments.random() * 2 * pace)
+            os.kill(writer, signal.SIGKILL)
+            assert parent.stdout.readline() == "killed\n"
+            acknowledged = set(file.read_text().split()) if file.exists() else set()
+            there = set(kr.Manifold.load(target).ids.tolist())
+            assert known | acknowledged <= there
+            assert len(there - known - acknowledged) <= 1
+            known = there
+        parent.stdin.close()
+    assert len(known) > 92 + KILLS // 2
+    assert verify(target).whole
+
+
+LIMITED = """
+import resource, sys
+import numpy as np
+import kinrank as kr
+manifold = kr.Manifold.build(np.random.default_rng(1).normal(size=(2000, 16)), kr.AQE(k=3))
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    manifold.save(sys.argv[1])
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_takes_no_more_leaves_no_new_folder(tmp_path: Path) -> None:
+    """By a real limit of the system; also where numpy would say how many items it wrote, and nothing else."""
+    pytest.importorskip("resource")
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "full")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"could not be written to {tmp_path / 'full'} (File too large)" in done.stdout, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_stops_a_change_and_nothing_is_lost(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    loaded = kr.Manifold.load(saved)
+    loaded.add(rows_of(8, 1), ["one"])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match=rf"written to {saved} \(No space left on device\); what was saved there"):
+            loaded.save(saved)
+    assert parts_of(saved) == ["data", "manifest.json"]
+    assert len(kr.Manifold.load(saved)) == 90
+    loaded.save(saved)  # there is room again
+    assert kr.Manifold.load(saved).ids.tolist()[90:] == ["one"]

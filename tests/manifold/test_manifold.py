@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from scipy.sparse import csr_array
 import kinrank as kr
 from kinrank.datasets import benchmark
 from kinrank.features import unit
+from kinrank.manifold import SearchedExactly
 from kinrank.manifold.explanation import OnlineExplanation
 from kinrank.manifold.gallery import gallery_over, neighbors_found
 from kinrank.stages import costs, dense, diffusion, graph
@@ -418,3 +420,61 @@ def test_accuracy_on_oxford_online(shared_dir: Path) -> None:
     scores = {level: kr.evaluate(ranking, data.truths[level])["mAP"].mean for level in ("medium", "hard")}
     assert scores["medium"] >= 0.49
     assert scores["hard"] >= 0.235
+
+
+class Elsewhere:
+    """A store of somebody else's, which says nothing about itself."""
+
+    def __init__(self, rows: NDArray[np.float32]) -> None:
+        self.store = kr.ArrayStore(rows)
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def search(self, queries: Any, k: int) -> kr.Ranking:
+        return self.store.search(queries, k)
+
+    def vectors(self, ids: Any) -> Any:
+        return self.store.vectors(ids)
+
+
+def test_what_was_built_over_an_approximate_store_says_so(tmp_path: Path) -> None:
+    stored = kr.Manifold.build(Elsewhere(clusters(1, 80)))
+    assert stored.info()["built_over"] == "Elsewhere"
+    stored.save(tmp_path / "m")
+    told = r"m was built over Elsewhere, which .* all 80 items, which takes 640 multiplications \(80 x 8\)"
+    with pytest.warns(SearchedExactly, match=told):
+        loaded = kr.Manifold.load(tmp_path / "m")
+    assert (loaded.info()["store"], loaded.info()["built_over"]) == (None, "Elsewhere")
+    loaded.remove([0])
+    loaded.save(tmp_path / "m")
+    with pytest.warns(SearchedExactly):  # after a change as well
+        kr.Manifold.load(tmp_path / "m")
+    loaded.refresh()  # now its neighbours were found exactly
+    loaded.save(tmp_path / "m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kr.Manifold.load(tmp_path / "m").info()["built_over"] is None
+        stored.save(tmp_path / "with")
+        kr.Manifold.load(tmp_path / "with", store=Elsewhere(clusters(1, 80)))
+        kr.Manifold.build(kr.ArrayStore(clusters(1, 80))).save(tmp_path / "exact")
+        kr.Manifold.load(tmp_path / "exact")
+
+
+def test_items_beyond_a_distance_are_padding() -> None:
+    manifold = kr.Manifold.build(clusters(1, 80), ids=[f"n{i}" for i in range(80)])
+    whole = manifold.search(clusters(2, 9), k=12)
+    limit = float(np.median(whole.distances))
+    near = manifold.search(clusters(2, 9), k=12, max_distance=limit)
+    inside = whole.distances <= limit
+    assert near.indices.shape == whole.indices.shape
+    np.testing.assert_array_equal(near.indices, np.where(inside, whole.indices, -1))
+    np.testing.assert_array_equal(near.distances, np.where(inside, whole.distances, np.inf))
+    assert (near.ids[~inside] == "").all()
+    nobody = manifold.search(clusters(2, 2), k=3, max_distance=-1.0)
+    assert (nobody.indices == -1).all()
+    everybody = manifold.search(clusters(2, 9), k=12, max_distance=1e300)
+    np.testing.assert_array_equal(everybody.indices, whole.indices)
+    for wrong in (float("nan"), "far", True):
+        with pytest.raises(ValueError, match=r"max_distance=.* is not allowed; give a number"):
+            manifold.search(clusters(2, 2), max_distance=wrong)  # type: ignore[arg-type]

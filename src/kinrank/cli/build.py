@@ -52,8 +52,9 @@ def build(
     kinrank search gallery.manifold --queries q.npy
 
     Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are found exactly (array,
-    faiss-flat) or approximately, for large galleries (faiss-ivf, faiss-hnsw; these need kinrank[faiss]). The
-    folder holds arrays and a manifest with checksums; one that is there is replaced when the new one is whole.
+    faiss-flat) or approximately, for large galleries (faiss-ivf, faiss-hnsw; these need kinrank[faiss]). The index
+    itself is not kept: `kinrank search` compares queries with all items. The folder holds arrays and a manifest with
+    checksums; one that is there is replaced when the new one is whole.
     """
     check_target(output)
     chosen = method_from(method, context.args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +14,15 @@ from kinrank.cli.explain import item_named
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json
 from kinrank.features import load
-from kinrank.manifold.files import check_target
+from kinrank.files.lock import WAIT
 
 if TYPE_CHECKING:
     from kinrank.manifold import Manifold
 
 Folder = Annotated[Path, typer.Argument(help="What `kinrank build` wrote; it is changed.")]
+Wait = Annotated[
+    float, typer.Option("--wait", min=0, help="Seconds to wait for others who change this gallery at the same time.")
+]
 Refresh = Annotated[bool, typer.Option("--refresh", help="Build anew afterwards, so that nothing is approximated.")]
 
 
@@ -32,7 +36,12 @@ def add(
     vectors_key: Annotated[
         str | None, typer.Option("--vectors-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Items whose names are there already take the place of those; needs --ids."),
+    ] = False,
     refresh: Refresh = False,
+    wait: Wait = WAIT,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -41,13 +50,23 @@ def add(
     \b
     kinrank add gallery.manifold --vectors new.npy
     kinrank add gallery.manifold --vectors new.npy --ids new-names.txt
+    kinrank add gallery.manifold --vectors some.npy --ids names.txt --replace
 
-    Without names, new items get the next numbers. Galleries built by lpmt or by query expansion can change. The
-    folder is replaced when the new one is whole.
+    Without names, new items get the next numbers. Galleries built by lpmt or by query expansion can change. Only
+    what changed is written, and it is there, whole, or not at all. Of several who change a gallery at the same time,
+    one after the other has a turn.
     """
-    manifold, started = _opened(folder, quiet)
-    manifold.add(load(vectors, vectors_key), read_names(ids))
-    _finish(folder, manifold, started, refresh, json, quiet)
+    rows, names = load(vectors, vectors_key), read_names(ids)
+    if replace and names is None:
+        raise ValueError("--replace needs the names of the items; give them with --ids")
+
+    def change(manifold: Manifold) -> None:
+        if replace:
+            manifold.upsert(rows, names or [])
+        else:
+            manifold.add(rows, names)
+
+    _change(folder, change, refresh, wait, json, quiet)
 
 
 def remove(
@@ -57,6 +76,7 @@ def remove(
     ] = None,
     ids: Annotated[Path | None, typer.Option("--ids", help="Text file of names or numbers, one per line.")] = None,
     refresh: Refresh = False,
+    wait: Wait = WAIT,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -69,25 +89,24 @@ def remove(
     names = [*(item or []), *(read_names(ids) or [])]
     if not names:
         raise ValueError("nothing to remove; name items with --item NAME, or give a file of names with --ids")
-    manifold, started = _opened(folder, quiet)
-    manifold.remove([item_named(manifold, name) for name in names])
-    _finish(folder, manifold, started, refresh, json, quiet)
+
+    def change(manifold: Manifold) -> None:
+        manifold.remove([item_named(manifold, name) for name in names])
+
+    _change(folder, change, refresh, wait, json, quiet)
 
 
-def _opened(folder: Path, quiet: bool) -> tuple[Manifold, float]:
-    """The manifold of a folder that can be written to, and the time."""
-    bars(quiet)
-    manifold = kinrank.Manifold.load(folder)
-    check_target(folder)
-    return manifold, time.perf_counter()
-
-
-def _finish(folder: Path, manifold: Manifold, started: float, refresh: bool, json: bool, quiet: bool) -> None:
-    """Build anew if asked to, save, and say what there is now."""
-    if refresh:
-        manifold.refresh(bars(quiet))
-    seconds = time.perf_counter() - started
-    manifold.save(folder)
+def _change(
+    folder: Path, change: Callable[[Manifold], None], refresh: bool, wait: float, json: bool, quiet: bool
+) -> None:
+    """Change the gallery while nobody else does, build anew if asked to, and say what there is now."""
+    progress = bars(quiet)
+    with kinrank.Manifold.changing(folder, wait) as manifold:
+        started = time.perf_counter()
+        change(manifold)
+        if refresh:
+            manifold.refresh(progress)
+        seconds = time.perf_counter() - started
     facts: dict[str, Any] = {"folder": str(folder), **manifold.info(), "seconds": round(seconds, 6)}
     if json:
         print_json(facts)

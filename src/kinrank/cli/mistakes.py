@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,7 +49,9 @@ class Commands(TyperGroup):
 def guarded(work: Callable[[], Any]) -> int:
     """The exit code of the work. KINRANK_TRACEBACK=1 lets a mistake through with its traceback."""
     try:
-        code = work()
+        with warnings.catch_warnings():
+            warnings.showwarning = _remark
+            code = work()
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -62,6 +65,18 @@ def guarded(work: Callable[[], Any]) -> int:
             raise
         print(f"kinrank: error: {sentence(error)}", file=sys.stderr)
         return 2
+
+
+def _remark(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    """A warning of the library as a line that people read; where it was raised is of no use to them."""
+    print(f"kinrank: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def sentence(error: Exception) -> str:

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ def bars(quiet: bool) -> bool:
     """Whether to draw progress bars on stderr: only for people, and not where they asked for quiet."""
     if quiet:
         logging.getLogger("kinrank").setLevel(logging.ERROR)
+        warnings.simplefilter("ignore", UserWarning)
     return not quiet and sys.stderr.isatty()
 
 

@@ -29,6 +29,9 @@ def search(
         int | None,
         typer.Option("--budget", help="Most items to look at per query. Without: 5000, or 50 k if more."),
     ] = None,
+    max_distance: Annotated[
+        float | None, typer.Option("--max-distance", help="Leave out items farther than this. Without: none.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv.")
     ] = None,
@@ -56,7 +59,7 @@ def search(
     bars(quiet)
     names = read_names(query_ids)
     manifold = kinrank.Manifold.load(folder)
-    ranking = manifold.search(load(queries, queries_key), k, depth, budget)
+    ranking = manifold.search(load(queries, queries_key), k, depth, budget, max_distance)
     if names is not None and len(names) != len(ranking):
         raise ValueError(f"--query-ids has {len(names)} names but there are {len(ranking)} queries")
     ranking = ranking.with_ids(query_ids=names)

@@ -25,6 +25,7 @@ from kinrank.neighbors import Neighbors
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 from kinrank.stores import Store
+from kinrank.stores.words import in_words
 
 
 def build(
@@ -80,4 +81,4 @@ def build(
         kept = method.keep(replace(gallery_over(shared, index), lists=lists, run=run), run.report, changes=False)
         vectors = np.array(shared)  # the files go away with the folder
         kept = Kept({name: np.array(array) for name, array in kept.arrays.items()}, kept.facts)
-    return Manifold(Snapshot.of(method, vectors, names, kept, index))
+    return Manifold(Snapshot.of(method, vectors, names, kept, index, built_over=in_words(index)))

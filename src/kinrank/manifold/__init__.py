@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from kinrank.manifold.manifold import Manifold
+from kinrank.manifold.journal import ChangedMeanwhile
+from kinrank.manifold.manifold import Manifold, SearchedExactly
 
-__all__ = ["Manifold"]
+__all__ = ["ChangedMeanwhile", "Manifold", "SearchedExactly"]

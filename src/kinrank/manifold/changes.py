@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.features import Vectors, check, unit
 from kinrank.manifold.gallery import gallery_over
-from kinrank.manifold.names import Names
+from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.progress import Progress
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 from kinrank.stores.changed import ChangedStore
+from kinrank.stores.words import in_words
 
 
 def added(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike | None, tolerance: float | None = None) -> Snapshot:
@@ -37,13 +38,35 @@ def removed(snapshot: Snapshot, ids: Any, tolerance: float | None = None) -> Sna
     return _changed(snapshot, stay, snapshot.vectors[:0], snapshot.names.without(stay), tolerance)
 
 
+def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot:
+    """The snapshot with these items in place of those of the same names, and behind the others: one change."""
+    rows = unit(check(vectors, "vectors", snapshot.vectors.shape[1]), "vectors")
+    before = snapshot.names
+    if len(snapshot) and before.kind != "given":
+        raise ValueError(
+            "this manifold names items by their numbers, and has no ids to replace items by; build it with ids=, or "
+            "use remove and add"
+        )
+    given = check_ids(ids, len(rows))
+    if given is None:
+        raise ValueError(f"ids is missing; give the name of each of the {len(rows)} rows, new or there already")
+    places = {name: place for place, name in enumerate(before.all.tolist())}
+    there = [places[name] for name in given.tolist() if name in places]
+    stay = np.setdiff1d(np.arange(len(snapshot)), there)
+    names = (before.without(stay) if there else before).and_more(given, len(rows))
+    if not len(rows):
+        return snapshot
+    snapshot.method.check_changes(snapshot.kept, "upsert")
+    return _changed(snapshot, stay, rows, names, None)
+
+
 def refreshed(snapshot: Snapshot, progress: Progress) -> Snapshot:
     """The same items built anew: everything measured again, nothing approximated."""
     method, vectors, store = snapshot.method, snapshot.vectors, snapshot.store
     if isinstance(store, ChangedStore):
         store = store.renewed(vectors)
     kept = method.keep(gallery_over(vectors, store, progress), progress, _can_change(snapshot))
-    return Snapshot.of(method, vectors, snapshot.names, kept, store)
+    return Snapshot.of(method, vectors, snapshot.names, kept, store, built_over=in_words(store))
 
 
 def _changed(
@@ -55,7 +78,8 @@ def _changed(
     vectors = np.concatenate([vectors, rows]) if len(rows) else vectors
     store = _store_after(snapshot, stay, rows)
     kept = snapshot.method.change(snapshot.kept, gallery_over(vectors, store), turnover, tolerance)
-    return Snapshot.of(snapshot.method, vectors, names, kept, store)
+    over = snapshot.built_over
+    return Snapshot.of(snapshot.method, vectors, names, kept, store, built_over=over, turnover=turnover)
 
 
 def _store_after(snapshot: Snapshot, stay: NDArray[np.int64], rows: Vectors) -> Store | None:

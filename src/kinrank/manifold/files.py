@@ -1,12 +1,15 @@
-"""A Snapshot <-> a folder: arrays in a data folder of their own, and a manifest that points to it.
+"""A Snapshot <-> a folder: arrays in a data folder of their own, changes since, a manifest that points to both.
 
     gallery.manifold/
-      manifest.json          version, method and parameters, shapes, checksums, the name of the data folder
+      manifest.json          version, generation, method and parameters, shapes, checksums, the names of the others
       data-1f0c.../*.npy     the arrays
+      change-90ab...         rows of them that a later change made others, see `journal`
+      .lock                  locked by whoever writes
 
-`save` writes a new data folder beside the old one, flushes it to the disk, and then replaces the manifest, which is one
-atomic step: whoever reads, and whatever is killed when, sees the old state or the new one, whole. Data folders that no
-manifest points to are left from a killed process; the next `save` removes them.
+`save` writes new files beside the old ones, flushes them to the disk, and then replaces the manifest, which is one
+atomic step: whoever reads, and whatever is killed when, sees the old state or the new one, whole. A Manifold saved to
+the folder it came from adds a file of changes; now and then, and everywhere else, everything is written anew. Files
+that no manifest points to are left from a killed process; the next `save` removes them.
 """
 
 from __future__ import annotations
@@ -21,29 +24,46 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Sized
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.files.atomic import replacing
-from kinrank.manifold.manifest import MANIFEST, manifest_of, method_in, read_manifest, sealed
+from kinrank.files.lock import LOCK, WAIT, alone_in, forget
+from kinrank.manifold.difference import Arrays, patched
+from kinrank.manifold.journal import ChangedMeanwhile, Journal, few, packed, size_of, unpacked
+from kinrank.manifold.manifest import MANIFEST, manifest_of, method_in, read_manifest
 from kinrank.manifold.names import NEXT, Names
 from kinrank.manifold.snapshot import Snapshot
+from kinrank.methods import Method
 from kinrank.methods.served import Kept
 from kinrank.stores import Store
 
 DATA = re.compile(r"data-[0-9a-f]{32}")
+CHANGE = re.compile(r"change-[0-9a-f]{32}")
 
 
-def save(snapshot: Snapshot, path: str | os.PathLike[str]) -> None:
-    """Write the snapshot to the folder `path`, which is made if its parent is there."""
+def save(snapshot: Snapshot, path: str | os.PathLike[str], journal: Journal, wait: float = WAIT) -> None:
+    """Write the snapshot to the folder `path`, which is made if its parent is there; the journal then continues it."""
     folder = Path(path)
     _check_ours(folder)
+    home = folder.resolve()
     try:
-        folder.mkdir(exist_ok=True)
-        with _alone_in(folder):
-            _write(snapshot, folder)
+        with _writing(home, journal.held, wait):
+            old = _present(home)
+            known = journal.seals.get(home)
+            if old is not None and known is not None and old["sha256"] != known:
+                raise ChangedMeanwhile(_changed_meanwhile(folder, old))
+            due = journal.due(home) if old is not None and known is not None else []
+            if old is not None and due and _appendable(old, due, snapshot):
+                new = _append(snapshot, home, old, due)
+            else:
+                new = _write(snapshot, home, 1 + (0 if old is None else int(old["generation"])))
+            journal.at(home, new["sha256"])
+            _tidy(home, new)
+    except TimeoutError:
+        raise
     except OSError as error:
         raise type(error)(
             error.errno,
@@ -52,66 +72,150 @@ def save(snapshot: Snapshot, path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def _write(snapshot: Snapshot, folder: Path) -> None:
-    data = folder / f"data-{uuid.uuid4().hex}"
+@contextlib.contextmanager
+def _writing(folder: Path, held: Path | None, wait: float) -> Iterator[None]:
+    """Alone in the folder; one that was made for a save that failed goes again."""
+    if folder == held:
+        yield
+        return
+    with alone_in(folder, wait) as made:
+        try:
+            yield
+        except BaseException:
+            if made:
+                forget(folder)
+            raise
+
+
+def _present(folder: Path) -> dict[str, Any] | None:
+    """The manifest of what is there; None for nothing, and for what is damaged, or of another version."""
     try:
-        data.mkdir()
-        arrays = {"vectors": snapshot.vectors, **snapshot.kept.arrays, **snapshot.names.arrays}
-        entries = {name: write_array(data / f"{name}.npy", array) for name, array in arrays.items()}
-        _flush(data)
-        _flush(folder)
-        content = json.dumps(sealed(manifest_of(snapshot, data.name, entries)), indent=1).encode()
-        with replacing(folder / MANIFEST) as file:
+        return read_manifest(folder)
+    except (OSError, ValueError):
+        return None
+
+
+def _changed_meanwhile(folder: Path, manifest: dict[str, Any]) -> str:
+    return (
+        f"{folder} was saved by somebody else after it was loaded or saved here (it is at generation "
+        f"{manifest['generation']} now), and saving would undo their changes; load it again and repeat yours, at best "
+        "in `with Manifold.changing(path)`, which lets others wait, or save to another path"
+    )
+
+
+def _appendable(manifest: dict[str, Any], due: list[Arrays], snapshot: Snapshot) -> bool:
+    count = sum(entry["count"] for entry in manifest["changes"]) + len(due)
+    size = sum(entry["bytes"] for entry in manifest["changes"]) + size_of(due)
+    return few(count, size, snapshot.size)
+
+
+def _append(snapshot: Snapshot, folder: Path, old: dict[str, Any], due: list[Arrays]) -> dict[str, Any]:
+    """Write what changed, and the manifest that says so."""
+    path, content = folder / f"change-{uuid.uuid4().hex}", packed(due)
+    entry = {"file": path.name, "count": len(due), "bytes": len(content)}
+    entry["sha256"] = hashlib.sha256(content).hexdigest()
+    changes = [*old["changes"], entry]
+    new = manifest_of(snapshot, old["generation"] + 1, old["data"], old["arrays"], changes)
+    with _undone_after_errors(folder, path):
+        with path.open("wb") as file:
             file.write(content)
-        _flush(folder)
-    except BaseException:
-        if not _points_to(folder, data.name):
-            shutil.rmtree(data, ignore_errors=True)
-        raise
-    for other in folder.iterdir():
-        if DATA.fullmatch(other.name) and other.name != data.name:
-            shutil.rmtree(other, ignore_errors=True)
-        elif other.name.startswith(f".{MANIFEST}."):
-            other.unlink(missing_ok=True)
+            _to_disk(file)
+        _replace_manifest(folder, new)
+    return new
 
 
-def load(path: str | os.PathLike[str], mmap: bool, store: Store | None) -> Snapshot:
-    """The snapshot in the folder `path`, checked; a ValueError for anything that is not what `save` wrote."""
+def _write(snapshot: Snapshot, folder: Path, generation: int) -> dict[str, Any]:
+    """Write everything, and the manifest that says so."""
+    data = folder / f"data-{uuid.uuid4().hex}"
+    manifest_of(snapshot, generation, data.name, {}, [])  # before anything is written: a method that cannot be saved
+    with _undone_after_errors(folder, data):
+        data.mkdir()
+        entries = {name: write_array(data / f"{name}.npy", array) for name, array in snapshot.arrays.items()}
+        _flush(data)
+        new = manifest_of(snapshot, generation, data.name, entries, [])
+        _replace_manifest(folder, new)
+    return new
+
+
+def load(path: str | os.PathLike[str], mmap: bool, store: Store | None, journal: Journal | None = None) -> Snapshot:
+    """The snapshot in the folder `path`, checked; a ValueError for anything that is not what `save` wrote.
+
+    The journal, if there is one, then continues what was loaded.
+    """
     folder = Path(path)
-    for attempt in range(3):
+    for attempt in range(5):
         manifest = read_manifest(folder)
         try:
             arrays = {name: read_array(folder, manifest, name, mmap) for name in manifest["arrays"]}
+            changes = [read_change(folder, entry) for entry in manifest["changes"]]
             break
         except FileNotFoundError as error:  # saved anew while we read: follow the new manifest
-            if attempt == 2 or read_manifest(folder)["data"] == manifest["data"]:
+            if attempt == 4 or read_manifest(folder)["sha256"] == manifest["sha256"]:
                 raise ValueError(f"{folder} is incomplete: {error.filename} is missing; save it again") from None
     method = method_in(manifest, folder)
-    method.check_served()
-    vectors = arrays.pop("vectors", None)
     facts = {str(name): float(value) for name, value in manifest["facts"].items()}
-    following = facts.pop(NEXT, None)
+    over = manifest["store"]
     try:
-        if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
-            raise ValueError("it holds no vectors")
-        names = Names.restored(len(vectors), arrays, following)
-        snapshot = Snapshot.of(method, vectors, names, Kept(arrays, facts), store, checked=False)
+        for found in (found for file in changes for found in file):
+            arrays = patched(arrays, found)
+        snapshot = snapshot_of(method, arrays, facts, store, None if over is None else str(over))
     except (ValueError, KeyError, IndexError) as error:
         raise ValueError(f"{folder} is not a manifold that this version can use: {error}") from error
-    if store is not None and isinstance(store, Sized) and len(store) != len(vectors):
+    if store is not None and isinstance(store, Sized) and len(store) != len(snapshot):
         raise ValueError(
-            f"store holds {len(store)} items but the manifold {len(vectors)}; give the store it was built from"
+            f"store holds {len(store)} items but the manifold {len(snapshot)}; give the store it was built from"
         )
+    if journal is not None:
+        journal.at(folder.resolve(), manifest["sha256"])
     return snapshot
+
+
+def snapshot_of(
+    method: Method, arrays: Arrays, facts: dict[str, float], store: Store | None, built_over: str | None
+) -> Snapshot:
+    """A snapshot of arrays and numbers that came from outside; a ValueError or KeyError where they do not fit."""
+    method.check_served()
+    arrays, facts = dict(arrays), dict(facts)
+    vectors, following = arrays.pop("vectors", None), facts.pop(NEXT, None)
+    if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
+        raise ValueError("it holds no vectors")
+    names = Names.restored(len(vectors), arrays, following)
+    return Snapshot.of(method, vectors, names, Kept(arrays, facts), store, checked=False, built_over=built_over)
 
 
 def write_array(path: Path, array: NDArray[Any]) -> dict[str, Any]:
     """Write one array, flushed to the disk; its entry in the manifest."""
+    array = np.ascontiguousarray(array)
     with path.open("wb") as file:
-        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
-    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": checksum(path)}
+        digesting = _Digesting(file)
+        np.lib.format.write_array_header_1_0(digesting, np.lib.format.header_data_from_array_1_0(array))
+        if array.nbytes:  # not by numpy, whose error on a full disk says neither what happened nor where
+            digesting.write(array.reshape(-1).view(np.uint8).data)
+        _to_disk(file)
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": digesting.digest.hexdigest()}
+
+
+class _Digesting:
+    """A file, and the checksum of what is written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.digest, self._file = hashlib.sha256(), file
+
+    def write(self, content: bytes | memoryview) -> int:
+        self.digest.update(content)
+        return self._file.write(content)
+
+
+def read_change(folder: Path, entry: dict[str, Any]) -> list[Arrays]:
+    """The differences in a file of changes, oldest first."""
+    if not CHANGE.fullmatch(str(entry["file"])):
+        raise ValueError(f"{folder / MANIFEST} points to files that kinrank would not have written")
+    path = folder / entry["file"]
+    right = path.stat().st_size == entry["bytes"]  # not so for a pipe, whose reading would never end
+    content = path.read_bytes() if right else b""
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise ValueError(f"{path} is truncated or was altered: its checksum differs; save the manifold again")
+    return unpacked(content)
 
 
 def read_array(folder: Path, manifest: dict[str, Any], name: str, mmap: bool) -> NDArray[Any]:
@@ -139,6 +243,13 @@ def checksum(path: Path) -> str:
     return digest.hexdigest()
 
 
+def check_saved(folder: Path) -> None:
+    """An error if there is no manifold that can be changed, before anything is written there: not even a lock."""
+    if not (folder / MANIFEST).is_file():
+        read_manifest(folder)  # which says what is there instead
+    check_target(folder)
+
+
 def check_target(path: str | os.PathLike[str]) -> None:
     """An error now, not after an hour of building, if `save` could not write to this path."""
     folder = Path(path)
@@ -157,22 +268,64 @@ def _check_ours(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; a manifold is saved as a folder: choose another path")
     if folder.is_dir() and not (folder / MANIFEST).exists():
-        foreign = [
-            entry.name
-            for entry in folder.iterdir()
-            if not DATA.fullmatch(entry.name) and not entry.name.startswith(f".{MANIFEST}.")
-        ]
+        foreign = [entry.name for entry in folder.iterdir() if not _is_part(entry.name)]
         if foreign:
             raise ValueError(
                 f"{folder} holds other files ({foreign[0]}); choose a folder that is new, empty or a manifold"
             )
 
 
-def _points_to(folder: Path, data: str) -> bool:
-    """Whether the manifest already names this data folder: then it must stay, whatever happened since."""
-    with contextlib.suppress(OSError, ValueError):
-        return bool(json.loads((folder / MANIFEST).read_bytes())["data"] == data)
+def _is_part(name: str) -> bool:
+    """Whether a file is a part of a saved manifold, of this state or of another, or left from a killed process."""
+    ours = DATA.fullmatch(name) or CHANGE.fullmatch(name) or name.startswith(f".{MANIFEST}.")
+    return bool(ours) or name in (MANIFEST, LOCK)
+
+
+def _tidy(folder: Path, manifest: dict[str, Any]) -> None:
+    """Remove what no manifest points to."""
+    needed = {MANIFEST, LOCK, manifest["data"], *(entry["file"] for entry in manifest["changes"])}
+    for other in folder.iterdir():
+        if _is_part(other.name) and other.name not in needed:
+            _remove(other)
+
+
+@contextlib.contextmanager
+def _undone_after_errors(folder: Path, written: Path) -> Iterator[None]:
+    """Remove what was written if it fails, unless the manifest names it already: then it must stay."""
+    try:
+        yield
+    except BaseException:
+        if not _names(folder, written.name):
+            _remove(written)
+        raise
+
+
+def _names(folder: Path, part: str) -> bool:
+    with contextlib.suppress(OSError):
+        return part.encode() in (folder / MANIFEST).read_bytes()
     return False
+
+
+def _remove(part: Path) -> None:
+    """A file or a folder, as far as it can be removed."""
+    if part.is_dir():
+        shutil.rmtree(part, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            part.unlink()
+
+
+def _replace_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """The step from the old state to the new one; everything it names is on the disk by then."""
+    _flush(folder)
+    with replacing(folder / MANIFEST) as file:
+        file.write(json.dumps(manifest, indent=1).encode())
+    _flush(folder)
+
+
+def _to_disk(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _flush(folder: Path) -> None:
@@ -183,19 +336,3 @@ def _flush(folder: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """One writer at a time, where the system can lock folders; a killed process releases its lock."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(number)

@@ -13,28 +13,45 @@ from kinrank.methods import METHODS, Method, method_named
 
 MANIFEST = "manifest.json"
 FORMAT = "kinrank manifold"
-VERSION = 2
-KEYS = {"format", "version", "kinrank", "method", "parameters", "facts", "data", "arrays", "sha256"}
+VERSION = 3
+KEYS = {
+    *("format", "version", "kinrank", "generation", "method", "parameters", "store", "facts"),
+    *("data", "arrays", "changes", "sha256"),
+}
 
 
-def manifest_of(snapshot: Snapshot, data: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Everything but the seal; a ValueError for a method that `load` would not find."""
+def manifest_of(
+    snapshot: Snapshot, generation: int, data: str, arrays: dict[str, Any], changes: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The manifest with its seal; a ValueError for a method that `load` would not find.
+
+    Args:
+        snapshot: the state after all changes.
+        generation: how many times this folder was saved to.
+        data: the name of the data folder.
+        arrays: what is in it, before the changes.
+        changes: the files of changes since, oldest first.
+    """
     method = snapshot.method
     if METHODS.get(method.name) is not type(method):
         raise ValueError(
             f"a manifold of {type(method).__name__} can be searched but not saved: it is not one of kinrank.METHODS, "
             "by whose names saved manifolds are loaded"
         )
-    return {
+    manifest = {
         "format": FORMAT,
         "version": VERSION,
         "kinrank": installed_version(),
+        "generation": generation,
         "method": method.name,
         "parameters": {declared.name: getattr(method, declared.name) for declared in method.parameters()},
+        "store": snapshot.built_over,
         "facts": snapshot.facts,
         "data": data,
         "arrays": arrays,
+        "changes": changes,
     }
+    return sealed(manifest)
 
 
 def sealed(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -70,9 +87,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} was written by an earlier kinrank in format {version}, which this version cannot read; "
             "build the manifold again"
         )
-    if set(manifest) != KEYS or sealed(manifest) != manifest:
+    if set(manifest) != KEYS or sealed(manifest) != manifest or not _fits(manifest):
         raise ValueError(f"{path} was altered: its checksum differs; save the manifold again")
     return manifest
+
+
+def _fits(manifest: dict[str, Any]) -> bool:
+    """Whether what is said of the saving itself is of the kinds that `manifest_of` writes."""
+    entries = manifest["changes"]
+    kinds = {"file": str, "count": int, "bytes": int, "sha256": str}
+    return (
+        isinstance(manifest["generation"], int)
+        and isinstance(manifest["store"], str | None)
+        and isinstance(entries, list)
+        and all(isinstance(entry, dict) and {key: type(value) for key, value in entry.items()} == kinds
+                for entry in entries)
+    )  # fmt: skip
 
 
 def method_in(manifest: dict[str, Any], folder: Path) -> Method:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import threading
 import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.features import check, unit
+from kinrank.files.lock import WAIT, alone_in
 from kinrank.manifold import files
-from kinrank.manifold.changes import added, refreshed, removed
+from kinrank.manifold.changes import added, refreshed, removed, upserted
 from kinrank.manifold.explanation import OnlineExplanation, explained
 from kinrank.manifold.gallery import gallery_over
+from kinrank.manifold.journal import Journal
 from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.snapshot import Snapshot
+from kinrank.manifold.travelling import Parts, parts_of, put_together
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
 from kinrank.methods import Method, resolve
 from kinrank.parameters import whole_number
@@ -24,12 +32,18 @@ from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
 from kinrank.stores import Store
 from kinrank.stores.rows import unit_rows
+from kinrank.stores.words import in_words as store_in_words
+
+
+class SearchedExactly(UserWarning):
+    """A Manifold was built over a store that searches approximately, and is loaded without it."""
 
 
 class Manifold:
     """A gallery prepared once by a method that can be served; for LPMT: states and the costs of all local transitions.
 
-    Many threads may search one Manifold at the same time, while another adds and removes items.
+    Many threads may search one Manifold at the same time, while another adds and removes items. A Manifold can be
+    pickled, and so be sent to other processes by joblib, Ray, Spark or Dask; it travels by its arrays.
 
     Example:
         >>> manifold = kinrank.Manifold.build(gallery, kinrank.LPMT(), ids=names)
@@ -41,6 +55,7 @@ class Manifold:
         """Not called by users: see `build` and `load`."""
         self._snapshot = snapshot
         self._changing = threading.Lock()
+        self._journal = Journal()
 
     @classmethod
     def build(
@@ -78,7 +93,7 @@ class Manifold:
             )
         report = Progress(progress)
         kept = method.keep(gallery_over(vectors, store, report), report, changes)
-        return cls(Snapshot.of(method, vectors, names, kept, store))
+        return cls(Snapshot.of(method, vectors, names, kept, store, built_over=store_in_words(store)))
 
     def __len__(self) -> int:
         return len(self._snapshot)
@@ -99,7 +114,14 @@ class Manifold:
         """
         return np.array(self._snapshot.names.all)
 
-    def search(self, queries: ArrayLike, k: int = 10, depth: int | None = None, budget: int | None = None) -> Ranking:
+    def search(
+        self,
+        queries: ArrayLike,
+        k: int = 10,
+        depth: int | None = None,
+        budget: int | None = None,
+        max_distance: float | None = None,
+    ) -> Ranking:
         """The k best items of every query, each query on its own; queries need not be in the gallery.
 
         The search stops as soon as no item that is left can be among the k best, or after `budget` items.
@@ -110,6 +132,8 @@ class Manifold:
             depth: how many items to return, k unless given. Those behind the first k are the next ones as far as they
                 are known, then the order of the search.
             budget: most items whose chain is looked at, per query; the larger of 5000 and 50 k unless given.
+            max_distance: items farther than this, by the distances of this search, are left out: padding (-1 and inf)
+                stands in their places. None leaves out nobody.
 
         Returns:
             Ranking with `ids` (q, depth), the names of the items, and in `meta`: `mode` "online",
@@ -121,11 +145,14 @@ class Manifold:
         k = whole_number(k, "k")
         depth = k if depth is None else whole_number(depth, "depth")
         budget = None if budget is None else whole_number(budget, "budget")
+        farthest = _a_distance(max_distance)
         rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
         answer = snapshot.search(rows, k, depth, budget)
+        near = answer.distances <= farthest
+        indices, distances = np.where(near, answer.indices, -1), np.where(near, answer.distances, np.float32(np.inf))
         meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
         meta["seconds"] = time.perf_counter() - started
-        return snapshot.names.ranking(answer.indices, answer.distances, meta)
+        return snapshot.names.ranking(indices, distances, meta)
 
     def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> OnlineExplanation:
         """The cheapest chain from a query to an item, from the same computation that ranks it.
@@ -163,24 +190,42 @@ class Manifold:
             vectors: (m, d) rows.
             ids: one new name per row; left out in a manifold without ids, whose numbers continue.
         """
-        with self._changing:
-            self._snapshot = added(self._snapshot, vectors, ids)
+        self._change(lambda snapshot: added(snapshot, vectors, ids))
 
     def remove(self, ids: Any) -> None:
         """Remove items by their ids, or by their numbers in a manifold without: the others keep their names.
 
         When all are removed an empty manifold is left, whose searches find nothing and to which items can be added.
         """
-        with self._changing:
-            self._snapshot = removed(self._snapshot, ids)
+        self._change(lambda snapshot: removed(snapshot, ids))
+
+    def upsert(self, vectors: ArrayLike, ids: ArrayLike) -> None:
+        """Put items in place of those that have these ids, and add those whose ids are new: one change, all or nothing.
+
+        An item that was replaced has the same id and another number: that of a new item.
+
+        Args:
+            vectors: (m, d) rows.
+            ids: one name per row, no two alike; the manifold must have been built with ids.
+
+        Example:
+            >>> manifold.upsert(vectors, ids=["beach_17", "beach_99"])
+        """
+        self._change(lambda snapshot: upserted(snapshot, vectors, ids))
 
     def refresh(self, progress: Show = None) -> None:
         """Build the present items anew, so that nothing is approximated: `stale` is 0 then.
 
         A FaissStore built from vectors is built anew, too; any other Store stays, with the changes beside it.
         """
+        self._change(lambda snapshot: refreshed(snapshot, Progress(progress)))
+
+    def _change(self, change: Callable[[Snapshot], Snapshot]) -> None:
+        """Replace the snapshot by the one after a change, and remember what changed for the next `save`."""
         with self._changing:
-            self._snapshot = refreshed(self._snapshot, Progress(progress))
+            after = change(self._snapshot)
+            self._journal.changed(self._snapshot, after)
+            self._snapshot = after
 
     def info(self) -> dict[str, Any]:
         """Facts for people and JSON: items, dimensions, method, bytes kept, numbers measured from the data."""
@@ -197,14 +242,54 @@ class Manifold:
             "ids": snapshot.names.kind,
             "stale": snapshot.stale,
             "store": None if snapshot.store is None else type(snapshot.store).__name__,
+            "built_over": snapshot.built_over,
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], wait: float = WAIT) -> None:
         """Write a folder of arrays and a manifest; a process killed at any moment leaves the old one or the new one.
 
+        Saved to the folder it was loaded from or saved to last, only what changed since is written, as long as that is
+        little. If somebody else has saved there in the meantime, a `ChangedMeanwhile` says so, and nothing is written.
+        Any other manifold that is there is replaced.
+
         A store is not written: `load` searches exactly unless it is given one.
+
+        Args:
+            path: the folder; it is made if it is not there.
+            wait: seconds to wait for others who write to it; then a TimeoutError says who they are.
         """
-        files.save(self._snapshot, path)
+        with self._changing:
+            files.save(self._snapshot, path, self._journal, _seconds(wait))
+
+    @classmethod
+    @contextlib.contextmanager
+    def changing(
+        cls, path: str | os.PathLike[str], wait: float = WAIT, store: Store | None = None
+    ) -> Iterator[Manifold]:
+        """A Manifold to be changed in a `with` block, at whose end it is saved; others who want to change it wait.
+
+        After an error in the block nothing is saved.
+
+        Args:
+            path: the folder.
+            wait: seconds to wait for others; then a TimeoutError says who they are.
+            store: as in `load`.
+
+        Example:
+            >>> with kinrank.Manifold.changing("gallery.manifold") as manifold:
+            ...     manifold.add(vectors, ids=names)
+        """
+        folder = Path(path)
+        files.check_saved(folder)
+        with alone_in(folder.resolve(), _seconds(wait), make=False):
+            manifold = cls.load(folder, store=store)
+            manifold._journal.held = folder.resolve()
+            try:
+                yield manifold
+                if manifold._journal.unsaved:
+                    manifold.save(folder)
+            finally:
+                manifold._journal.held = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], mmap: bool = True, store: Store | None = None) -> Manifold:
@@ -215,4 +300,46 @@ class Manifold:
             mmap: arrays stay on disk and are read as needed; False reads them at once.
             store: asked for the neighbours of queries instead of an exact search; it must hold the same items.
         """
-        return cls(files.load(path, mmap, store))
+        journal = Journal()
+        manifold = cls(files.load(path, mmap, store, journal))
+        manifold._journal = journal
+        if store is None and manifold._snapshot.built_over is not None:
+            warnings.warn(_cost(Path(path), manifold._snapshot), SearchedExactly, stacklevel=2)
+        return manifold
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How pickle takes it apart: `_arrived` puts it together again, with the checks that `load` makes."""
+        known = {str(folder): seal for folder, seal in self._journal.seals.items()}
+        return Manifold._arrived, (parts_of(self._snapshot), known)
+
+    @classmethod
+    def _arrived(cls, parts: Parts, known: dict[str, str]) -> Manifold:
+        manifold = cls(put_together(parts))
+        manifold._journal = Journal({Path(folder): seal for folder, seal in known.items()})
+        return manifold
+
+
+def _cost(folder: Path, snapshot: Snapshot) -> str:
+    n, d = snapshot.vectors.shape
+    products = f"{n * d:,}" if n * d < 1e6 else f"{n * d / 1e6:,.1f} million"
+    return (
+        f"{folder} was built over {snapshot.built_over}, which is not saved with it, and is searched exactly now: a "
+        f"query is compared with all {n:,} items, which takes {products} multiplications ({n:,} x {d}); "
+        "Manifold.load(path, store=...) searches that store instead"
+    )
+
+
+def _a_distance(value: float | None) -> float:
+    """The largest distance that is wanted, infinite for None; a ValueError for what is no number."""
+    if value is None:
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or math.isnan(value):
+        raise ValueError(f"max_distance={value!r} is not allowed; give a number, or None for no limit")
+    with np.errstate(over="ignore"):  # beyond what distances can be
+        return float(np.float32(value))
+
+
+def _seconds(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"wait={value!r} is not allowed; give seconds from 0")
+    return float(value)

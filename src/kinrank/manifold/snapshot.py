@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinrank.features import Vectors
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
 from kinrank.methods import Method
 from kinrank.methods.served import Answer, Gallery, Kept
+from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 
 
@@ -25,6 +27,9 @@ class Snapshot:
         names: the names of the items.
         kept: what the method keeps of the gallery; this is what is saved.
         store: searched for neighbours; None for an exact search over the vectors.
+        built_over: the store that found the neighbours when it was built, in words, where it may miss some; also of a
+            manifold that was loaded without it. None where they were found exactly.
+        turnover: who left and who came since the snapshot this one was made from; None where it was built or loaded.
         opened: what the method made of `kept` for its searches.
     """
 
@@ -33,6 +38,8 @@ class Snapshot:
     names: Names
     kept: Kept
     store: Store | None = None
+    built_over: str | None = None
+    turnover: Turnover | None = field(default=None, repr=False)
     opened: Any = field(default=None, repr=False)
 
     @classmethod
@@ -44,10 +51,12 @@ class Snapshot:
         kept: Kept,
         store: Store | None = None,
         checked: bool = True,
+        built_over: str | None = None,
+        turnover: Turnover | None = None,
     ) -> Snapshot:
         """A snapshot ready to be searched; `checked`: what was kept was made a moment ago, and is no foreign file."""
         opened = method.opened(vectors, kept, checked=checked)
-        return cls(method, gallery_over(vectors, store), names, kept, store, opened)
+        return cls(method, gallery_over(vectors, store), names, kept, store, built_over, turnover, opened)
 
     def __len__(self) -> int:
         return len(self.gallery)
@@ -56,6 +65,11 @@ class Snapshot:
     def vectors(self) -> Vectors:
         """(n, d) unit rows."""
         return self.gallery.vectors
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that is saved but for single numbers: the vectors, what the method keeps, the ids if there are."""
+        return {"vectors": self.vectors, **self.kept.arrays, **self.names.arrays}
 
     @property
     def facts(self) -> dict[str, float]:

@@ -48,14 +48,19 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             return Verification((MANIFEST,), {MANIFEST: str(error)})
         names = {name: f"{manifest['data']}/{name}.npy" for name in sorted(manifest["arrays"])}
         wrong = {file: _problem(folder, manifest, name) for name, file in names.items()}
+        wrong |= {entry["file"]: _problem(folder, entry) for entry in manifest["changes"]}
         bad = {file: problem for file, problem in wrong.items() if problem is not None}
         if not bad or not _saved_since(folder, manifest):
-            return Verification((MANIFEST, *names.values()), bad)
+            return Verification((MANIFEST, *wrong), bad)
 
 
-def _problem(folder: Path, manifest: dict[str, Any], name: str) -> str | None:
+def _problem(folder: Path, entry: dict[str, Any], name: str | None = None) -> str | None:
+    """What is wrong with an array of the manifest, or with a file of changes, where no name is given."""
     try:
-        files.read_array(folder, manifest, name, mmap=True)
+        if name is None:
+            files.read_change(folder, entry)
+        else:
+            files.read_array(folder, entry, name, mmap=True)
     except FileNotFoundError as error:
         return f"{error.filename} is missing; save the manifold again"
     except OSError as error:
@@ -82,6 +87,6 @@ def _is_ours(path: Path) -> bool:
 def _saved_since(folder: Path, manifest: dict[str, Any]) -> bool:
     """Whether someone saved anew while we read; the old files are then rightly gone."""
     try:
-        return bool(read_manifest(folder)["data"] != manifest["data"])
+        return bool(read_manifest(folder)["sha256"] != manifest["sha256"])
     except (OSError, ValueError):
         return False

@@ -18,7 +18,8 @@ class Store(Protocol):
     """Two functions: find the nearest item numbers, and give vectors back.
 
     `len(store)` is asked for too where a whole gallery is needed (joint re-ranking, building a Manifold). A store that
-    has `renewed(vectors)` is made anew by it when a Manifold that changed is refreshed.
+    has `renewed(vectors)` is made anew by it when a Manifold that changed is refreshed. One whose `exact` is True finds
+    the nearest items, all of them; others are taken to miss some.
     """
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:

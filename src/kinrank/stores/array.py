@@ -36,6 +36,14 @@ class ArrayStore:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __repr__(self) -> str:
+        return "ArrayStore()"
+
+    @property
+    def exact(self) -> bool:
+        """Every search finds the nearest items, all of them."""
+        return True
+
     def renewed(self, vectors: ArrayLike) -> ArrayStore:
         """A store over other vectors."""
         return ArrayStore(vectors)

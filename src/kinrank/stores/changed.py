@@ -48,6 +48,14 @@ class ChangedStore:
         fresh = None if make is None else make(vectors)
         return self if fresh is None else fresh
 
+    def __repr__(self) -> str:
+        return repr(self._base)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the base finds the nearest items, all of them; what came is always found."""
+        return bool(getattr(self._base, "exact", False))
+
     @property
     def came(self) -> int:
         return 0 if self._more is None else len(self._more)

@@ -102,6 +102,15 @@ class FaissStore:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __repr__(self) -> str:
+        kind = type(self._index).__name__ if self._settings is None else self._settings["kind"]
+        return f"FaissStore({kind})"
+
+    @property
+    def exact(self) -> bool:
+        """Whether every search finds the nearest items, all of them."""
+        return isinstance(self._index, _faiss().IndexFlat)
+
     def search(self, queries: ArrayLike, k: int) -> Ranking:
         rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
         k = min(whole_number(k, "k"), len(self))

@@ -1,0 +1,13 @@
+"""A Store -> what it is, in words, where it may miss some of the nearest items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def in_words(store: Any) -> str | None:
+    """Such as "FaissStore(hnsw)"; None for no store, and for one that finds every nearest item as exact search does."""
+    if store is None or getattr(store, "exact", False):
+        return None
+    words = " ".join(repr(store).split())[:100]
+    return type(store).__name__ if " object at 0x" in words else words  # an address in memory tells nobody anything
