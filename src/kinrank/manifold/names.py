@@ -47,6 +47,16 @@ class Names:
         """What is saved beside the ids."""
         return {} if self.following is None else {NEXT: float(self.following)}
 
+    def check(self) -> None:
+        """A ValueError if names that come from files are not what this class makes of names."""
+        names = check_ids(self.ids, self.count)
+        if self.following is None:
+            return
+        if names is None or names.dtype.kind != "i":
+            raise ValueError("ids must be the numbers of the items where none were given")
+        if not int(names.max(initial=-1)) < self.following <= 2**53:
+            raise ValueError(f"{NEXT}={self.following} is not allowed; it must be above every number that was given")
+
     def of(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
         """The names of item numbers of any shape; padding (-1) stays -1, or an empty text."""
         if self.ids is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
@@ -46,6 +47,9 @@ class Snapshot:
         checked: bool = True,
     ) -> Snapshot:
         """A snapshot ready to be searched; `checked`: what was kept was made a moment ago, and is no foreign file."""
+        if not checked:
+            stages.checks.check_unit("vectors", vectors)
+            names.check()
         opened = method.opened(vectors, kept, checked=checked)
         return cls(method, gallery_over(vectors, store), names, kept, store, opened)
 
