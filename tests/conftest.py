@@ -36,6 +36,8 @@ SLOW = {
     "datasets/test_turntable.py",
     "distributed/test_build_and_rerank.py",
     "distributed/test_cluster.py",
+    "faults/test_corruption.py",
+    "faults/test_surroundings.py",
     "manifold/test_changes.py",
     "manifold/test_files.py",
     "manifold/test_manifold.py",

@@ -84,12 +84,17 @@ def _check_fields(manifest: dict[str, Any], path: Path) -> None:
     """A ValueError if the manifest does not say things in the way `manifest_of` says them."""
     entries, facts, given = manifest["arrays"], manifest["facts"], manifest["parameters"]
     kinds = {"dtype": str, "shape": list, "sha256": str}
-    good = all(isinstance(table, dict) for table in (entries, facts, given)) and all(
-        isinstance(entry, dict) and all(isinstance(entry.get(key), kind) for key, kind in kinds.items())
-        for entry in entries.values()
+    good = all(isinstance(manifest[name], str) for name in ("method", "data"))
+    good = (
+        good
+        and all(isinstance(table, dict) for table in (entries, facts, given))
+        and all(
+            isinstance(entry, dict) and all(isinstance(entry.get(key), kind) for key, kind in kinds.items())
+            for entry in entries.values()
+        )
     )
     if not good:
-        raise ValueError(f"{path} does not describe arrays, facts and parameters as kinrank does; build it again")
+        raise ValueError(f"{path} does not describe the manifold as kinrank does; build it again")
     numbers = {name: value for name, value in given.items() if isinstance(value, (int, float))}
     for name, value in {**numbers, **facts}.items():
         if not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:

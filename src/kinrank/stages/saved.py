@@ -54,8 +54,8 @@ def restored(vectors: Vectors, arrays: Arrays, facts: dict[str, float]) -> Prepa
 def check(n: int, arrays: Arrays, settings: Settings) -> None:
     """An error if arrays from files are not what `saved` makes of n items under these settings."""
     states = checks.rows_in(arrays, "state", n, high=MOST)
-    checks.check_ascending("state", states)
     checks.check_distributions("state", states, settings.support or n)
+    checks.check_ascending("state", states)
     steps = checks.rows_in(arrays, "step", n)  # a price may be infinite: nobody takes such a step
     checks.check_ascending("step", steps)
     checks.check_finite("lengths", array_in(arrays, "lengths", np.float32, (n,)), np.finfo(np.float32).tiny)
