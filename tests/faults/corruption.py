@@ -237,8 +237,10 @@ def valid_or_refused(folder: Path, whole: Path) -> str:
         return "refused"
     assert verify(folder).whole, "load takes it, but verify says that it is not whole"
     check_answers(manifold)
+    if not len(manifold):  # an empty array of vectors is an empty manifold
+        return "harmless"
     with contextlib.suppress(ValueError):
-        explanation = manifold.explain(vectors(4, 1), manifold.ids[5].item())
+        explanation = manifold.explain(vectors(4, 1), manifold.ids[:6].tolist()[-1])
         assert np.isfinite(explanation.costs).all()
         assert 1 <= explanation.rank_after <= len(manifold)
     with contextlib.suppress(ValueError):
@@ -265,8 +267,8 @@ def check_answers(manifold: kr.Manifold) -> None:
     """Items that are there, each once, with finite distances that do not fall."""
     found = manifold.search(vectors(3, 4), 10, depth=15)
     there = found.indices >= 0
-    assert there[:, :10].all()
-    assert found.indices.max() < len(manifold)
+    assert there[:, : min(10, len(manifold))].all()
+    assert found.indices.max(initial=-1) < len(manifold)
     assert np.isfinite(found.distances[there]).all()
     assert (found.distances[:, 1:] >= found.distances[:, :-1]).all()
     assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in found.indices)
@@ -281,9 +283,9 @@ KINDS: dict[str, tuple[Callable[[Path, random.Random], str], Callable[[Path, Pat
 }
 
 
-def failures(kind: str, folders: list[Path], count: int) -> tuple[dict[str, int], list[str]]:
+def failures(kind: str, folders: list[Path], count: int, first: int = 0) -> tuple[dict[str, int], list[str]]:
     """How often each outcome came, and a line for each of `count` cases that failed, crashed or hung."""
-    left = [(folders[seed % len(folders)], seed) for seed in range(count)]
+    left = [(folders[seed % len(folders)], seed) for seed in range(first, first + count)]
     outcomes, bad = {"refused": 0, "harmless": 0}, []
     while left:
         asked = "".join(json.dumps([str(folder), seed]) + "\n" for folder, seed in left)

@@ -167,8 +167,7 @@ class FSR(Method):
         many, ranks = int(sizes[:, 0].sum()), int(sizes[:, 1].sum())
         items = checks.array_in(arrays, "part_items", np.int64, (many,))
         checks.check_items("part_items", items, count)
-        if many > count or np.bincount(items, minlength=1).max() > 1:
-            raise checks.BadArray("part_items", "must name every item once at most")
+        checks.check_distinct("part_items", items[None])
         # an eigenvalue of S is at most 1, which keeps 1 - alpha lambda above 0
         checks.check_range("part_values", checks.array_in(arrays, "part_values", np.float64, (ranks,)), -limit, limit)
         entries = checks.array_in(arrays, "part_vectors", np.float64, (int(sizes.prod(axis=1).sum()),))

@@ -51,6 +51,13 @@ def check_own_first(name: str, items: NDArray[Any]) -> None:
         raise BadArray(name, "must start every row with the item itself")
 
 
+def check_distinct(name: str, items: NDArray[Any]) -> None:
+    """An error if a row of item numbers names an item twice; -1 may stand there as often as it likes."""
+    ordered = np.sort(items, axis=1)
+    if bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any()):
+        raise BadArray(name, "must name every item once at most in a row")
+
+
 def check_range(name: str, values: NDArray[Any], low: float, high: float = math.inf) -> None:
     """An error if a number is not from low to high, or no number (NaN)."""
     if values.size and not (low <= float(values.min()) and float(values.max()) <= high):

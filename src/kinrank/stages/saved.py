@@ -69,12 +69,12 @@ def _check_record(n: int, arrays: Arrays, settings: Settings) -> None:
     near = array_in(arrays, "near_indices", np.int32, (n, min(widths.kept, n)))
     checks.check_items("near_indices", near, n, missing=True)
     checks.check_own_first("near_indices", near)
+    checks.check_distinct("near_indices", near)
     _check_near(near, array_in(arrays, "near_distances", np.float32, near.shape), widths.needed)
     nearest = array_in(arrays, "nearest", np.int32, (n, min(widths.diffused, n)))
     checks.check_items("nearest", nearest, n)
     checks.check_own_first("nearest", nearest)
-    if bool((nearest[:, 1 : settings.path_k + 1] == np.arange(n, dtype=np.int32)[:, None]).any()):
-        raise BadArray("nearest", f"must name others in the {settings.path_k} columns behind the item itself")
+    checks.check_distinct("nearest", nearest[:, : settings.path_k + 1])
     similar = array_in(arrays, "similar", np.float32, nearest.shape)
     checks.check_range("similar", similar, 0.0, 2.0)  # at most 1, and an error that the tolerance allows
     checks.check_range("similar", similar[:, :1], np.finfo(np.float32).tiny)
