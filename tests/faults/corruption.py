@@ -180,6 +180,17 @@ def _other_manifest(path: Path, rng: random.Random) -> str:
     return f"{str(value)[:20]} as {key} in {path.name}"
 
 
+def extreme(folder: Path, rng: random.Random) -> str:
+    """One parameter in a manifest is a number that is allowed by itself, and that nobody would give."""
+    path = rng.choice([path for path in files_in(folder) if path.suffix == ".json"])
+    content = json.loads(path.read_bytes())
+    given = content["parameters"]
+    name = rng.choice([name for name, value in given.items() if value is None or isinstance(value, (int, float))])
+    given[name] = rng.choice([10**9, 10**6, 1e300, 1e-300, 1e-6, 1])
+    path.write_text(json.dumps(sealed(content)))
+    return f"{given[name]} as {name} in {path.name}"
+
+
 def _nodes(value: Any) -> Iterator[Any]:
     """Every dict and every list in a JSON value."""
     if isinstance(value, (dict, list)):
@@ -280,6 +291,7 @@ def check_answers(manifold: kr.Manifold) -> None:
 KINDS: dict[str, tuple[Callable[[Path, random.Random], str], Callable[[Path, Path], str]]] = {
     "random": (random_bytes, same_or_refused),
     "crafted": (crafted, valid_or_refused),
+    "extreme": (extreme, valid_or_refused),
 }
 
 
