@@ -14,6 +14,7 @@ import hashlib
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,8 @@ import kinrank as kr
 from kinrank.manifold.manifest import sealed
 from kinrank.manifold.verify import verify
 
-SECONDS = 20  # a case that takes longer hangs
+SECONDS = 10  # of work: a case that takes longer hangs
+PATIENCE = 120  # seconds by the clock, of which a busy machine may leave few to us
 ITEMS, DIMENSIONS = 60, 6
 HUGE = 10**400  # a whole number that JSON can say, and no float
 
@@ -320,6 +322,7 @@ def failures(kind: str, folders: list[Path], count: int, first: int = 0) -> tupl
 
 def main(kind: str, *folders: str) -> None:
     faulthandler.enable()
+    faulthandler.register(signal.SIGPROF, chain=True)  # says where it was, then ends the program
     spoil, judge = KINDS[kind]
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "copy"
@@ -332,11 +335,13 @@ def main(kind: str, *folders: str) -> None:
             shutil.copytree(folder, copy)
             case = {"folder": Path(folder).name, "seed": seed, "what": spoil(copy, random.Random(seed))}
             print(json.dumps(case), flush=True)
-            faulthandler.dump_traceback_later(SECONDS, exit=True)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            faulthandler.dump_traceback_later(PATIENCE, exit=True)
             try:
                 outcome = judge(copy, Path(folder))
             except Exception as error:
                 outcome = f"{type(error).__name__}: {error}"
+            signal.setitimer(signal.ITIMER_PROF, 0)
             faulthandler.cancel_dump_traceback_later()
             print(json.dumps({**case, "outcome": outcome}), flush=True)
             shutil.rmtree(copy)
