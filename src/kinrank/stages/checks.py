@@ -1,7 +1,7 @@
 """Arrays by name, as they come from files -> a sentence about the first that compiled loops could not rely on.
 
 Loops follow numbers without looking. Each check is one or two passes over an array: for 200 thousand items all of them
-together take a fifth of the time that comparing the checksums takes, so that all are always made.
+together take a third of the time that comparing the checksums takes, so that all are always made.
 """
 
 from __future__ import annotations
