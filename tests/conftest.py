@@ -42,6 +42,7 @@ SLOW = {
     "manifold/test_files.py",
     "manifold/test_manifold.py",
     "manifold/test_served_methods.py",
+    "manifold/test_verify.py",
     "methods/test_diffusion.py",
     "methods/test_lpmt.py",
     "report/test_demo.py",
