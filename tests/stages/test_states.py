@@ -239,3 +239,14 @@ def test_state_distances_are_their_definitions_and_inf_where_nothing_is_shared(
     np.testing.assert_allclose(got, want, atol=1e-3)
     assert np.isinf(got).any()
     assert got[4, 0] == pytest.approx(0, abs=1e-3)  # an item and itself
+
+
+def test_weights_that_are_no_numbers_add_nothing() -> None:
+    """Counted as nothing when room is made, so they must be nothing when it is filled."""
+    regions = Rows(np.arange(5, dtype=np.int64), np.arange(4, dtype=np.int32), np.ones(4, np.float32))
+    lists = np.array([[0, 1, 2, 3], [0, 1, 2, 3]], np.int32)
+    weights = np.array([[np.nan] * 4, [0.5, np.nan, 0.5, -1.0]], np.float32)
+    items, masses, sizes = np.zeros((2, 4), np.int32), np.zeros((2, 4), np.float32), np.zeros(2, np.int64)
+    kernels.average(0, 2, lists, weights, regions, np.empty(0, np.float32), items, masses, sizes)
+    assert sizes.tolist() == [0, 2]
+    assert items[1, :2].tolist() == [0, 2]

@@ -30,7 +30,7 @@ def info(folder: Folder, json: Json = False) -> None:
 
 
 def verify(folder: Folder, json: Json = False) -> None:
-    """Compare every file of a prepared gallery with its checksum; exit code 1 if any differs.
+    """Compare every file of a prepared gallery with its checksum, and check what it holds; exit code 1 if any is bad.
 
     \b
     kinrank verify gallery.manifold

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from kinrank.files.atomic import replacing
 from kinrank.files.lock import LOCK, WAIT, alone_in, forget
+from kinrank.manifold.arrays import check_file, open_array
 from kinrank.manifold.difference import Arrays, patched
 from kinrank.manifold.journal import ChangedMeanwhile, Journal, few, packed, size_of, unpacked
 from kinrank.manifold.manifest import MANIFEST, manifest_of, method_in, read_manifest
@@ -222,17 +223,10 @@ def read_array(folder: Path, manifest: dict[str, Any], name: str, mmap: bool) ->
     if not DATA.fullmatch(str(manifest["data"])) or not re.fullmatch(r"[a-z_0-9]+", name):
         raise ValueError(f"{folder / MANIFEST} points to files that kinrank would not have written")
     path, entry = folder / manifest["data"] / f"{name}.npy", manifest["arrays"][name]
+    check_file(path)
     if checksum(path) != entry["sha256"]:
         raise ValueError(f"{path} is truncated or was altered: its checksum differs; save the manifold again")
-    empty = 0 in entry["shape"]  # nothing to map
-    try:
-        # copy on write: the loops are compiled for writable arrays, and nothing ever reaches the file
-        array = np.load(path, mmap_mode="c" if mmap and not empty else None, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not an array: {error}") from error
-    if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
-        raise ValueError(f"{path} does not hold what {MANIFEST} says: {array.dtype} {array.shape}")
-    return np.asarray(array)
+    return open_array(path, entry, mmap)
 
 
 def checksum(path: Path) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from kinrank.manifold.arrays import check_file
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import METHODS, Method, method_named
 
@@ -66,13 +69,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not folder.exists():
         raise FileNotFoundError(f"{folder} is not there; give the folder that Manifold.save wrote")
+    check_file(path)
     try:
         manifest = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(
             f"{folder} is not a saved manifold: it has no {MANIFEST}; its first save may have been interrupted"
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is truncated or no JSON: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ValueError(f"{path} is not the manifest of a kinrank manifold")
@@ -89,6 +93,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     if set(manifest) != KEYS or sealed(manifest) != manifest or not _fits(manifest):
         raise ValueError(f"{path} was altered: its checksum differs; save the manifold again")
+    _check_fields(manifest, path)
     return manifest
 
 
@@ -103,6 +108,27 @@ def _fits(manifest: dict[str, Any]) -> bool:
         and all(isinstance(entry, dict) and {key: type(value) for key, value in entry.items()} == kinds
                 for entry in entries)
     )  # fmt: skip
+
+
+def _check_fields(manifest: dict[str, Any], path: Path) -> None:
+    """A ValueError if the manifest does not say things in the way `manifest_of` says them."""
+    entries, facts, given = manifest["arrays"], manifest["facts"], manifest["parameters"]
+    kinds = {"dtype": str, "shape": list, "sha256": str}
+    good = all(isinstance(manifest[name], str) for name in ("method", "data"))
+    good = (
+        good
+        and all(isinstance(table, dict) for table in (entries, facts, given))
+        and all(
+            isinstance(entry, dict) and all(isinstance(entry.get(key), kind) for key, kind in kinds.items())
+            for entry in entries.values()
+        )
+    )
+    if not good:
+        raise ValueError(f"{path} does not describe the manifold as kinrank does; build it again")
+    numbers = {name: value for name, value in given.items() if isinstance(value, (int, float))}
+    for name, value in {**numbers, **facts}.items():
+        if not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+            raise ValueError(f"{path}: {name} must be a finite number; it is {reprlib.repr(value)}")
 
 
 def method_in(manifest: dict[str, Any], folder: Path) -> Method:

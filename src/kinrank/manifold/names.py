@@ -77,7 +77,7 @@ class Names:
             return cls(count, ids)
         last = None if ids is None or ids.dtype != np.int64 else int(ids.max(initial=-1))
         if last is None or not last < following < 2**53 or following != int(following):
-            raise ValueError(f"its next item would get the number {following}, which does not follow its ids")
+            raise ValueError(f"{NEXT}={following} is not allowed: it must be above every number that was given")
         return cls(count, ids, int(following))
 
     def of(self, places: NDArray[np.int64]) -> NDArray[Any]:

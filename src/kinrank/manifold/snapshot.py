@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
@@ -55,6 +56,8 @@ class Snapshot:
         turnover: Turnover | None = None,
     ) -> Snapshot:
         """A snapshot ready to be searched; `checked`: what was kept was made a moment ago, and is no foreign file."""
+        if not checked:
+            stages.checks.check_unit("vectors", vectors)
         opened = method.opened(vectors, kept, checked=checked)
         return cls(method, gallery_over(vectors, store), names, kept, store, built_over, turnover, opened)
 

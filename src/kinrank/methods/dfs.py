@@ -93,8 +93,9 @@ class DFS(Method):
 
     def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Any:
         """S, (n, n) csr."""
-        rows = stages.saved.rows_in(kept.arrays, "graph", len(vectors), np.float64)
-        return stages.csr.matrix_of(rows, len(vectors))
+        if not checked:  # the largest eigenvalue of S is 1: no entry is larger
+            stages.checks.rows_in(kept.arrays, "graph", len(vectors), np.float64, 1.0 + stages.checks.ROUNDING)
+        return stages.csr.matrix_of(stages.saved.known_rows(kept.arrays, "graph"), len(vectors))
 
     def reach(self, depth: int) -> int:
         return max(self.kq, depth)

@@ -149,12 +149,16 @@ class EIR(Method):
         self, vectors: Vectors, kept: Kept, checked: bool = False
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The items of every row, and the values."""
-        shape = len(vectors), min(self.truncation, len(vectors))
-        items = stages.saved.array_in(kept.arrays, "row_items", np.int32, shape)
-        values = stages.saved.array_in(kept.arrays, "row_values", np.float32, shape)
         if not checked:
-            stages.saved.check_items("row_items", items, len(vectors))
-        return items, values
+            checks, shape = stages.checks, (len(vectors), min(self.truncation, len(vectors)))
+            items = checks.array_in(kept.arrays, "row_items", np.int32, shape)
+            checks.check_items("row_items", items, len(vectors))
+            checks.check_own_first("row_items", items)
+            largest = 1.001 / (1.0 - self.alpha)  # the norm of the inverse of I - alpha S, and rounding
+            checks.check_range(
+                "row_values", checks.array_in(kept.arrays, "row_values", np.float32, shape), -largest, largest
+            )
+        return kept.arrays["row_items"], kept.arrays["row_values"]
 
     def reach(self, depth: int) -> int:
         return max(self.kq, depth)

@@ -106,7 +106,12 @@ class Expansion(Method):
         return Kept({"augmented": self.augmented(items, progress)[first_equal(gallery.vectors)]})
 
     def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Vectors | None:
-        return stages.saved.array_in(kept.arrays, "augmented", np.float32, vectors.shape) if self.kdba else None
+        if not self.kdba:
+            return None
+        if not checked:
+            augmented = stages.checks.array_in(kept.arrays, "augmented", np.float32, vectors.shape)
+            stages.checks.check_unit("augmented", augmented)
+        return kept.arrays["augmented"]
 
     def reach(self, depth: int) -> int:
         return self.k

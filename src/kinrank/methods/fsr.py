@@ -21,6 +21,7 @@ from kinrank.progress import Progress
 if TYPE_CHECKING:
     from kinrank.stages.spectrum import Part
 
+ROUNDING = 1e-7  # by which an eigenvalue, or an entry of a unit vector, may exceed 1
 LIMIT = 8000  # items in one dense decomposition: 1.5 GB and about two minutes
 VARIANT = "`paper`: the leading eigenvectors only; `published`: all of them, which only small galleries allow"
 
@@ -145,21 +146,32 @@ class FSR(Method):
 
     def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> tuple[list[Part], NDArray[np.int64]]:
         """Eigenpairs per component, and the items of none."""
-        sizes = stages.saved.array_in(kept.arrays, "part_sizes", np.int64, (None, 2))
-        if sizes.size and int(sizes.min()) < 1:
-            raise ValueError("part_sizes must be positive")
-        many, ranks = int(sizes[:, 0].sum()), int(sizes[:, 1].sum())
-        items = stages.saved.array_in(kept.arrays, "part_items", np.int64, (many,))
-        values = stages.saved.array_in(kept.arrays, "part_values", np.float64, (ranks,))
-        entries = stages.saved.array_in(kept.arrays, "part_vectors", np.float64, (int(sizes.prod(axis=1).sum()),))
         if not checked:
-            stages.saved.check_items("part_items", items, len(vectors))
+            self._check_parts(len(vectors), kept.arrays)
+        sizes, items, values, entries = (
+            kept.arrays[f"part_{name}"] for name in ("sizes", "items", "values", "vectors")
+        )
         parts, item, rank, entry = [], 0, 0, 0
         for size, count in sizes.tolist():
             block = entries[entry : entry + size * count].reshape(size, count)
             parts.append(stages.spectrum.Part(items[item : item + size], values[rank : rank + count], block))
             item, rank, entry = item + size, rank + count, entry + size * count
         return parts, np.setdiff1d(np.arange(len(vectors)), items)
+
+    @staticmethod
+    def _check_parts(count: int, arrays: dict[str, NDArray[Any]]) -> None:
+        """An error if these arrays cannot be what `keep` makes of so many items."""
+        checks, limit = stages.checks, 1.0 + ROUNDING
+        sizes = checks.array_in(arrays, "part_sizes", np.int64, (None, 2))
+        checks.check_range("part_sizes", sizes, 1, count)  # items and eigenvectors of each component
+        many, ranks = int(sizes[:, 0].sum()), int(sizes[:, 1].sum())
+        items = checks.array_in(arrays, "part_items", np.int64, (many,))
+        checks.check_items("part_items", items, count)
+        checks.check_distinct("part_items", items[None])
+        # an eigenvalue of S is at most 1, which keeps 1 - alpha lambda above 0
+        checks.check_range("part_values", checks.array_in(arrays, "part_values", np.float64, (ranks,)), -limit, limit)
+        entries = checks.array_in(arrays, "part_vectors", np.float64, (int(sizes.prod(axis=1).sum()),))
+        checks.check_range("part_vectors", entries, -limit, limit)
 
     def reach(self, depth: int) -> int:
         return max(self.kq, depth)

@@ -178,11 +178,26 @@ class LPMT(Method, Settings):
         return Kept(arrays, facts)
 
     def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Opened:
-        prepared = stages.saved.restored(vectors, kept.arrays, kept.facts, checked)
-        if prepared.record is not None and not {"built", "contrast"} <= set(kept.facts):
-            raise ValueError("numbers that belong to the record of changes are missing")
+        if not checked:
+            self._check_facts(kept)
+            stages.saved.check(len(vectors), kept.arrays, self)
+        prepared = stages.saved.restored(vectors, kept.arrays, kept.facts)
         graph = stages.attach.PreparedGraph(vectors, prepared.states, prepared.steps, prepared.lengths)
         return Opened(graph, self._attachment(prepared.powers, len(vectors)))
+
+    def _check_facts(self, kept: Kept) -> None:
+        """A ValueError if numbers that were kept are missing, or not what such a number can be."""
+        facts, declared = kept.facts, {one.name: one for one in self.parameters()}
+        for name in stages.saved.FACTS:
+            if name not in facts:
+                raise ValueError(f"the number {name} is missing")
+            declared[name].check("facts", facts[name])
+        recorded = {"built", "contrast"} if "nearest" in kept.arrays else set()
+        if not recorded <= set(facts) or ("changed" in facts) != ("contrast_now" in facts):
+            raise ValueError("numbers that belong to the record of changes are missing")
+        for name in ("built", "changed"):
+            if not facts.get(name, 0.0) >= 0.0:
+                raise ValueError(f"facts: {name}={facts[name]!r} is not allowed; it counts items")
 
     def reach(self, depth: int) -> int:
         return max(ENTRIES * self.path_k, self.k2, self.k, depth) + 1
@@ -229,7 +244,7 @@ class LPMT(Method, Settings):
         """Computed anew where the change reaches; made from the start where there is nothing to begin with."""
         if min(turnover.before, turnover.after, len(turnover.stay)) < 2:
             return self.keep(gallery, SILENT)
-        old = stages.saved.restored(gallery.vectors, before.arrays, before.facts, checked=True)
+        old = stages.saved.restored(gallery.vectors, before.arrays, before.facts)
         after = stages.changes.changed(old, turnover, gallery.vectors, gallery.lists_of, gallery.exact, self, tolerance)
         assert after.record is not None
         arrays, facts = stages.saved.saved(after)

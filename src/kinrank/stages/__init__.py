@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kinrank.stages import chains as chains
     from kinrank.stages import changed_lists as changed_lists
     from kinrank.stages import changes as changes
+    from kinrank.stages import checks as checks
     from kinrank.stages import context as context
     from kinrank.stages import costs as costs
     from kinrank.stages import csr as csr
@@ -47,6 +48,7 @@ __getattr__ = modules_of(
     "chains",
     "changed_lists",
     "changes",
+    "checks",
     "context",
     "costs",
     "csr",

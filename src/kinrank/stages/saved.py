@@ -1,57 +1,30 @@
-"""What LPMT prepared <-> arrays and numbers by name, as they are saved; and checks of arrays that come from files."""
+"""What LPMT prepared <-> arrays and numbers by name, as they are saved; and whether arrays from files are such."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
+from kinrank.stages import checks
+from kinrank.stages.checks import Arrays, BadArray, array_in
 from kinrank.stages.csr import Rows
 from kinrank.stages.graph import SCALES
-from kinrank.stages.pipeline import Measured, Prepared, Record
+from kinrank.stages.pipeline import Measured, Prepared, Record, Widths
+from kinrank.stages.settings import Settings
 
-Arrays = dict[str, NDArray[Any]]
 FACTS = ("rho", "gamma", "share")
+MOST = 1.0 + checks.ROUNDING  # of what is at most 1
 
 
-def array_in(arrays: Arrays, name: str, kind: type, shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """An array that was kept, or a ValueError if it is missing or of another kind; None allows any length."""
-    array = arrays.get(name)
-    if array is None:
-        raise ValueError(f"{name} is missing")
-    fits = array.ndim == len(shape) and all(want in (None, got) for want, got in zip(shape, array.shape, strict=True))
-    if not fits or array.dtype != kind:
-        raise ValueError(
-            f"{name} must have the shape {shape} of {np.dtype(kind)}; it has {array.shape} of {array.dtype}"
-        )
-    return array
-
-
-def check_items(name: str, items: NDArray[Any], count: int, missing: bool = False) -> None:
-    """A ValueError if item numbers lie outside the gallery: compiled loops follow them without looking.
-
-    `missing` allows -1.
-    """
-    if items.size and (int(items.min()) < (-1 if missing else 0) or int(items.max()) >= count):
-        raise ValueError(f"{name} names items that are not there")
-
-
-def rows_in(arrays: Arrays, name: str, count: int, kind: type = np.float32) -> Rows:
-    """Sparse rows over `count` items that were kept as name_indptr, name_indices, name_data; checked."""
-    indptr = array_in(arrays, f"{name}_indptr", np.int64, (count + 1,))
-    indices = array_in(arrays, f"{name}_indices", np.int32, (None,))
-    data = array_in(arrays, f"{name}_data", kind, (len(indices),))
-    if int(indptr[0]) != 0 or int(indptr[-1]) != len(indices) or bool((np.diff(indptr) < 0).any()):
-        raise ValueError(f"{name}_indptr does not fit {name}_indices")
-    check_items(f"{name}_indices", indices, count)
-    return Rows(indptr, indices, data)
+def known_rows(arrays: Arrays, name: str) -> Rows:
+    """Sparse rows of arrays that were made just now, or went through `checks.rows_in`."""
+    return Rows(*(arrays[f"{name}_{part}"] for part in Rows._fields))
 
 
 def arrays_of(name: str, rows: Rows) -> Arrays:
-    """What `rows_in` reads."""
+    """What `known_rows` reads."""
     return {f"{name}_indptr": rows.indptr, f"{name}_indices": rows.indices, f"{name}_data": rows.data}
 
 
@@ -67,36 +40,59 @@ def saved(prepared: Prepared) -> tuple[Arrays, dict[str, float]]:
     return arrays, {"rho": powers.rho, "gamma": powers.gamma, "share": powers.share}
 
 
-def restored(vectors: Vectors, arrays: Arrays, facts: dict[str, float], checked: bool = False) -> Prepared:
-    """The same again; a ValueError if parts are missing or do not fit together. `checked`: they were made just now."""
-    if not checked:
-        _check(len(vectors), arrays, facts)
-    states, steps, spreading = (
-        Rows(*(arrays.get(f"{name}_{part}") for part in Rows._fields))  # type: ignore[arg-type]
-        for name in ("state", "step", "graph")
-    )
+def restored(vectors: Vectors, arrays: Arrays, facts: dict[str, float]) -> Prepared:
+    """The same again, of what was made just now, or went through `check`."""
     record = None
     if "nearest" in arrays:
-        near = Neighbors(arrays["near_indices"], arrays["near_distances"])
+        near, spreading = Neighbors(arrays["near_indices"], arrays["near_distances"]), known_rows(arrays, "graph")
         record = Record(near, arrays["nearest"], arrays["similar"], spreading, arrays["beta"], arrays["drift"])
     powers = Measured(*(facts[name] for name in FACTS))
+    states, steps = known_rows(arrays, "state"), known_rows(arrays, "step")
     return Prepared(vectors, states, steps, arrays["lengths"], powers, record)
 
 
-def _check(n: int, arrays: Arrays, facts: dict[str, float]) -> None:
-    rows_in(arrays, "state", n)
-    rows_in(arrays, "step", n)
-    array_in(arrays, "lengths", np.float32, (n,))
-    missing = [name for name in FACTS if name not in facts]
-    if missing:
-        raise ValueError(f"the number {missing[0]} is missing")
+def check(n: int, arrays: Arrays, settings: Settings) -> None:
+    """An error if arrays from files are not what `saved` makes of n items under these settings."""
+    states = checks.rows_in(arrays, "state", n, high=MOST)
+    checks.check_distributions("state", states, settings.support or n)
+    checks.check_ascending("state", states)
+    steps = checks.rows_in(arrays, "step", n)  # a price may be infinite: nobody takes such a step
+    checks.check_ascending("step", steps)
+    checks.check_finite("lengths", array_in(arrays, "lengths", np.float32, (n,)), np.finfo(np.float32).tiny)
     if "nearest" in arrays:
-        rows_in(arrays, "graph", n)
-        near = array_in(arrays, "near_indices", np.int32, (n, None))
-        nearest = array_in(arrays, "nearest", np.int32, (n, None))
-        check_items("near_indices", near, n, missing=True)
-        check_items("nearest", nearest, n)
-        array_in(arrays, "near_distances", np.float32, near.shape)
-        array_in(arrays, "similar", np.float32, nearest.shape)
-        array_in(arrays, "beta", np.float64, (len(SCALES),))
-        array_in(arrays, "drift", np.float32, (n, 3))
+        _check_record(n, arrays, settings)
+
+
+def _check_record(n: int, arrays: Arrays, settings: Settings) -> None:
+    widths = Widths.of(settings)
+    checks.check_ascending("graph", checks.rows_in(arrays, "graph", n, high=MOST))
+    near = array_in(arrays, "near_indices", np.int32, (n, min(widths.kept, n)))
+    checks.check_items("near_indices", near, n, missing=True)
+    checks.check_own_first("near_indices", near)
+    checks.check_distinct("near_indices", near)
+    _check_near(near, array_in(arrays, "near_distances", np.float32, near.shape), widths.needed)
+    nearest = array_in(arrays, "nearest", np.int32, (n, min(widths.diffused, n)))
+    checks.check_items("nearest", nearest, n)
+    checks.check_own_first("nearest", nearest)
+    checks.check_distinct("nearest", nearest[:, : settings.path_k + 1])
+    similar = array_in(arrays, "similar", np.float32, nearest.shape)
+    checks.check_range("similar", similar, 0.0, 2.0)  # at most 1, and an error that the tolerance allows
+    checks.check_range("similar", similar[:, :1], np.finfo(np.float32).tiny)
+    beta = array_in(arrays, "beta", np.float64, (len(SCALES),))
+    checks.check_range("beta", beta, 0.0, MOST)
+    checks.check_range("beta", beta.sum(keepdims=True), 2.0 - MOST, MOST)
+    checks.check_finite("drift", array_in(arrays, "drift", np.float32, (n, 3)), 0.0)
+
+
+def _check_near(near: NDArray[np.int32], distances: NDArray[np.float32], needed: int) -> None:
+    """Lists of at least `needed` items, ascending by distance, -1 and inf behind them."""
+    there = near >= 0
+    if not there[:, :needed].all() or bool((there[:, 1:] & ~there[:, :-1]).any()):
+        raise BadArray(
+            "near_indices", f"must name {min(needed, len(near))} items or more in every row, and -1 only behind them"
+        )
+    checks.check_range("near_distances", distances, 0.0)
+    if not np.array_equal(np.isfinite(distances), there):
+        raise BadArray("near_distances", "must be finite where near_indices names an item, and infinite elsewhere")
+    if bool((distances[:, 1:] < distances[:, :-1]).any()):
+        raise BadArray("near_distances", "must ascend in every row")

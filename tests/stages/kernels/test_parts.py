@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference.calling import callable_part
 
 from kinrank.stages.kernels.arrays import nobody, numbered
+from reference.calling import callable_part
 
 
 def test_a_part_works_inside_a_loop() -> None:

@@ -65,7 +65,7 @@ def average(
         count = 0 * row
         for column in range(weights.shape[1]):
             weight = weights[row, column]
-            if weight <= 0.0:
+            if not weight > 0.0:  # the same question as above, also for NaN: more would not fit
                 continue
             for entry in range(indptr[lists[row, column]], indptr[lists[row, column] + 1]):
                 item = indices[entry]

@@ -1,0 +1,351 @@
+"""A saved manifold -> a copy in which something is wrong, and what becomes of whoever uses it.
+
+Files are found by looking, never by their names, so that another layout of the folder is tried as this one is. As a
+program it works through cases one after the other, and says which one it begins: a crash, or a hang, then has a name.
+
+    python corruption.py random FOLDER...    cases on standard input, one JSON line of a folder and a seed each
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import hashlib
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import kinrank as kr
+from kinrank.manifold.manifest import sealed
+from kinrank.manifold.verify import verify
+
+SECONDS = 10  # of work: a case that takes longer hangs
+PATIENCE = 120  # seconds by the clock, of which a busy machine may leave few to us
+ITEMS, DIMENSIONS = 60, 6
+HUGE = 10**400  # a whole number that JSON can say, and no float
+
+
+def vectors(seed: int, items: int = ITEMS) -> NDArray[np.float32]:
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(5, DIMENSIONS))
+    return (centres[rng.integers(0, 5, items)] + 0.3 * rng.normal(size=(items, DIMENSIONS))).astype(np.float32)
+
+
+def saved_folders(place: Path) -> list[Path]:
+    """One small folder per kind of manifold: methods, with and without ids, before and after changes."""
+    names, rows = [f"n{i}" for i in range(ITEMS)], vectors(1)
+    lpmt = kr.LPMT(k1=20, k2=4, k=6, path_k=5, support=20)
+    changed = kr.Manifold.build(rows, lpmt)
+    changed.add(vectors(2, 3))
+    changed.remove([4, 61])
+    manifolds = {
+        "lpmt": kr.Manifold.build(rows, lpmt, ids=names),
+        "lpmt_changed": changed,
+        "lpmt_whole_numbers": kr.Manifold.build(rows, kr.LPMT(transport="exact", support=6, k1=8), ids=range(7, 67)),
+        "lpmt_without_changes": kr.Manifold.build(rows, kr.LPMT(support=0, k1=8), changes=False),
+        "dfs": kr.Manifold.build(rows, kr.DFS(k=8, kq=3), ids=names),
+        "fsr": kr.Manifold.build(rows, kr.FSR(k=8, kq=3, rank=20)),
+        "eir": kr.Manifold.build(rows, kr.EIR(kd=8, kq=3, truncation=12)),
+        "alpha_qe": kr.Manifold.build(rows, kr.AlphaQE(k=3)),
+        "augmented": kr.Manifold.build(rows, kr.AugmentedAQE(k=3, kdba=3), ids=names),
+    }
+    for name, manifold in manifolds.items():
+        manifold.save(place / name)
+    return [place / name for name in manifolds]
+
+
+# what is made wrong: each function changes a folder, and says how
+
+
+def random_bytes(folder: Path, rng: random.Random) -> str:
+    """Bytes of one file altered, cut off or added, as broken disks and half copies leave them."""
+    path = rng.choice(files_in(folder))
+    content = bytearray(path.read_bytes())
+    at, size = rng.randrange(len(content) + 1), rng.choice([1, 1, 4, 64])
+    how = rng.choice(["flip", "random", "zeros", "cut", "insert"])
+    if how == "flip" and at < len(content):
+        content[at] ^= 1 << rng.randrange(8)
+    elif how == "cut":
+        del content[at:]
+    elif how == "insert":
+        content[at:at] = rng.randbytes(size)
+    else:
+        content[at : at + size] = rng.randbytes(size) if how == "random" else bytes(size)
+    path.write_bytes(content)
+    return f"{how} {size} at {at} of {path.relative_to(folder)}"
+
+
+def crafted(folder: Path, rng: random.Random) -> str:
+    """One array or one value of a manifest replaced, all checksums made right again."""
+    arrays = [path for path in files_in(folder) if path.suffix == ".npy"]
+    kind = rng.choice(["values"] * 6 + ["shape", "header", "manifest", "manifest"])
+    if kind == "manifest":
+        return _other_manifest(rng.choice([path for path in files_in(folder) if path.suffix == ".json"]), rng)
+    path = rng.choice(arrays)
+    array = np.load(path)
+    if kind == "header":
+        return _claimed(folder, path, array, rng)
+    array, how = _other_values(array, rng) if kind == "values" else _other_shape(array, rng)
+    replace(folder, path, array)
+    return f"{how} in {path.name}"
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _other_values(array: NDArray[Any], rng: random.Random) -> tuple[NDArray[Any], str]:
+    """One number, a few, a row or all of them are others; or all are there, in another order."""
+    array = array.copy()
+    if rng.random() < 0.15:
+        return np.random.default_rng(rng.randrange(2**32)).permutation(array.reshape(-1)).reshape(
+            array.shape
+        ), "permuted"
+    flat = array.reshape(-1)
+    if not flat.size:
+        return array, "nothing"
+    at = rng.randrange(flat.size)
+    place: Any = rng.choice([at, slice(at, at + 9), slice(None), slice(0, 1), slice(-1, None)])
+    if array.dtype.kind == "f":
+        top = float(np.finfo(array.dtype).max)
+        value: Any = rng.choice([np.nan, np.inf, -np.inf, top, -top, 0.0, -0.0, -1.0, 1.0, 1e30, 1e-40, 5e-324])
+    elif array.dtype.kind in "iu":
+        info = np.iinfo(array.dtype)
+        value = rng.choice([info.min, info.max, 0, 1, ITEMS, ITEMS - 1] + [-1, -2] * (info.min < 0))
+    else:
+        flat = flat.view(np.uint32)
+        value = rng.choice([0x110000, 0xD800, 0, 65, 2**32 - 1])
+    with np.errstate(over="ignore"):
+        flat[place] = value
+    return array, f"{value} at {place}"
+
+
+def _other_shape(array: NDArray[Any], rng: random.Random) -> tuple[NDArray[Any], str]:
+    """The same numbers, or nearly, in another shape or of another kind."""
+    changes: dict[str, Callable[[], NDArray[Any]]] = {
+        "one less": lambda: array[:-1],
+        "one more": lambda: np.concatenate([array, array[-1:]]),
+        "transposed": lambda: np.ascontiguousarray(array.T),
+        "flat": lambda: array.reshape(-1),
+        "deeper": lambda: array[None],
+        "nothing left": lambda: array[:0],
+        "half as precise": lambda: array.astype(np.float16 if array.dtype.kind == "f" else array.dtype),
+        "other byte order": lambda: array.astype(array.dtype.newbyteorder()),
+        "a column less": lambda: np.ascontiguousarray(array[..., :-1]),
+    }
+    how = rng.choice(sorted(changes))
+    with np.errstate(over="ignore"):
+        return changes[how](), how
+
+
+def _claimed(folder: Path, path: Path, array: NDArray[Any], rng: random.Random) -> str:
+    """A header that claims more numbers than there are, a negative shape, columns first, or Python objects."""
+    shape: tuple[int, ...] = (rng.choice([10**12, 2**62, 2**63, -1, 0]), *array.shape[1:])
+    kind = rng.choice([array.dtype.str, "|O", "V8"])
+    header = {"descr": kind, "fortran_order": rng.random() < 0.3, "shape": shape}
+    data = array.tobytes()
+    with path.open("r+b") as file:
+        before = hashlib.sha256(file.read()).hexdigest()
+        file.seek(0)
+        file.truncate()
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(data)
+    _describe(folder, before, path, kind, list(shape))
+    return f"header {header} of {path.name}"
+
+
+def _other_manifest(path: Path, rng: random.Random) -> str:
+    """One value of a JSON file, anywhere in it, replaced or left out, and the file sealed again."""
+    content = json.loads(path.read_bytes())
+    places = [(node, key) for node in _nodes(content) for key in (node if isinstance(node, dict) else range(len(node)))]
+    node, key = rng.choice([(node, key) for node, key in places if (node is not content or key != "sha256")])
+    value: Any = rng.choice(
+        [float("nan"), float("inf"), -float("inf"), 0, -1, 1e300, HUGE, "", "text", None, [], {}, True, "leave out"]
+    )
+    if value == 1e300 and node is content.get("parameters"):
+        value = -1e300  # which parameters are too large, and take for ever, is another question
+    if value == "leave out":
+        del node[key]
+    else:
+        node[key] = value
+    path.write_text(json.dumps(sealed(content) if "sha256" in content else content))
+    return f"{str(value)[:20]} as {key} in {path.name}"
+
+
+def extreme(folder: Path, rng: random.Random) -> str:
+    """One parameter in a manifest is a number that is allowed by itself, and that nobody would give."""
+    path = rng.choice([path for path in files_in(folder) if path.suffix == ".json"])
+    content = json.loads(path.read_bytes())
+    given = content["parameters"]
+    name = rng.choice([name for name, value in given.items() if value is None or isinstance(value, (int, float))])
+    given[name] = rng.choice([10**9, 10**6, 1e300, 1e-300, 1e-6, 1])
+    path.write_text(json.dumps(sealed(content)))
+    return f"{given[name]} as {name} in {path.name}"
+
+
+def _nodes(value: Any) -> Iterator[Any]:
+    """Every dict and every list in a JSON value."""
+    if isinstance(value, (dict, list)):
+        yield value
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _nodes(inner)
+
+
+def replace(folder: Path, path: Path, array: NDArray[Any]) -> None:
+    """Another array in the place of one, right checksums and seals wherever it is mentioned."""
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, array, allow_pickle=False)
+    _describe(folder, before, path, array.dtype.str, list(array.shape))
+
+
+def _describe(folder: Path, before: str, path: Path, kind: str, shape: list[int]) -> None:
+    """Let the JSON files say of an array what it is now; it had the checksum `before`."""
+    entry = {"dtype": kind, "shape": shape, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    for other in files_in(folder):
+        if other.suffix == ".json":
+            content = json.loads(other.read_bytes())
+            for node in _nodes(content):
+                if isinstance(node, dict) and node.get("sha256") == before:
+                    node.update({key: value for key, value in entry.items() if key in node})
+            other.write_text(json.dumps(sealed(content) if "sha256" in content else content))
+
+
+# what becomes of it
+
+
+def same_or_refused(folder: Path, whole: Path) -> str:
+    """`refused`, or `harmless` if every answer is that of the whole folder; anything else is an error."""
+    try:
+        manifold = kr.Manifold.load(folder)
+    except ValueError:
+        return "refused"
+    for left, right in zip(answers_of(manifold), answers_of(kr.Manifold.load(whole)), strict=True):
+        np.testing.assert_array_equal(left, right)
+    return "harmless"
+
+
+def answers_of(manifold: kr.Manifold) -> list[NDArray[Any]]:
+    found = manifold.search(vectors(3, 4), 10)
+    return [found.indices, found.distances, found.meta["ids"], manifold.ids]
+
+
+def valid_or_refused(folder: Path, whole: Path) -> str:
+    """`refused`, and then `verify` knows it too; or `harmless`: whatever is done with it succeeds, or is refused."""
+    try:
+        manifold = kr.Manifold.load(folder)
+    except ValueError:
+        with contextlib.suppress(ValueError):  # no manifold at all, or one of another version
+            assert not verify(folder).whole, "verify says whole, but load refuses it"
+        return "refused"
+    assert verify(folder).whole, "load takes it, but verify says that it is not whole"
+    check_answers(manifold)
+    if not len(manifold):  # an empty array of vectors is an empty manifold
+        return "harmless"
+    with contextlib.suppress(ValueError):
+        explanation = manifold.explain(vectors(4, 1), manifold.ids[:6].tolist()[-1])
+        assert np.isfinite(explanation.costs).all()
+        assert 1 <= explanation.rank_after <= len(manifold)
+    with contextlib.suppress(ValueError):
+        for change in (_add, _remove):
+            change(manifold)
+            check_answers(manifold)
+        assert 0.0 <= manifold.stale <= 1.0
+    manifold.save(folder)
+    check_answers(kr.Manifold.load(folder))
+    return "harmless"
+
+
+def _add(manifold: kr.Manifold) -> None:
+    given = manifold.info()["ids"] == "given"
+    new: list[Any] = ["new", "newer"] if manifold.ids.dtype.kind == "U" else [10**6, 10**6 + 1]
+    manifold.add(vectors(5, 2), new if given else None)
+
+
+def _remove(manifold: kr.Manifold) -> None:
+    manifold.remove(manifold.ids[[0, 7, len(manifold) - 1]].tolist())
+
+
+def check_answers(manifold: kr.Manifold) -> None:
+    """Items that are there, each once, with finite distances that do not fall."""
+    found = manifold.search(vectors(3, 4), 10, depth=15)
+    there = found.indices >= 0
+    assert there[:, : min(10, len(manifold))].all()
+    assert found.indices.max(initial=-1) < len(manifold)
+    assert np.isfinite(found.distances[there]).all()
+    assert (found.distances[:, 1:] >= found.distances[:, :-1]).all()
+    assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in found.indices)
+    np.testing.assert_array_equal(found.meta["ids"][there], manifold.ids[found.indices[there]])
+
+
+# many cases, in a process of their own
+
+KINDS: dict[str, tuple[Callable[[Path, random.Random], str], Callable[[Path, Path], str]]] = {
+    "random": (random_bytes, same_or_refused),
+    "crafted": (crafted, valid_or_refused),
+    "extreme": (extreme, valid_or_refused),
+}
+
+
+def failures(kind: str, folders: list[Path], count: int, first: int = 0) -> tuple[dict[str, int], list[str]]:
+    """How often each outcome came, and a line for each of `count` cases that failed, crashed or hung."""
+    left = [(folders[seed % len(folders)], seed) for seed in range(first, first + count)]
+    outcomes, bad = {"refused": 0, "harmless": 0}, []
+    while left:
+        asked = "".join(json.dumps([str(folder), seed]) + "\n" for folder, seed in left)
+        command = [sys.executable, __file__, kind, *map(str, folders)]
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        ended = [line for line in lines if "outcome" in line]
+        for line in ended:
+            if line["outcome"] in outcomes:
+                outcomes[line["outcome"]] += 1
+            else:
+                bad.append(f"{line['folder']} {line['seed']}: {line['what']}: {line['outcome']}")
+        left = left[len(ended) :]
+        if left:  # the program did not come to the end of the next one
+            what = lines[-1].get("what", "") if lines else "before the first case"
+            bad.append(f"{left[0][0].name} {left[0][1]}: {what}: exit code {done.returncode}: {done.stderr[-1500:]}")
+            left = left[1:] if lines else []
+    return outcomes, bad
+
+
+def main(kind: str, *folders: str) -> None:
+    faulthandler.enable()
+    faulthandler.register(signal.SIGPROF, chain=True)  # says where it was, then ends the program
+    spoil, judge = KINDS[kind]
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / "copy"
+        for folder in folders:  # loops are compiled before the clock runs, and whole folders must pass
+            shutil.copytree(folder, copy)
+            assert judge(copy, Path(folder)) == "harmless"
+            shutil.rmtree(copy)
+        for line in sys.stdin:
+            folder, seed = json.loads(line)
+            shutil.copytree(folder, copy)
+            case = {"folder": Path(folder).name, "seed": seed, "what": spoil(copy, random.Random(seed))}
+            print(json.dumps(case), flush=True)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            faulthandler.dump_traceback_later(PATIENCE, exit=True)
+            try:
+                outcome = judge(copy, Path(folder))
+            except Exception as error:
+                outcome = f"{type(error).__name__}: {error}"
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            faulthandler.cancel_dump_traceback_later()
+            print(json.dumps({**case, "outcome": outcome}), flush=True)
+            shutil.rmtree(copy)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

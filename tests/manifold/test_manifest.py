@@ -1,0 +1,48 @@
+"""manifest.json with a right seal and wrong contents: a ValueError, whatever stands where."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kinrank as kr
+from faults.corruption import vectors
+from kinrank.manifold.manifest import MANIFEST, read_manifest, sealed
+from kinrank.manifold.verify import verify
+
+WRONG: list[Any] = [float("nan"), None, 3, "text", [], [1], {"vectors": [3]}, {"vectors": {"dtype": 1}}]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    kr.Manifold.build(vectors(1, 12), kr.AQE(k=2)).save(tmp_path / "m")
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize("key", ["arrays", "facts", "parameters", "data", "method"])
+def test_fields_of_another_kind_are_refused(folder: Path, key: str, wrong: Any) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(sealed(manifest | {key: wrong})))
+    with pytest.raises(ValueError):
+        kr.Manifold.load(folder)
+    assert not verify(folder).whole  # and it comes to an end
+
+
+def test_a_manifest_without_end_is_refused(folder: Path) -> None:
+    for content in ("[" * 10**5, '{"a":' * 10**5):
+        (folder / MANIFEST).write_text(content)
+        with pytest.raises(ValueError, match=f"{MANIFEST} is truncated or no JSON"):
+            read_manifest(folder)
+        assert list(verify(folder).bad) == [MANIFEST]
+
+
+def test_a_pipe_for_a_manifest_is_refused(folder: Path) -> None:
+    (folder / MANIFEST).unlink()
+    os.mkfifo(folder / MANIFEST)
+    with pytest.raises(ValueError, match=f"{MANIFEST} is not a file"):
+        kr.Manifold.load(folder)
