@@ -12,27 +12,46 @@ from numpy.typing import ArrayLike, NDArray
 Vectors = NDArray[np.float32]
 
 
-def load(path: str | os.PathLike[str], key: str | None = None, mmap: bool = True) -> NDArray[Any]:
+def load(
+    path: str | os.PathLike[str], key: str | None = None, mmap: bool = True, id_column: str | int | None = None
+) -> NDArray[Any]:
     """The rows of a file, with the type they have on disk; `check` makes float32 of them where they are used.
 
     Read by ending: npy, npz, csv, tsv, fvecs, bvecs, pkl (plain lists only, nothing executed), mat; and with
     `pip install 'kinrank[io]'` h5, hdf5, mat 7.3, safetensors, and parquet (a column of lists, or all
     columns of numbers).
 
+    The first line of a csv or tsv is a heading if none of its cells is a number. An empty cell is refused, and so
+    is text that `id_column` does not name, and a column of numbers that is called id, index, label or the like.
+
     Args:
         path: the file.
         key: which of its arrays, where it holds several; the error lists them.
         mmap: npy, fvecs and bvecs stay on disk and are read as needed; False reads them at once.
+        id_column: the column of a csv, tsv or parquet that names the rows and is no dimension: its name, or its
+            number from 0. `load_with_ids` returns what stands in it.
 
     A missing file is a FileNotFoundError; an empty, truncated or foreign one, one of Python objects, or an
-    unknown ending a ValueError; a missing package an ImportError that says what to install.
+    unknown ending a ValueError; a missing package an ImportError that says what to install; one that unpacks to more
+    than this machine has free a NotEnoughMemory.
 
     Example:
         >>> gallery = load("roxford5k_sscd.npz", key="d")
     """
+    return load_with_ids(path, key, mmap, id_column)[0]
+
+
+def load_with_ids(
+    path: str | os.PathLike[str], key: str | None = None, mmap: bool = True, id_column: str | int | None = None
+) -> tuple[NDArray[Any], list[Any] | None]:
+    """The same rows, and what stands in their id column: text, or the whole numbers of a parquet; None without one.
+
+    Example:
+        >>> gallery, names = load_with_ids("gallery.csv", id_column="name")
+    """
     from kinrank.files.features import read
 
-    return read(Path(path), key, mmap)
+    return read(Path(path), key, mmap, id_column)
 
 
 def check(vectors: ArrayLike, name: str = "vectors", dimensions: int | None = None) -> Vectors:
