@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,15 @@ def check(vectors: ArrayLike, name: str = "vectors", dimensions: int | None = No
         dtype('float32')
     """
     array = _as_array(vectors, name)
+    if array.ndim == 1 and array.dtype == object and any(isinstance(row, (list, tuple, np.ndarray)) for row in array):
+        raise ValueError(f"{name} must be 2-d, one row per item; got {len(array)} rows apart: pass np.stack({name})")
     if array.ndim != 2:
         raise ValueError(
             f"{name} must be 2-d, one row per item; got shape {array.shape}"
             + ("; pass vector[None, :] for a single vector" if array.ndim == 1 else "")
         )
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold real numbers; got dtype {array.dtype}")
+        raise ValueError(f"{name} must hold real numbers; got dtype {array.dtype}{_text_columns(vectors)}")
     if dimensions is not None and array.shape[1] != dimensions:
         raise ValueError(
             f"{name} has shape {array.shape} but {dimensions} dimensions are needed; "
@@ -105,6 +108,8 @@ def unit(rows: Vectors, name: str = "vectors") -> Vectors:
 
 
 def _as_array(vectors: Any, name: str) -> NDArray[Any]:
+    if (remedy := _no_rows(vectors, name)) is not None:
+        raise ValueError(f"{name} must be rows of numbers, one per item; got {remedy}")
     if hasattr(vectors, "detach"):  # a torch tensor, possibly with gradients or on a device
         vectors = vectors.detach().cpu()
         if str(getattr(vectors, "dtype", "")) == "torch.bfloat16":  # numpy has no such type
@@ -113,3 +118,33 @@ def _as_array(vectors: Any, name: str) -> NDArray[Any]:
         return np.asarray(vectors)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} is not an array of equal rows: {error}") from error
+
+
+def _no_rows(vectors: Any, name: str) -> str | None:
+    """What was given where it can be no array of rows, and what to pass instead; None for everything else."""
+    if vectors is None:
+        return "None: pass an array, or read a file with kinrank.features.load(path)"
+    if isinstance(vectors, (str, os.PathLike)):
+        return f"the path {os.fspath(vectors)!r}: read it with kinrank.features.load(path)"
+    if isinstance(vectors, (bytes, bytearray)):
+        return "bytes: pass np.frombuffer(...) with its shape, or read a file with kinrank.features.load(path)"
+    if isinstance(vectors, Mapping):
+        keys = list(vectors)
+        listed = ", ".join(map(repr, keys[:8])) or "nothing"
+        return f"a dict with the keys {listed}: pass one of its arrays" + (f", {name}[{keys[0]!r}]" if keys else "")
+    if hasattr(vectors, "toarray") and hasattr(vectors, "nnz"):
+        return f"a sparse matrix: pass {name}.toarray()"
+    if isinstance(vectors, Iterator):
+        return f"a generator, which can be read only once: pass np.array(list({name}))"
+    if isinstance(vectors, Set):
+        return "a set, which has no order: pass a list or an array"
+    return None
+
+
+def _text_columns(vectors: Any) -> str:
+    """The columns of a data frame that hold no numbers, for the end of a sentence."""
+    kinds: Any = getattr(vectors, "dtypes", None)
+    if not hasattr(kinds, "items"):
+        return ""
+    wrong = [str(column) for column, kind in kinds.items() if getattr(kind, "kind", "O") not in "fiub"]
+    return f": pass its columns of numbers only, without {', '.join(wrong[:8])}"

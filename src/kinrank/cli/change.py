@@ -10,9 +10,9 @@ import typer
 
 import kinrank
 from kinrank.cli.explain import item_named
+from kinrank.cli.inputs import IdColumn, named_vectors
 from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, Quiet, bars, print_json
-from kinrank.features import load
+from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.manifold.files import check_target
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def add(
     vectors_key: Annotated[
         str | None, typer.Option("--vectors-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
     ] = None,
+    id_column: IdColumn = None,
     refresh: Refresh = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -45,8 +46,10 @@ def add(
     Without names, new items get the next numbers. Galleries built by lpmt or by query expansion can change. The
     folder is replaced when the new one is whole.
     """
+    separate(folder, vectors, ids)
+    rows, names = named_vectors(vectors, vectors_key, id_column, ids)
     manifold, started = _opened(folder, quiet)
-    manifold.add(load(vectors, vectors_key), read_names(ids))
+    manifold.add(rows, names)
     _finish(folder, manifold, started, refresh, json, quiet)
 
 
@@ -66,6 +69,7 @@ def remove(
     kinrank remove gallery.manifold --item beach_17 --item beach_18
     kinrank remove gallery.manifold --ids old-names.txt
     """
+    separate(folder, ids)
     names = [*(item or []), *(read_names(ids) or [])]
     if not names:
         raise ValueError("nothing to remove; name items with --item NAME, or give a file of names with --ids")

@@ -9,7 +9,7 @@ import typer
 
 import kinrank
 from kinrank.cli.names import read_labels, read_names
-from kinrank.cli.output import Json, print_json
+from kinrank.cli.output import Json, print_json, separate
 from kinrank.evaluation import Truth
 from kinrank.files.rankings import load_ranking
 
@@ -61,6 +61,7 @@ def evaluate(
     A .pkl is read without executing anything in it. Qrels number queries and items from 1, unless the ranking
     was saved with names or --query-ids and --item-ids give them.
     """
+    separate(None, query_ids, item_ids)
     names = read_names(query_ids), read_names(item_ids)
     found = load_ranking(ranking, *names)
     queries = names[0] or found.meta.get("query_ids")

@@ -114,15 +114,15 @@ def refuse_unclear(name: object, columns: Sequence[str], at: int | None) -> None
     """A column of numbers that is called id is hardly a dimension."""
     for number, column in enumerate(columns):
         if number != at and NAMES_ROWS.fullmatch(column):
-            _refuse_column(
-                f"{name}: the column {column!r} looks like ids or labels, not a dimension", column, number, at
-            )
+            problem = f"{name}: the column {column!r} looks like ids or labels, not like a dimension"
+            _refuse_column(problem, column, number, at, "drop or rename it")
 
 
-def _refuse_column(problem: str, column: str, number: int, at: int | None) -> NoReturn:
+def _refuse_column(problem: str, column: str, number: int, at: int | None, otherwise: str) -> NoReturn:
     if at is not None:
-        raise FileProblem(f"{problem}; drop it, there can be one id column only")
-    raise FileProblem(f"{problem}; if it names the rows pass id_column={column or number}, otherwise drop or rename it")
+        raise FileProblem(f"{problem}; {otherwise}: only one column can be the id column")
+    names = repr(column) if column else number
+    raise FileProblem(f"{problem}; if the column names the rows pass id_column={names}, otherwise {otherwise}")
 
 
 def _refuse_numbering(name: object, first: Sequence[str], second: Sequence[str]) -> None:
@@ -149,7 +149,8 @@ def _refuse_bad_cell(name: object, rows: Rows, layout: Layout) -> None:
             if not cell:
                 raise FileProblem(f"{where} is empty; fill the cell or drop the line")
             if number != at and not _is_number(cell):
-                _refuse_column(f"{where} holds {cell[:40]!r}, which is not a number", column, number, at)
+                problem = f"{where} holds {cell[:40]!r}, which is not a number"
+                _refuse_column(problem, column, number, at, "mend the cell or drop the column")
 
 
 def _without(cells: Sequence[str], at: int | None) -> list[str]:
