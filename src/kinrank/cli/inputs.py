@@ -13,6 +13,7 @@ from kinrank.cli.names import read_names
 from kinrank.cli.output import STANDARD
 from kinrank.features import load_with_ids
 from kinrank.files.features import read_piped
+from kinrank.files.opening import FileProblem
 
 IdColumn = Annotated[
     str | None,
@@ -29,15 +30,26 @@ def vectors(path: Path, key: str | None = None, id_column: str | None = None) ->
 
 
 def named_vectors(
-    path: Path, key: str | None = None, id_column: str | None = None, ids: Path | None = None, flag: str = "--ids"
+    path: Path,
+    key: str | None = None,
+    id_column: str | None = None,
+    ids: Path | None = None,
+    ids_flag: str = "--ids",
+    column_flag: str = "--id-column",
 ) -> tuple[NDArray[Any], list[Any] | None]:
-    """The rows and their names: from their id column, or from the file of names that `flag` gave."""
+    """The rows and their names: from their id column, or from a file of names. The flags are for what goes wrong."""
     if id_column is not None and ids is not None:
-        raise ValueError(f"{flag} and an id column both name the rows of {path}; give one of them")
-    if path == STANDARD:
-        if key is not None:
-            raise ValueError(f"standard input holds one array only; leave the key {key!r} out")
-        rows, names = read_piped(sys.stdin.buffer, id_column)
-    else:
-        rows, names = load_with_ids(path, key, id_column=id_column)
+        raise ValueError(f"{ids_flag} and {column_flag} both name the rows of {path}; give one of them")
+    try:
+        rows, names = _read(path, key, id_column)
+    except FileProblem as problem:
+        raise FileProblem(str(problem).replace("id_column=", f"{column_flag} ")) from problem
     return rows, read_names(ids) if names is None else names
+
+
+def _read(path: Path, key: str | None, id_column: str | None) -> tuple[NDArray[Any], list[Any] | None]:
+    if path != STANDARD:
+        return load_with_ids(path, key, id_column=id_column)
+    if key is not None:
+        raise ValueError(f"standard input holds one array only; leave the key {key!r} out")
+    return read_piped(sys.stdin.buffer, id_column)

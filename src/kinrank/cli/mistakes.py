@@ -72,5 +72,4 @@ def sentence(error: Exception) -> str:
         text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     else:
         text = str(error)
-    text = text.replace("id_column=", "--id-column ")
     return " ".join(text.split()) or type(error).__name__

@@ -72,8 +72,12 @@ def rerank(
     chosen = method_from(method, context.args)
     offered, item_names = named_vectors(gallery, gallery_key, id_column, item_ids, "--item-ids")
     if queries is not None:
-        asked, query_names = named_vectors(queries, queries_key, query_id_column, query_ids, "--query-ids")
-    else:  # the items are the queries
+        asked, query_names = named_vectors(
+            queries, queries_key, query_id_column, query_ids, "--query-ids", "--query-id-column"
+        )
+    elif query_id_column is not None:
+        raise ValueError("--query-id-column is for --queries; without queries the items ask, by their --id-column")
+    else:
         asked, query_names = None, item_names if query_ids is None else read_names(query_ids)
     ranking = kinrank.rerank(asked, offered, chosen, candidates, depth, max_memory, bars(quiet))
     with ranking_target(output, format) as path:

@@ -48,7 +48,7 @@ def choose(path: Path, key: str | None, shapes: Shapes) -> str:
 def read_npy(path: Path, mmap: bool = False) -> Array:
     """The array of a .npy file, left on disk where `mmap` is True."""
     with path.open("rb") as file:
-        _without_objects(path, _header(file))
+        _without_objects(path, _header(path, file))
     array: Array = np.lib.format.open_memmap(path, mode="r")  # also refuses a file shorter than its header says
     return array if mmap else np.array(array)
 
@@ -56,7 +56,7 @@ def read_npy(path: Path, mmap: bool = False) -> Array:
 def npy_from(content: bytes, name: str) -> Array:
     """The same from the bytes of such a file, which are not copied."""
     file = io.BytesIO(content)
-    header = _without_objects(name, _header(file))
+    header = _without_objects(name, _header(name, file))
     if header.size > len(content) - file.tell():
         raise FileProblem(f"{name} is shorter than its header says; it was cut short")
     flat = np.frombuffer(content, header.dtype, math.prod(header.shape), file.tell())
@@ -69,9 +69,9 @@ def headers(path: Path) -> dict[str, Header]:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             if info.filename.endswith(".npy"):
-                with archive.open(info) as member:
-                    header = _header(member)
                 name = info.filename.removesuffix(".npy")
+                with archive.open(info) as member:
+                    header = _header(f"{path}: {name}", member)
                 if header.size > info.file_size:
                     raise FileProblem(f"{path}: {name} is shorter than its header says; the file is damaged")
                 found[name] = header
@@ -86,11 +86,19 @@ def read_npz(path: Path, name: str, header: Header) -> Array:
         return np.asarray(arrays[name])
 
 
-def _header(file: IO[bytes]) -> Header:
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        return Header(*np.lib.format.read_array_header_1_0(file))
-    return Header(*np.lib.format.read_array_header_2_0(file))
+def _header(name: object, file: IO[bytes]) -> Header:
+    try:
+        version = np.lib.format.read_magic(file)
+        first = version == (1, 0)
+        header = Header(*(np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0)(file))
+    except Exception as error:  # numpy reads it as a piece of Python, in which anything can be wrong
+        said = " ".join(str(error).split())[:200]
+        raise FileProblem(
+            f"{name} is truncated, damaged or no .npy file: its header cannot be read ({said})"
+        ) from error
+    if min(header.shape, default=0) < 0:
+        raise FileProblem(f"{name} is damaged: its header claims the shape {header.shape}")
+    return header
 
 
 def _without_objects(name: object, header: Header) -> Header:

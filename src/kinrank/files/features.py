@@ -33,7 +33,7 @@ def read(path: Path, key: str | None, mmap: bool, id_column: Column = None) -> t
     if suffix in TABLES:
         return _checked(path, f"{path.suffix} file", partial(TABLES[suffix], path, key, id_column))
     if id_column is not None:
-        raise ValueError(
+        raise FileProblem(
             f"{path} has no columns with names; id_column={id_column} is for {' | '.join(TABLES)}: give the ids apart"
         )
     return _checked(path, f"{path.suffix} file", lambda: (READERS[suffix](path, key, mmap), None))

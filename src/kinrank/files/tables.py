@@ -105,8 +105,8 @@ def position(name: object, columns: Sequence[str], id_column: Column) -> int | N
         return number
     listed = ", ".join(map(repr, columns[:8])) + (", ..." if len(columns) > 8 else "")
     raise FileProblem(
-        f"{name} has no single column {id_column!r}; id_column is the name, or the number from 0, of one of its "
-        f"{len(columns)} columns: {listed}"
+        f"{name} has no single column {id_column!r}; pass id_column= with the name, or the number from 0, of one of "
+        f"its {len(columns)} columns: {listed}"
     )
 
 
