@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from kinrank import features
-from kinrank.files import opening
+from kinrank.files import parquet as reader
 from kinrank.memory import NotEnoughMemory
 
 arrow = pytest.importorskip("pyarrow")
@@ -58,6 +59,19 @@ def test_what_cannot_be_an_id(column: str, said: str, path: Path) -> None:
 def test_a_few_bytes_that_stand_for_many_numbers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, a=np.zeros(10**6), b=np.zeros(10**6))
     assert path.stat().st_size < 10**5
-    monkeypatch.setattr(opening, "allowed_bytes", lambda: 10**6)
+    monkeypatch.setattr(reader, "allowed_bytes", lambda: 10**6)
     with pytest.raises(NotEnoughMemory, match=r"x\.parquet unpacks to 16 MB"):
         features.load(path)
+    write(path, a=[[0.0] * 1000] * 1000)
+    with pytest.raises(NotEnoughMemory, match=r"x\.parquet unpacks to 8.1"):
+        features.load(path)
+
+
+def test_damage_that_ends_the_process_is_not_asked_for(path: Path) -> None:
+    """Where the number of values stands, a wrong count of levels makes pyarrow abort."""
+    write(path, v=np.arange(200.0).reshape(20, 10).tolist(), id=list(range(20)), name=[str(n) for n in range(20)])
+    whole = path.read_bytes()
+    for at in range(len(whole) - 900, len(whole) - 700):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
+        with contextlib.suppress(ValueError, NotEnoughMemory):
+            features.load_with_ids(path, id_column="id")

@@ -20,11 +20,12 @@ from typing import Any
 
 import atheris
 import numpy as np
+from scipy.io import savemat
 
 with atheris.instrument_imports(include=["kinrank"]):
     from kinrank import Manifold, Truth, features
     from kinrank.cli.names import read_labels, read_names
-    from kinrank.files import arrays, closed_pickle, rankings, tables  # noqa: F401 - instrumented
+    from kinrank.files import arrays, closed_pickle, matlab, rankings, tables  # noqa: F401 - instrumented
     from kinrank.files import features as readers  # noqa: F401 - instrumented
     from kinrank.memory import NotEnoughMemory
     from kinrank.ranking import Ranking
@@ -81,6 +82,13 @@ def a_manifest(place: Path) -> list[bytes]:
     return [(place / "manifest.json").read_bytes()]
 
 
+def mat(place: Path) -> list[bytes]:
+    plain, packed = (
+        saved(lambda file, how=how: savemat(file, {"x": ROWS}, do_compression=how)) for how in (False, True)
+    )
+    return [plain, packed]
+
+
 def fvecs(place: Path) -> list[bytes]:
     return [b"".join(np.int32(len(row)).tobytes() + row.tobytes() for row in ROWS)]
 
@@ -91,6 +99,7 @@ READERS = {
     "npy": Reader(vectors, "x.npy", lambda _: [saved(lambda file: np.save(file, ROWS))]),
     "npz": Reader(vectors, "x.npz", lambda _: [saved(lambda file: np.savez(file, x=ROWS))]),
     "csv": Reader(table, "x.csv", lambda _: TEXT),
+    "mat": Reader(vectors, "x.mat", mat),
     "fvecs": Reader(vectors, "x.fvecs", fvecs),
     "pkl": Reader(closed_pickle.load, "x.pkl", lambda _: [pickle.dumps(PICKLED, number) for number in range(6)]),
     "pkl-vectors": Reader(vectors, "x.pkl", lambda _: [pickle.dumps(ROWS.tolist(), number) for number in range(6)]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.files.arrays import choose, headers, npy_from, read_npy, read_npz
+from kinrank.files.matlab import read_matlab, version_of
 from kinrank.files.opening import NPY, STANDARD_INPUT, FileProblem, fits, optional, piped, regular
 from kinrank.files.parquet import read_parquet
 from kinrank.files.tables import Column, Ids, read_text
@@ -147,22 +147,9 @@ def _hdf5(path: Path, key: str | None, mmap: bool) -> Array:
 
 
 def _matlab(path: Path, key: str | None, mmap: bool) -> Array:
-    import scipy.io
-
-    try:
-        listed = scipy.io.whosmat(str(path))
-    except NotImplementedError:  # version 7.3 is HDF5, with the order of the axes turned round
+    if version_of(path) == 2:  # version 7.3 is HDF5, with the order of the axes turned round
         return np.transpose(_hdf5(path, key, mmap))
-    numeric = (
-        "double",
-        "single",
-        "logical",
-        *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)),
-    )
-    shapes = {name: tuple(shape) for name, shape, kind in listed if kind in numeric}
-    name = choose(path, key, shapes)
-    fits(path, math.prod(shapes[name]) * 8)
-    return np.asarray(scipy.io.loadmat(str(path), variable_names=[name])[name])
+    return read_matlab(path, key)
 
 
 def _safetensors(path: Path, key: str | None, mmap: bool) -> Array:

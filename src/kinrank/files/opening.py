@@ -38,11 +38,12 @@ def regular(path: Path) -> Path:
     return path
 
 
-def fits(name: object, size: int) -> None:
+def fits(name: object, size: int, limit: int | None = None) -> None:
     """Refuse before allocating what this machine cannot hold: a small file can unpack to a huge array."""
-    if size > allowed_bytes():
+    limit = allowed_bytes() if limit is None else limit
+    if size > limit:
         raise NotEnoughMemory(
-            f"{name} unpacks to {in_words(size)} but only {in_words(allowed_bytes())} are free; "
+            f"{name} unpacks to {in_words(size)} but only {in_words(limit)} are free; "
             "save it as .npy, which is read in place"
         )
 
