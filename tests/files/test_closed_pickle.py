@@ -120,7 +120,7 @@ def test_bombs_are_refused(bomb: str, tmp_path) -> None:
     started = time.process_time()
     with pytest.raises(ValueError, match=r"x\.pkl"):
         closed_pickle.load(path)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 20
 
 
 @pytest.mark.parametrize("piece", [b"N", b"N0", b"]", b"(", b"K\x01", b"\x88"])
@@ -133,7 +133,7 @@ def test_many_small_instructions_end_in_seconds(piece: bytes, tmp_path, monkeypa
     started = time.process_time()
     with contextlib.suppress(ValueError):
         closed_pickle.load(path)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 20
 
 
 def test_what_is_used_twice_is_one_object(tmp_path) -> None:

@@ -110,17 +110,24 @@ class _Interpreter:
     def push(self, value: Any) -> None:
         self.stack.append(value)
 
-    def count(self) -> None:
+    def push_byte(self) -> None:
+        """A number below 256; these and the next are most of a file, so they take no detour."""
+        self.stack.append(self.content[self.position])
+        self.position += 1
+
+    def push_double(self) -> None:
+        self.stack.append(_DOUBLE.unpack_from(self.content, self.position)[0])
+        self.position += 8
+
+    def make(self, container: Any) -> None:
         self.containers += 1
         if self.containers > MAX_CONTAINERS:
             raise _Refused(f"holds more than {MAX_CONTAINERS} lists, dicts and tuples; save it as .npz")
-
-    def make(self, container: Any) -> None:
-        self.count()
         self.stack.append(container)
 
     def mark(self) -> None:
-        self.count()
+        if len(self.below) > MAX_DEPTH:  # one for each container that is being filled
+            raise _Refused(_TOO_DEEP)
         self.below.append(self.stack)
         self.stack = []
 
@@ -205,6 +212,7 @@ def _utf8(text: bytes) -> str:
 
 
 _STOP = ord(".")
+_TOO_DEEP = f"nests its lists and dicts more than {MAX_DEPTH} deep; save it as .npz"
 _KEYS = frozenset({str, bytes, int, float, bool, type(None)})
 _OBJECTS, _SETS, _OUTSIDE = "builds objects of classes", "holds a set", "refers to objects outside itself"
 _DOUBLE = struct.Struct(">d")
@@ -224,8 +232,8 @@ _INSTRUCTIONS: dict[int, Callable[[_Interpreter], Any]] = {
         "I": lambda self: self.push(_number(self.digits())),
         "L": lambda self: self.push(int(self.digits().removesuffix(b"L"))),
         "F": lambda self: self.push(float(self.digits())),
-        "G": lambda self: self.push(_DOUBLE.unpack(self.take(8))[0]),
-        "K": lambda self: self.push(self.whole(1)),
+        "G": _Interpreter.push_double,
+        "K": _Interpreter.push_byte,
         "M": lambda self: self.push(self.whole(2)),
         "J": lambda self: self.push(int.from_bytes(self.take(4), "little", signed=True)),
         "\x8a": lambda self: self.push(int.from_bytes(self.take(self.whole(1)), "little", signed=True)),
@@ -289,7 +297,7 @@ def _check_result(result: Any, most: int) -> None:
                     "holds a list or dict that contains itself; save it as plain lists and dicts, or as .npz"
                 )
             if len(path) >= MAX_DEPTH:
-                raise _Refused(f"nests its lists and dicts more than {MAX_DEPTH} deep; save it as .npz")
+                raise _Refused(_TOO_DEEP)
             inside.add(id(child))
             path.append((child, waiting))
             waiting = iter(_containers(child))
