@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinrank.cli.output import STANDARD, check_ranking_target, ranking_target, separate
+from kinrank.cli.output import STANDARD, check_ranking_target, ranking_target, separate, tell
 from reference.commands import bad, good
 
 
@@ -90,3 +90,10 @@ def test_where_a_ranking_can_go(tmp_path: Path, capfdbinary: pytest.CaptureFixtu
         path.write_bytes(b"whole")
     assert capfdbinary.readouterr().out == b"whole"
     assert not path.exists()
+
+
+@pytest.mark.parametrize("output", [STANDARD, Path("r.csv"), None])
+def test_what_was_done_does_not_mix_with_the_result(output: Path | None, capsys: pytest.CaptureFixture[str]) -> None:
+    for json, quiet, said in ((False, False, "3 items\n"), (True, True, '{\n  "items": 3\n}\n'), (False, True, "")):
+        tell("{items} items", {"items": 3}, json, output, quiet)
+        assert capsys.readouterr() == (("", said) if output == STANDARD else (said, ""))

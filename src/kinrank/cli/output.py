@@ -38,9 +38,10 @@ def _as_json(document: Any) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def tell(line: str, facts: dict[str, Any], json: bool, output: Path | None) -> None:
-    """What was done, as a line or as JSON: on stdout, or on stderr where stdout carries the result itself."""
-    print(_as_json(facts) if json else line.format(**facts), file=sys.stderr if output == STANDARD else sys.stdout)
+def tell(line: str, facts: dict[str, Any], json: bool, output: Path | None, quiet: bool = False) -> None:
+    """What was done, as JSON, or as a line unless quiet: on stdout, or on stderr where stdout carries the result."""
+    if json or not quiet:
+        print(_as_json(facts) if json else line.format(**facts), file=sys.stderr if output == STANDARD else sys.stdout)
 
 
 def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
