@@ -1,14 +1,17 @@
 # Every target makes its own virtual environment; only Python 3, make and a compiler are needed.
 #   make demo    a page that shows what re-ranking does         make test    all tests
 #   make bench   accuracy, speed and memory (DATA=folder)       make check   style, types, import directions
-#   make docs    the documentation: its generated pages, and a site in site/
+#   make docs    the documentation, as a site in site/          make fuzz    file readers against random bytes (SECONDS=60)
 PYTHON ?= python3
 VENV ?= .venv
 DATA ?= ../shared/data
 RESULTS ?= out/bench.jsonl
 PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 
-.PHONY: help demo test check bench docs clean
+FUZZ = .venv-fuzz
+SECONDS ?= 60
+
+.PHONY: help demo test check bench docs fuzz clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 4
@@ -56,5 +59,16 @@ docs: $(VENV)/docs.stamp
 	$(VENV)/bin/python -m mkdocs build --strict --quiet
 	@echo "site/index.html opens in a browser; for its search: $(VENV)/bin/python -m http.server -d site"
 
+$(FUZZ)/stamp: pyproject.toml
+	$(PYTHON) -m venv $(FUZZ)
+	$(FUZZ)/bin/python -m pip install -q --disable-pip-version-check -e '.[fuzz]'
+	@touch $@
+
+fuzz: $(FUZZ)/stamp | out
+	cd out && for reader in $$(../$(FUZZ)/bin/python ../tests/fuzz/readers.py --list); do \
+	    echo "$$reader for $(SECONDS) seconds"; \
+	    ../$(FUZZ)/bin/python ../tests/fuzz/readers.py $$reader -max_total_time=$(SECONDS) -verbosity=0 || exit 1; \
+	done
+
 clean:
-	rm -rf $(VENV) out site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FUZZ) out site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,12 +6,14 @@ import os
 import pickle
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-import kinrank as kr
+import kinrank
 from kinrank import features
+from kinrank.memory import NotEnoughMemory
 
 
 @pytest.fixture
@@ -216,5 +218,98 @@ def test_a_mask_is_never_lost() -> None:
     with pytest.raises(ValueError, match="2 masked entries"):
         features.check(list(masked))
     with pytest.raises(ValueError, match="2 masked entries"):
-        kr.rerank(None, masked, "none")
+        kinrank.rerank(None, masked, "none")
     assert features.check(np.ma.array([[1.0, 2.0]])).tolist() == [[1.0, 2.0]]
+
+
+def write_hostile_mat(path) -> None:
+    """A few bytes that claim a million times a million numbers."""
+    import scipy.io
+
+    scipy.io.savemat(path, {"x": np.ones((3, 5))})
+    whole = path.read_bytes()
+    sizes = np.array([3, 5], "<i4").tobytes()
+    assert whole.count(sizes) == 1
+    path.write_bytes(whole.replace(sizes, np.array([10**6, 10**6], "<i4").tobytes()))
+
+
+def write_hostile_h5(path) -> None:
+    with pytest.importorskip("h5py").File(path, "w") as file:
+        file.create_dataset("x", (10**6, 10**6), "f4", chunks=(100, 100), compression="gzip")
+
+
+def write_hostile_safetensors(path) -> None:
+    pytest.importorskip("safetensors")
+    header = b'{"x":{"dtype":"F32","shape":[1000000,1000000],"data_offsets":[0,4000000000000]}}'
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(64))
+
+
+def write_hostile_pickle(path) -> None:
+    """Text among the numbers: numpy would make room for the longest text in every place."""
+    path.write_bytes(pickle.dumps([["x" * 100_000, *("y" * 9_999)]]))
+
+
+HOSTILE = {
+    "mat": write_hostile_mat,
+    "h5": write_hostile_h5,
+    "safetensors": write_hostile_safetensors,
+    "pkl": write_hostile_pickle,
+    "fvecs": lambda path: path.write_bytes(np.array([2**31 - 1, 0, 0, 0], "<i4").tobytes()),
+    "bvecs": lambda path: path.write_bytes(np.array([-4, 0, 0, 0], "<i4").tobytes()),
+}
+
+
+@pytest.mark.parametrize("ending", HOSTILE)
+def test_small_files_that_claim_to_be_huge_are_refused(ending: str, tmp_path) -> None:
+    path = tmp_path / f"x.{ending}"
+    HOSTILE[ending](path)
+    assert path.stat().st_size < 2 * 10**5
+    with pytest.raises((ValueError, NotEnoughMemory), match=r"x\."):
+        features.load(path)
+
+
+def sparse() -> object:
+    import scipy.sparse
+
+    return scipy.sparse.csr_matrix(np.eye(3))
+
+
+NO_ROWS = {
+    "a path in words": (lambda: "gallery.npy", r"the path 'gallery.npy': read it with kinrank\.features\.load\(path\)"),
+    "a path": (lambda: Path("gallery.npy"), r"kinrank\.features\.load\(path\)"),
+    "a sparse matrix": (sparse, r"a sparse matrix: pass NAME\.toarray\(\)"),
+    "a dict": (lambda: {"x": np.eye(3), "y": 1}, r"a dict with the keys 'x', 'y': pass one of its arrays, NAME\['x'\]"),
+    "an empty dict": (dict, "a dict with the keys nothing"),
+    "a generator": (lambda: (row for row in np.eye(3)), r"a generator.* pass np\.array\(list\(NAME\)\)"),
+    "a set": (lambda: {1, 2}, "a set, which has no order"),
+    "bytes": (lambda: b"\x00\x01", "bytes"),
+    "rows apart": (lambda: np.array([np.ones(3), np.ones(3), None], dtype=object)[:2], r"pass np\.stack\(NAME\)"),
+    "text": (lambda: [["a", "b"]], "real numbers; got dtype <U1"),
+}
+
+
+@pytest.mark.parametrize("what", NO_ROWS)
+def test_what_can_be_no_rows_is_answered_with_what_to_pass(what: str) -> None:
+    make, said = NO_ROWS[what]
+    with pytest.raises(ValueError, match=said.replace("NAME", "vectors")):
+        features.check(make())
+    for candidates in (None, 2):
+        with pytest.raises(ValueError, match="gallery must .*" + said.replace("NAME", "gallery")):
+            kinrank.rerank(np.eye(3), make(), "aqe", candidates=candidates)
+        with pytest.raises(ValueError, match="queries must .*" + said.replace("NAME", "queries")):
+            kinrank.rerank(make(), np.eye(3), "aqe", candidates=candidates)
+
+
+def test_none_is_no_gallery() -> None:
+    with pytest.raises(
+        ValueError, match=r"gallery must be rows of numbers.* got None: .*kinrank\.features\.load\(path\)"
+    ):
+        kinrank.rerank(np.eye(3), None)
+
+
+def test_data_frames_of_numbers_are_rows_and_those_of_text_are_named() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
+    np.testing.assert_array_equal(features.check(frame), [[1, 0.5], [2, 1.5]])
+    with pytest.raises(ValueError, match="pass its columns of numbers only, without name"):
+        features.check(frame.assign(name=["x", "y"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +15,46 @@ from kinrank import given
 Vectors = NDArray[np.float32]
 
 
-def load(path: str | os.PathLike[str], key: str | None = None, mmap: bool = True) -> NDArray[Any]:
+def load(
+    path: str | os.PathLike[str], key: str | None = None, mmap: bool = True, id_column: str | int | None = None
+) -> NDArray[Any]:
     """The rows of a file, with the type they have on disk; `check` makes float32 of them where they are used.
 
     Read by ending: npy, npz, csv, tsv, fvecs, bvecs, pkl (plain lists only, nothing executed), mat; and with
     `pip install 'kinrank[io]'` h5, hdf5, mat 7.3, safetensors, and parquet (a column of lists, or all
     columns of numbers).
 
+    The first line of a csv or tsv is a heading if none of its cells is a number. An empty cell is refused, and so
+    is text that `id_column` does not name, and a column of numbers that is called id, index, label or the like.
+
     Args:
         path: the file.
         key: which of its arrays, where it holds several; the error lists them.
         mmap: npy, fvecs and bvecs stay on disk and are read as needed; False reads them at once.
+        id_column: the column of a csv, tsv or parquet that names the rows and is no dimension: its name, or its
+            number from 0. `load_with_ids` returns what stands in it.
 
     A missing file is a FileNotFoundError; an empty, truncated or foreign one, one of Python objects, or an
-    unknown ending a ValueError; a missing package an ImportError that says what to install.
+    unknown ending a ValueError; a missing package an ImportError that says what to install; one that unpacks to more
+    than this machine has free a NotEnoughMemory.
 
     Example:
         >>> gallery = load("roxford5k_sscd.npz", key="d")
     """
+    return load_with_ids(path, key, mmap, id_column)[0]
+
+
+def load_with_ids(
+    path: str | os.PathLike[str], key: str | None = None, mmap: bool = True, id_column: str | int | None = None
+) -> tuple[NDArray[Any], list[Any] | None]:
+    """The same rows, and what stands in their id column: text, or the whole numbers of a parquet; None without one.
+
+    Example:
+        >>> gallery, names = load_with_ids("gallery.csv", id_column="name")
+    """
     from kinrank.files.features import read
 
-    return read(Path(path), key, mmap)
+    return read(Path(path), key, mmap, id_column)
 
 
 def check(vectors: ArrayLike, name: str = "vectors", dimensions: int | None = None) -> Vectors:
@@ -48,13 +68,15 @@ def check(vectors: ArrayLike, name: str = "vectors", dimensions: int | None = No
         dtype('float32')
     """
     array = _as_array(vectors, name)
+    if array.ndim == 1 and array.dtype == object and any(isinstance(row, (list, tuple, np.ndarray)) for row in array):
+        raise ValueError(f"{name} must be 2-d, one row per item; got {len(array)} rows apart: pass np.stack({name})")
     if array.ndim != 2:
         raise ValueError(
             f"{name} must be 2-d, one row per item; got shape {array.shape}"
             + ("; pass vector[None, :] for a single vector" if array.ndim == 1 else "")
         )
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold real numbers; got dtype {array.dtype}")
+        raise ValueError(f"{name} must hold real numbers; got dtype {array.dtype}{_text_columns(vectors)}")
     if dimensions is not None and array.shape[1] != dimensions:
         raise ValueError(
             f"{name} has shape {array.shape} but {dimensions} dimensions are needed; "
@@ -88,6 +110,8 @@ def unit(rows: Vectors, name: str = "vectors") -> Vectors:
 
 
 def _as_array(vectors: Any, name: str) -> NDArray[Any]:
+    if (remedy := _no_rows(vectors, name)) is not None:
+        raise ValueError(f"{name} must be rows of numbers, one per item; got {remedy}")
     if hasattr(vectors, "detach"):  # a torch tensor, possibly with gradients or on a device
         vectors = vectors.detach().cpu()
         if str(getattr(vectors, "dtype", "")) == "torch.bfloat16":  # numpy has no such type
@@ -97,3 +121,33 @@ def _as_array(vectors: Any, name: str) -> NDArray[Any]:
         return np.asarray(vectors)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} is not an array of equal rows: {error}") from error
+
+
+def _no_rows(vectors: Any, name: str) -> str | None:
+    """What was given where it can be no array of rows, and what to pass instead; None for everything else."""
+    if vectors is None:
+        return "None: pass an array, or read a file with kinrank.features.load(path)"
+    if isinstance(vectors, (str, os.PathLike)):
+        return f"the path {os.fspath(vectors)!r}: read it with kinrank.features.load(path)"
+    if isinstance(vectors, (bytes, bytearray)):
+        return "bytes: pass np.frombuffer(...) with its shape, or read a file with kinrank.features.load(path)"
+    if isinstance(vectors, Mapping):
+        keys = list(vectors)
+        listed = ", ".join(map(repr, keys[:8])) or "nothing"
+        return f"a dict with the keys {listed}: pass one of its arrays" + (f", {name}[{keys[0]!r}]" if keys else "")
+    if hasattr(vectors, "toarray") and hasattr(vectors, "nnz"):
+        return f"a sparse matrix: pass {name}.toarray()"
+    if isinstance(vectors, Iterator):
+        return f"a generator, which can be read only once: pass np.array(list({name}))"
+    if isinstance(vectors, Set):
+        return "a set, which has no order: pass a list or an array"
+    return None
+
+
+def _text_columns(vectors: Any) -> str:
+    """The columns of a data frame that hold no numbers, for the end of a sentence."""
+    kinds: Any = getattr(vectors, "dtypes", None)
+    if not hasattr(kinds, "items"):
+        return ""
+    wrong = [str(column) for column, kind in kinds.items() if getattr(kind, "kind", "O") not in "fiub"]
+    return f": pass its columns of numbers only, without {', '.join(wrong[:8])}"

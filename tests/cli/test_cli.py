@@ -262,7 +262,7 @@ def test_evaluate_agrees_with_the_library(ranked: Path) -> None:
         (["@r.npz", "--labels", "@gl.npy"], "30"),
         (["@r.npz", "--labels", "@foreign.npz"], "labels cannot be read"),
         (["@all.npz", "--labels", "@both.npz"], "--labels-key"),
-        (["@all.npz", "--labels", "@absent.csv"], "No such file"),
+        (["@all.npz", "--labels", "@absent.csv"], "is not there"),
         (["@r.npz", "--truth", "@evil.pkl"], "evil.pkl"),
     ],
 )

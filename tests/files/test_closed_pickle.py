@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import time
 from collections import OrderedDict
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,6 +76,40 @@ BOMBS = {
     "tuples nested a million deep as a key": b"\x80\x04}()" + b"\x85" * 1_000_000 + b"K\x01u.",
     "an object of somewhere else": b"Poutside\n.",
     "an extension code": b"\x80\x02\x82\x01.",
+    "a key that takes for ever to hash": b"\x80\x04})" + b"2\x86" * 60 + b"K\x01s.",
+    "keys that all collide": b"\x80\x04}("
+    + b"".join(b"\x8a\x0b" + (number * (2**61 - 1)).to_bytes(11, "little") + b"N" for number in range(200_000))
+    + b"u.",
+    "a number of a million digits": b"L" + b"9" * 1_000_000 + b"L\n.",
+    "a number of a million bytes": b"\x80\x02\x8b\x40\x42\x0f\x00" + b"\x7f" * 1_000_000 + b".",
+    "lists a hundred thousand deep": b"\x80\x04" + b"]" * 100_000 + b"a" * 99_999 + b".",
+    "a list that contains itself": b"\x80\x04]\x94h\x00a.",
+    "marks and nothing else": b"\x80\x04" + b"(" * 1_000_000 + b".",
+    "a set": b"\x80\x04\x8f.",
+    "a protocol of the future": b"\x80\x06N.",
+}
+
+
+def nested(depth: int, width: int) -> Any:
+    """Lists that hold one another: `width` to the power of `depth` numbers, in a few dozen bytes each."""
+    made: Any = [0] * width
+    for _ in range(depth - 1):
+        made = [made] * width
+    return made
+
+
+def late(depth: int) -> bytes:
+    """The same, filled from the outside to the inside: every list is empty while the next one takes it in."""
+    made = b"\x80\x04" + b"".join(b"]q" + bytes([number]) + b"0" for number in range(depth))
+    return made + b"".join(b"h%c(h%ch%ce0" % (n, n + 1, n + 1) for n in range(depth - 1)) + b"h\x00."
+
+
+BOMBS |= {
+    "shared lists": pickle.dumps(nested(9, 10)),
+    "shared lists filled late": late(40),
+    "shared tuples": b"\x80\x04)" + b"2\x86" * 40 + b".",
+    "shared text": pickle.dumps([["x" * 10_000] * 1000] * 1000),
+    "shared dicts": b"\x80\x04}q\x00" + b"".join(b"}q%c(K\x01h%cK\x02h%cu" % (n + 1, n, n) for n in range(40)) + b".",
 }
 
 
@@ -81,8 +117,48 @@ BOMBS = {
 def test_bombs_are_refused(bomb: str, tmp_path) -> None:
     path = tmp_path / "x.pkl"
     path.write_bytes(BOMBS[bomb])
+    started = time.process_time()
     with pytest.raises(ValueError, match=r"x\.pkl"):
         closed_pickle.load(path)
+    assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize("piece", [b"N", b"N0", b"]", b"(", b"K\x01", b"\x88"])
+def test_many_small_instructions_end_in_seconds(piece: bytes, tmp_path, monkeypatch) -> None:
+    """A tenth of the limits and of 20 MB, so that the test is short; the work grows with the limits."""
+    monkeypatch.setattr(closed_pickle, "MAX_STEPS", closed_pickle.MAX_STEPS // 10)
+    monkeypatch.setattr(closed_pickle, "MAX_CONTAINERS", closed_pickle.MAX_CONTAINERS // 10)
+    path = tmp_path / "x.pkl"
+    path.write_bytes(b"\x80\x04" + piece * (2_000_000 // len(piece)) + b".")
+    started = time.process_time()
+    with contextlib.suppress(ValueError):
+        closed_pickle.load(path)
+    assert time.process_time() - started < 20
+
+
+def test_what_is_used_twice_is_one_object(tmp_path) -> None:
+    path, row = tmp_path / "x.pkl", [1, 2.5]
+    path.write_bytes(pickle.dumps([row, row, {"a": row}]))
+    found = closed_pickle.load(path)
+    assert found == [row, row, {"a": row}]
+    assert found[0] is found[1] is found[2]["a"]
+
+
+OLD = {"name": 'it\'s "x" \\ \n \u00e9\u20ac', "n": [0, -1, 255, 256, 65536, 2**31, -(2**70), True, None, 0.1, -1e300]}
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_every_protocol_is_read(protocol: int, tmp_path) -> None:
+    path = tmp_path / "x.pkl"
+    path.write_bytes(pickle.dumps((OLD, (), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), [], {}), protocol))
+    assert closed_pickle.load(path) == (OLD, (), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), [], {})
+
+
+def test_text_of_python_two(tmp_path) -> None:
+    path = tmp_path / "x.pkl"
+    for content in (b"S'it\\'s \\xe9 \\\\u20ac'\np0\n.", b"U\x0dit's \xe9 \\u20ac."):
+        path.write_bytes(content)
+        assert closed_pickle.load(path) == "it's \xe9 \\u20ac"
 
 
 def test_large_and_missing_files_are_refused(tmp_path) -> None:

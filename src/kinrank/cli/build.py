@@ -10,9 +10,8 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
-from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, Quiet, bars, print_json
-from kinrank.features import load
+from kinrank.cli.inputs import IdColumn, named_vectors
+from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.manifold.files import check_target
 from kinrank.stores.faiss import FaissStore
 
@@ -40,6 +39,7 @@ def build(
     gallery_key: Annotated[
         str | None, typer.Option("--gallery-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
     ] = None,
+    id_column: IdColumn = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -57,10 +57,12 @@ def build(
     checksums; one that is there is replaced when the new one is whole.
     """
     check_target(output)
+    separate(output, gallery, ids)
     chosen = method_from(method, context.args)
-    source = _source(load(gallery, gallery_key), store)
+    vectors, names = named_vectors(gallery, gallery_key, id_column, ids)
+    source = _source(vectors, store)
     started = time.perf_counter()
-    manifold = kinrank.Manifold.build(source, chosen, read_names(ids), max_memory, bars(quiet))
+    manifold = kinrank.Manifold.build(source, chosen, names, max_memory, bars(quiet))
     seconds = time.perf_counter() - started
     manifold.save(output)
     facts = {"output": str(output), **manifold.info(), "seconds": round(seconds, 6)}

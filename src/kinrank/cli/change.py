@@ -11,9 +11,9 @@ import typer
 
 import kinrank
 from kinrank.cli.explain import item_named
+from kinrank.cli.inputs import IdColumn, named_vectors
 from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, Quiet, bars, print_json
-from kinrank.features import load
+from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.files.lock import WAIT
 
 if TYPE_CHECKING:
@@ -36,9 +36,10 @@ def add(
     vectors_key: Annotated[
         str | None, typer.Option("--vectors-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
     ] = None,
+    id_column: IdColumn = None,
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Items whose names are there already take the place of those; needs --ids."),
+        typer.Option("--replace", help="Items whose names are there already take the place of those."),
     ] = False,
     refresh: Refresh = False,
     wait: Wait = WAIT,
@@ -56,9 +57,10 @@ def add(
     what changed is written, and it is there, whole, or not at all. Of several who change a gallery at the same time,
     one after the other has a turn.
     """
-    rows, names = load(vectors, vectors_key), read_names(ids)
+    separate(folder, vectors, ids)
+    rows, names = named_vectors(vectors, vectors_key, id_column, ids)
     if replace and names is None:
-        raise ValueError("--replace needs the names of the items; give them with --ids")
+        raise ValueError("--replace needs the names of the items; give them with --ids or --id-column")
 
     def change(manifold: Manifold) -> None:
         if replace:
@@ -86,6 +88,7 @@ def remove(
     kinrank remove gallery.manifold --item beach_17 --item beach_18
     kinrank remove gallery.manifold --ids old-names.txt
     """
+    separate(folder, ids)
     names = [*(item or []), *(read_names(ids) or [])]
     if not names:
         raise ValueError("nothing to remove; name items with --item NAME, or give a file of names with --ids")

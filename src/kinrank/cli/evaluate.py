@@ -9,7 +9,7 @@ import typer
 
 import kinrank
 from kinrank.cli.names import read_labels, read_names
-from kinrank.cli.output import Json, print_json
+from kinrank.cli.output import Json, print_json, separate
 from kinrank.evaluation import Truth
 from kinrank.files.rankings import load_ranking
 
@@ -71,6 +71,7 @@ def evaluate(
     Equal scores in a .trec keep the order of its ranks. trec_eval ignores ranks and puts the item whose name comes last
     in the alphabet first: --ties trec_eval does the same.
     """
+    separate(None, query_ids, item_ids)
     found = load_ranking(ranking, ties=ties)
     names = read_names(query_ids), read_names(item_ids)
     right, usual = _truth(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import kinrank
-from kinrank.cli.output import Json, print_json, writable
-from kinrank.features import load
+from kinrank.cli.inputs import vectors
+from kinrank.cli.output import Json, print_json, separate, writable
 from kinrank.files.atomic import replacing
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ def explain(
     """
     if output is not None:
         writable(output, FIGURES)
+    separate(output, folder, queries)
     manifold = kinrank.Manifold.load(folder)
-    rows = load(queries, queries_key)
+    rows = vectors(queries, queries_key)
     if not 0 <= query < len(rows):
         raise ValueError(f"--query {query} is not there; {queries} has {len(rows)} rows, counted from 0")
     why = manifold.explain(rows[query], item_named(manifold, item), flows)

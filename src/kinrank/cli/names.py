@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.cli.output import STANDARD
+from kinrank.files.arrays import headers, read_npy, read_npz
+from kinrank.files.opening import STANDARD_INPUT, fits, piped, regular
+from kinrank.memory import NotEnoughMemory
+
 
 def read_names(path: Path | None) -> list[str] | None:
-    """The lines of a text file; None where there is no file."""
+    """The lines of a text file, or of standard input for `-`; None where there is no file. A blank line is refused."""
     if path is None:
         return None
+    if path == STANDARD:
+        return _lines(piped(sys.stdin.buffer), STANDARD_INPUT)
+    fits(path, 8 * regular(path).stat().st_size)
+    return _lines(path.read_bytes(), path)
+
+
+def _lines(content: bytes, name: object) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is not text; write one name per line") from None
-    while lines and not lines[-1].strip():
+        raise ValueError(f"{name} is not text; write one name per line") from None
+    lines = text.replace("\r\n", "\n").split("\n")  # other signs that can end a line may be part of a name
+    if not lines[-1]:
         lines.pop()
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            raise ValueError(f"{name} line {number} is blank; write one name per line, without blank lines")
     return lines
 
 
@@ -32,27 +49,24 @@ def read_labels(path: Path, key: str | None = None) -> NDArray[Any]:
         raise ValueError(f"{path} has the unknown ending {path.suffix!r}; labels are .npy | .npz | .csv | .txt")
     if ending in (".csv", ".txt"):
         return np.array(_without_heading(read_names(path) or []), dtype=str)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there, or is not a file; check the path")
+    regular(path)
     try:
-        content = np.load(path, allow_pickle=False)
-        labels = content if isinstance(content, np.ndarray) else _choose(path, content, key)
+        return read_npy(path) if ending == ".npy" else _from_npz(path, key)
+    except NotEnoughMemory:
+        raise
     except Exception as error:  # zip, header, objects: each has errors of its own
         raise ValueError(f"labels cannot be read from {path}: {error}") from None
-    return np.asarray(labels)
 
 
-def _choose(path: Path, content: Any, key: str | None) -> NDArray[Any]:
-    with content:
-        names = list(content.files)
-        if key is None:
-            usual = [name for name in ("label", "labels") if name in names]
-            flat = [name for name in names if content[name].ndim == 1]
-            found = usual or flat
-            key = found[0] if usual or len(flat) == 1 else None
-        if key not in names:
-            raise ValueError(f"it holds {', '.join(names) or 'nothing'}; say which with --labels-key")
-        return np.asarray(content[key])
+def _from_npz(path: Path, key: str | None) -> NDArray[Any]:
+    found = headers(path)
+    if key is None:
+        usual = [name for name in ("label", "labels") if name in found]
+        flat = [name for name, header in found.items() if len(header.shape) == 1]
+        key = usual[0] if usual else flat[0] if len(flat) == 1 else None
+    if key not in found:
+        raise ValueError(f"it holds {', '.join(found) or 'nothing'}; say which with --labels-key")
+    return read_npz(path, key, found[key])
 
 
 def _without_heading(lines: list[str]) -> list[str]:

@@ -9,18 +9,18 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
+from kinrank.cli.inputs import IdColumn, named_vectors
 from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, Quiet, bars, print_json, writable
-from kinrank.features import load
+from kinrank.cli.output import Format, Json, Quiet, bars, check_ranking_target, ranking_target, separate, tell
 from kinrank.files.rankings import save_ranking
-
-ENDINGS = (".npz", ".trec", ".csv")
 
 
 def rerank(
     context: typer.Context,
-    gallery: Annotated[Path, typer.Option("--gallery", "-g", help="Vectors to rank, one row per item.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv.")],
+    gallery: Annotated[Path, typer.Option("--gallery", "-g", help="Vectors to rank, one row per item; - for stdin.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv; - for stdout.")
+    ],
     queries: Annotated[
         Path | None,
         typer.Option("--queries", help="Vectors that ask. Without: every item queries the others."),
@@ -43,6 +43,11 @@ def rerank(
         Path | None, typer.Option("--query-ids", help="Text file of names, one per line, for the ranking.")
     ] = None,
     item_ids: Annotated[Path | None, typer.Option("--item-ids", help="The same, for the items of the gallery.")] = None,
+    id_column: IdColumn = None,
+    query_id_column: Annotated[
+        str | None, typer.Option("--query-id-column", help="The same, for the queries; the other is for the gallery.")
+    ] = None,
+    format: Format = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -52,23 +57,31 @@ def rerank(
     kinrank rerank --queries q.npy --gallery g.npy -o ranking.npz
     kinrank rerank --queries q.npy --gallery g.npy --k1 60 --theta 0.3 -o run.trec
     kinrank rerank --gallery all.npy --method aqe --k 4 --depth 100 -o ranking.csv
+    kinrank rerank --gallery all.csv --id-column name -o - | head
 
     Every parameter of the chosen method is a flag: `kinrank methods lpmt` lists those of LPMT with their
     meaning, default and range, `kinrank methods` all methods. --k1 60 and --k1=60 are the same, and so are
     dashes and underscores in names.
 
     Vectors are read from npy, npz, csv, tsv, fvecs, bvecs, pkl, mat; with kinrank[io] also h5, parquet and
-    safetensors. Queries and gallery share one graph (joint) unless --candidates is given.
+    safetensors. Queries and gallery share one graph (joint) unless --candidates is given. One input can be -, which
+    is standard input with a .npy or .csv file. No output may overwrite an input.
     """
-    writable(output, ENDINGS)
+    check_ranking_target(output, format)
+    separate(output, gallery, queries, query_ids, item_ids)
     chosen = method_from(method, context.args)
-    asked = None if queries is None else load(queries, queries_key)
-    offered = load(gallery, gallery_key)
-    names = read_names(query_ids), read_names(item_ids)
-    if asked is None and query_ids is None:
-        names = names[1], names[1]  # the items are the queries
+    offered, item_names = named_vectors(gallery, gallery_key, id_column, item_ids, "--item-ids")
+    if queries is not None:
+        asked, query_names = named_vectors(
+            queries, queries_key, query_id_column, query_ids, "--query-ids", "--query-id-column"
+        )
+    elif query_id_column is not None:
+        raise ValueError("--query-id-column is for --queries; without queries the items ask, by their --id-column")
+    else:
+        asked, query_names = None, item_names if query_ids is None else read_names(query_ids)
     ranking = kinrank.rerank(asked, offered, chosen, candidates, depth, max_memory, bars(quiet))
-    save_ranking(ranking, output, *names)
+    with ranking_target(output, format) as path:
+        save_ranking(ranking, path, query_names, item_names)
     facts = {
         "output": str(output),
         "queries": len(ranking),
@@ -77,7 +90,4 @@ def rerank(
         "method": ranking.meta["method"],
         "seconds": round(float(ranking.meta["seconds"]), 6),
     }
-    if json:
-        print_json(facts)
-    else:
-        print("{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s".format(**facts))
+    tell("{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s", facts, json, output)

@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, Quiet, bars, print_json, table, writable
-from kinrank.features import load
+from kinrank.cli.inputs import IdColumn, named_vectors
+from kinrank.cli.output import (
+    Format,
+    Json,
+    Quiet,
+    bars,
+    check_ranking_target,
+    ranking_target,
+    separate,
+    table,
+    tell,
+)
 from kinrank.files.rankings import save_ranking
 
 if TYPE_CHECKING:
     from kinrank.ranking import Ranking
 
-ENDINGS = (".npz", ".trec", ".csv")
 LINES = 50  # of a table that is still read by people
 
 
@@ -33,7 +41,7 @@ def search(
         float | None, typer.Option("--max-distance", help="Leave out items farther than this. Without: none.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv.")
+        Path | None, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv; - for stdout.")
     ] = None,
     query_ids: Annotated[
         Path | None, typer.Option("--query-ids", help="Text file of the queries' names, one per line.")
@@ -41,6 +49,8 @@ def search(
     queries_key: Annotated[
         str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
     ] = None,
+    id_column: IdColumn = None,
+    format: Format = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -55,30 +65,29 @@ def search(
     are written by their names; without names, by their numbers, which stay when others are removed.
     """
     if output is not None:
-        writable(output, ENDINGS)
+        check_ranking_target(output, format)
+    separate(output, folder, queries, query_ids)
     bars(quiet)
-    names = read_names(query_ids)
+    rows, names = named_vectors(queries, queries_key, id_column, query_ids, "--query-ids")
     manifold = kinrank.Manifold.load(folder)
-    ranking = manifold.search(load(queries, queries_key), k, depth, budget, max_distance)
+    ranking = manifold.search(rows, k, depth, budget, max_distance)
     if names is not None and len(names) != len(ranking):
         raise ValueError(f"--query-ids has {len(names)} names but there are {len(ranking)} queries")
     ranking = ranking.with_ids(query_ids=names)
     facts = _facts(ranking)
     if output is not None:
-        save_ranking(ranking, output)
+        with ranking_target(output, format) as path:
+            save_ranking(ranking, path)
         facts = {"output": str(output), **facts}
     found = [] if output is not None else _found(ranking)
-    if json:
-        print_json(facts if output is not None else {**facts, "results": found})
-        return
-    if found:
+    if found and not json:
         _print_table(found)
     certain = facts.get("certain")
-    print(
-        ("" if output is None else f"{output}: ")
-        + "{queries} queries x {depth} items, {mode}, {seconds:.3f} s".format(**facts)
-        + ("" if certain is None else f"; the first {min(k, ranking.depth)} certain for {certain:.0%}")
-    )
+    line = "{queries} queries x {depth} items, {mode}, {seconds:.3f} s"
+    line = line if output is None else "{output}: " + line
+    if certain is not None:
+        line += f"; the first {min(k, ranking.depth)} certain for {certain:.0%}"
+    tell(line, facts if output is not None else {**facts, "results": found}, json, output)
 
 
 def _facts(ranking: Ranking) -> dict[str, Any]:

@@ -2,124 +2,87 @@
 
 from __future__ import annotations
 
-import math
-import zipfile
-from collections.abc import Callable, Mapping
-from importlib import import_module
+import io
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words
+from kinrank.files.arrays import choose, headers, npy_from, read_npy, read_npz
+from kinrank.files.matlab import read_matlab, version_of
+from kinrank.files.opening import NPY, STANDARD_INPUT, FileProblem, fits, optional, piped, regular
+from kinrank.files.parquet import read_parquet
+from kinrank.files.tables import Column, Ids, read_text
+from kinrank.memory import NotEnoughMemory
 
 Array = NDArray[Any]
-Shapes = Mapping[str, tuple[int, ...]]
+Reader = Callable[[], tuple[Array, Ids]]
 
 
-class FileProblem(ValueError):
-    """A file that cannot be read, with a sentence that says why; other errors mean that it is damaged."""
-
-
-def read(path: Path, key: str | None, mmap: bool) -> Array:
-    """The array of the file, or a ValueError (FileNotFoundError, ImportError) of one sentence."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there, or is not a file; check the path")
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
-        raise ValueError(f"{path} has the unknown ending {path.suffix!r}; these are read: {', '.join(READERS)}")
+def read(path: Path, key: str | None, mmap: bool, id_column: Column = None) -> tuple[Array, Ids]:
+    """The rows of the file and their ids, or a ValueError (FileNotFoundError, ImportError) of one sentence."""
+    suffix = regular(path).suffix.lower()
+    if suffix not in READERS and suffix not in TABLES:
+        known = ", ".join((*READERS, *TABLES))
+        raise ValueError(f"{path} has the unknown ending {path.suffix!r}; these are read: {known}")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; write it again")
+    if suffix in TABLES:
+        return _checked(path, f"{path.suffix} file", partial(TABLES[suffix], path, key, id_column))
+    if id_column is not None:
+        raise FileProblem(
+            f"{path} has no columns with names; id_column={id_column} is for {' | '.join(TABLES)}: give the ids apart"
+        )
+    return _checked(path, f"{path.suffix} file", lambda: (READERS[suffix](path, key, mmap), None))
+
+
+def read_piped(stream: IO[bytes], id_column: Column = None) -> tuple[Array, Ids]:
+    """The same of a .npy or .csv file that comes through a pipe."""
+    content = piped(stream)
+    if not content:
+        raise ValueError(f"{STANDARD_INPUT} is empty; pipe a .npy or .csv file")
+
+    def reader() -> tuple[Array, Ids]:
+        if not content.startswith(NPY):
+            opened = partial(io.TextIOWrapper, encoding="utf-8-sig", newline="")
+            return read_text(STANDARD_INPUT, lambda: opened(io.BytesIO(content)), ",", id_column)
+        if id_column is not None:
+            raise FileProblem(f"{STANDARD_INPUT} is a .npy file, which has no columns with names; pipe a .csv file")
+        return npy_from(content, STANDARD_INPUT), None
+
+    return _checked(STANDARD_INPUT, ".npy or .csv file", reader)
+
+
+def _checked(name: object, kind: str, reader: Reader) -> tuple[Array, Ids]:
+    """What the reader reads, if that is 2-d numbers; whatever goes wrong in it becomes a sentence."""
     try:
-        array = reader(path, key, mmap)
-    except (FileProblem, ImportError, MemoryError):
+        array, ids = reader()
+    except (FileProblem, ImportError, NotEnoughMemory):
         raise
     except Exception as error:  # every library has errors of its own for a damaged file
         said = " ".join(str(error).split())[:200]
-        raise ValueError(f"{path} is truncated, damaged or no {path.suffix} file ({said})") from error
+        raise ValueError(f"{name} is truncated, damaged or no {kind} ({said})") from error
     if array.ndim != 2 or array.dtype.kind not in "fiub":
-        raise ValueError(f"{path} holds {array.dtype} of shape {array.shape}; vectors are 2-d numbers, a row per item")
-    return array
-
-
-def choose(path: Path, key: str | None, shapes: Shapes) -> str:
-    """The name of the wanted array: the key, or the only 2-d array there is."""
-    listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
-    if key is not None:
-        if key in shapes:
-            return key
-        raise FileProblem(f"{path} has no array {key!r}; it holds {listed}")
-    flat = [name for name, shape in shapes.items() if len(shape) == 2]
-    if len(flat) == 1:
-        return flat[0]
-    count = "several 2-d arrays" if flat else "no 2-d array of numbers"
-    raise FileProblem(f"{path} holds {count}; pass key= with one of: {listed}")
-
-
-def fits(path: Path, size: int) -> None:
-    """Refuse before allocating what this machine cannot hold: a small file can unpack to a huge array."""
-    if size > allowed_bytes():
-        raise NotEnoughMemory(
-            f"{path} unpacks to {in_words(size)} but only {in_words(allowed_bytes())} are free; "
-            "save it as .npy, which is read in place"
-        )
-
-
-def _npy(path: Path, key: str | None, mmap: bool) -> Array:
-    with path.open("rb") as file:
-        _, _, dtype = _npy_header(file)
-    if dtype.hasobject:
-        raise FileProblem(f"{path} holds Python objects, which are never loaded; save it as an array of numbers")
-    array: Array = np.lib.format.open_memmap(path, mode="r")  # also refuses a file shorter than its header says
-    return array if mmap else np.array(array)
-
-
-def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(file)
-    return np.lib.format.read_array_header_2_0(file)
+        raise ValueError(f"{name} holds {array.dtype} of shape {array.shape}; vectors are 2-d numbers, a row per item")
+    if ids is not None and not array.shape[1]:
+        raise ValueError(f"{name} has no column of numbers beside its ids; write one vector per line")
+    return array, ids
 
 
 def _npz(path: Path, key: str | None, mmap: bool) -> Array:
-    shapes, sizes = {}, {}
-    with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            if info.filename.endswith(".npy"):
-                with archive.open(info) as member:
-                    shape, _, dtype = _npy_header(member)
-                name = info.filename.removesuffix(".npy")
-                if dtype.kind in "fiub" or key == name:
-                    shapes[name] = shape
-                sizes[name] = math.prod(shape) * dtype.itemsize
-                if dtype.hasobject and key == name:
-                    raise FileProblem(f"{path}: {name} holds Python objects, which are never loaded; save numbers")
-                if sizes[name] > info.file_size:
-                    raise FileProblem(f"{path}: {name} is shorter than its header says; the file is damaged")
-    name = choose(path, key, shapes)
-    fits(path, sizes[name])
-    with np.load(path, allow_pickle=False) as arrays:
-        return np.asarray(arrays[name])
+    found = headers(path)
+    numeric = {name: header.shape for name, header in found.items() if header.dtype.kind in "fiub" or name == key}
+    name = choose(path, key, numeric)
+    return read_npz(path, name, found[name])
 
 
-def _text(path: Path, key: str | None, mmap: bool) -> Array:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    with path.open(encoding="utf-8-sig") as lines:
-        first = next((line for line in lines if line.strip()), "")
-    try:
-        [float(cell) for cell in first.split(delimiter)]
-        header = 0
-    except ValueError:
-        header = 1
-    with path.open(encoding="utf-8-sig") as lines:
-        rows = (line for line in lines if line.strip())
-        for _ in range(header):
-            next(rows, None)
-        kept = list(rows)
-    if not kept:
-        raise FileProblem(f"{path} holds no row of numbers; write one vector per line")
-    return np.loadtxt(kept, np.float32, delimiter=delimiter, comments=None, ndmin=2)
+def _text(path: Path, key: str | None, id_column: Column) -> tuple[Array, Ids]:
+    fits(path, 3 * path.stat().st_size)  # two characters make four bytes
+    opened = partial(path.open, encoding="utf-8-sig", newline="")
+    return read_text(path, opened, "\t" if path.suffix.lower() == ".tsv" else ",", id_column)
 
 
 def _vecs(path: Path, key: str | None, mmap: bool) -> Array:
@@ -145,19 +108,29 @@ def _pickle(path: Path, key: str | None, mmap: bool) -> Array:
     except ValueError as error:
         raise FileProblem(str(error)) from None
     if not isinstance(content, dict):
-        return np.asarray(content)
-    arrays = {}
-    for name, value in content.items():
-        if isinstance(value, list) and (key is None or str(name) == key):
-            try:
-                arrays[str(name)] = np.asarray(value)
-            except ValueError:
-                raise FileProblem(f"{path}: {name} has rows of different lengths; vectors need equal rows") from None
-    return arrays[choose(path, key, {name: array.shape for name, array in arrays.items()})]
+        return _from_lists(path, "its content", content)
+    lists = {str(name): value for name, value in content.items() if isinstance(value, list)}
+    name = choose(path, key, {name: _shape(value) for name, value in lists.items()})
+    return _from_lists(path, name, lists[name])
+
+
+def _shape(rows: list[Any]) -> tuple[int, ...]:
+    return (len(rows), len(rows[0])) if rows and isinstance(rows[0], (list, tuple)) else (len(rows),)
+
+
+def _from_lists(path: Path, name: str, rows: Any) -> Array:
+    """Rows of Python's numbers as an array; numpy would also make one, of any size, from text."""
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, (list, tuple)) for row in rows):
+        raise FileProblem(f"{path}: {name} is no list of rows; vectors are lists of numbers, one per item")
+    if len({len(row) for row in rows}) > 1:
+        raise FileProblem(f"{path}: {name} has rows of different lengths; vectors need equal rows")
+    if not all({int, float, bool}.issuperset(map(type, row)) for row in rows):
+        raise FileProblem(f"{path}: {name} holds something that is not a number; vectors are lists of numbers")
+    return np.array(rows, np.float64)
 
 
 def _hdf5(path: Path, key: str | None, mmap: bool) -> Array:
-    h5py = _import("h5py", path)
+    h5py = optional("h5py", path)
     shapes: dict[str, tuple[int, ...]] = {}
 
     def note(name: str, entry: Any) -> None:
@@ -174,74 +147,22 @@ def _hdf5(path: Path, key: str | None, mmap: bool) -> Array:
 
 
 def _matlab(path: Path, key: str | None, mmap: bool) -> Array:
-    import scipy.io
-
-    try:
-        listed = scipy.io.whosmat(str(path))
-    except NotImplementedError:  # version 7.3 is HDF5, with the order of the axes turned round
+    if version_of(path) == 2:  # version 7.3 is HDF5, with the order of the axes turned round
         return np.transpose(_hdf5(path, key, mmap))
-    numeric = (
-        "double",
-        "single",
-        "logical",
-        *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)),
-    )
-    shapes = {name: tuple(shape) for name, shape, kind in listed if kind in numeric}
-    name = choose(path, key, shapes)
-    fits(path, math.prod(shapes[name]) * 8)
-    return np.asarray(scipy.io.loadmat(str(path), variable_names=[name])[name])
-
-
-def _parquet(path: Path, key: str | None, mmap: bool) -> Array:
-    parquet = _import("pyarrow.parquet", path)
-    types = _import("pyarrow.types", path)
-    with parquet.ParquetFile(path) as file:
-        schema, count = file.schema_arrow, file.metadata.num_rows
-        lists = {
-            f.name: (count, getattr(f.type, "list_size", -1))
-            for f in schema
-            if types.is_fixed_size_list(f.type) or types.is_list(f.type) or types.is_large_list(f.type)
-        }
-        numbers = [f.name for f in schema if types.is_integer(f.type) or types.is_floating(f.type)]
-        if key is None and not lists and numbers:
-            table = file.read(columns=numbers)
-            return np.column_stack([_without_nulls(path, name, table[name]).to_numpy() for name in numbers])
-        name = choose(path, key, lists)
-        column = _without_nulls(path, name, file.read(columns=[name])[name].combine_chunks())
-    flat = _without_nulls(path, name, column.flatten()).to_numpy(zero_copy_only=False)
-    widths = {len(flat) // max(count, 1)} if lists[name][1] >= 0 else set(np.diff(np.asarray(column.offsets)).tolist())
-    if len(widths) != 1:
-        raise FileProblem(f"{path}: {name} has rows of different lengths; vectors need equal rows")
-    return np.asarray(flat.reshape(count, widths.pop()))
-
-
-def _without_nulls(path: Path, name: str, column: Any) -> Any:
-    if column.null_count:
-        raise FileProblem(f"{path}: {name} has {column.null_count} empty entries; drop or fill them")
-    return column
+    return read_matlab(path, key)
 
 
 def _safetensors(path: Path, key: str | None, mmap: bool) -> Array:
-    with _import("safetensors", path).safe_open(path, framework="numpy") as file:
+    with optional("safetensors", path).safe_open(path, framework="numpy") as file:
         name = choose(path, key, {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()})  # noqa: SIM118
         if file.get_slice(name).get_dtype() == "BF16":
             raise FileProblem(f"{path}: {name} is bfloat16, which numpy does not know; save it as float16 or float32")
         return np.asarray(file.get_tensor(name))
 
 
-def _import(module: str, path: Path) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.split(".")[0]
-        raise ImportError(f"reading {path.suffix} files needs {package}; pip install 'kinrank[io]'") from error
-
-
 READERS: dict[str, Callable[[Path, str | None, bool], Array]] = {
-    ".npy": _npy,
+    ".npy": lambda path, key, mmap: read_npy(path, mmap),
     ".npz": _npz,
-    ".csv": _text,
-    ".tsv": _text,
     ".fvecs": _vecs,
     ".bvecs": _vecs,
     ".pkl": _pickle,
@@ -249,6 +170,10 @@ READERS: dict[str, Callable[[Path, str | None, bool], Array]] = {
     ".h5": _hdf5,
     ".hdf5": _hdf5,
     ".mat": _matlab,
-    ".parquet": _parquet,
     ".safetensors": _safetensors,
+}
+TABLES: dict[str, Callable[[Path, str | None, Column], tuple[Array, Ids]]] = {
+    ".csv": _text,
+    ".tsv": _text,
+    ".parquet": read_parquet,
 }

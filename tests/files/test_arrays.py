@@ -1,0 +1,59 @@
+"""npy and npz: headers that claim too much, archives that unpack to too much."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kinrank import features
+from kinrank.cli.names import read_labels
+from kinrank.files import opening
+from kinrank.files.arrays import npy_from
+from kinrank.memory import NotEnoughMemory
+
+
+def npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_array_comes_back_from_its_bytes(order: str) -> None:
+    rows = np.array(np.arange(12).reshape(3, 4), order=order)
+    np.testing.assert_array_equal(npy_from(npy(rows), "x"), rows)
+    with pytest.raises(ValueError, match="x is shorter than its header says"):
+        npy_from(npy(rows)[:-1], "x")
+    with pytest.raises(ValueError, match="Python objects, which are never loaded"):
+        npy_from(npy(np.array([[None]])), "x")
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand times its own size: 40 MB of zeros, as rows and as labels."""
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, x=np.zeros((10**5, 50)), label=np.zeros(10**6))
+    assert path.stat().st_size < 10**5
+    monkeypatch.setattr(opening, "allowed_bytes", lambda: 10**6)
+    for reader in (features.load, read_labels):
+        with pytest.raises(NotEnoughMemory, match=r"x\.npz unpacks to .* MB but only 1 MB are free"):
+            reader(path)
+
+
+@pytest.mark.parametrize(
+    "shape", ["(1000000000000, 4)", "(-1, 4)", "(2, 4, 1e9)", "(" * 500, "(9999999999999999999, 9)"]
+)
+def test_a_header_that_claims_too_much_is_refused(shape: str, tmp_path: Path) -> None:
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    claimed = opening.NPY + b"\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64)
+    (tmp_path / "x.npy").write_bytes(claimed)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", claimed)
+    for name in ("x.npy", "x.npz"):
+        with pytest.raises(ValueError, match=name):
+            features.load(tmp_path / name)
+    with pytest.raises(ValueError):
+        npy_from(claimed, "x")

@@ -1,0 +1,149 @@
+"""Random bytes -> every file reader; whatever is not one of the documented errors is a finding.
+
+`make fuzz` runs each reader for a minute, in the folder out; `python tests/fuzz/readers.py csv` runs one until it finds
+something. Its files are in the folder fuzz where it runs. The bytes behind a finding are written beside that folder as
+`crash-...`; `readers.py csv crash-...` repeats it.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import atheris
+import numpy as np
+from scipy.io import savemat
+
+with atheris.instrument_imports(include=["kinrank"]):
+    from kinrank import Manifold, Truth, features
+    from kinrank.cli.names import read_labels, read_names
+    from kinrank.files import arrays, closed_pickle, matlab, rankings, tables  # noqa: F401 - instrumented
+    from kinrank.files import features as readers  # noqa: F401 - instrumented
+    from kinrank.memory import NotEnoughMemory
+    from kinrank.ranking import Ranking
+
+DOCUMENTED = (ValueError, FileNotFoundError, ImportError, NotEnoughMemory)
+ROWS = np.arange(12, dtype=np.float32).reshape(3, 4) / 8
+RANKING = Ranking(np.array([[1, 0], [0, 1]]), np.array([[0.25, 0.5], [0.0, 1.0]], np.float32), {"mode": "joint"})
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A function that reads a path, the name of the file, and files to start from; they may need the folder."""
+
+    read: Callable[[Path], Any]
+    name: str
+    seeds: Callable[[Path], list[bytes]]
+
+
+def saved(write: Callable[[Any], Any]) -> bytes:
+    """What a function writes into a file."""
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
+
+
+def ranking(ending: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        rankings.save_ranking(RANKING, Path(folder) / f"x{ending}")
+        return (Path(folder) / f"x{ending}").read_bytes()
+
+
+def vectors(path: Path) -> None:
+    """The rows as `rerank` takes them, with an id column too where there can be one."""
+    features.check(features.load(path))
+
+
+def table(path: Path) -> None:
+    for column in (None, 0, "id"):
+        try:
+            features.load_with_ids(path, id_column=column)
+        except DOCUMENTED:
+            continue
+
+
+def manifold(path: Path) -> None:
+    """The file is the manifest of an otherwise whole folder."""
+    Manifold.load(path.parent)
+
+
+def a_manifest(place: Path) -> list[bytes]:
+    """Save a small manifold where the fuzzed manifest will be, and start from its own manifest."""
+    place.rmdir()
+    Manifold.build(np.random.default_rng(0).standard_normal((20, 4)), "aqe").save(place)
+    return [(place / "manifest.json").read_bytes()]
+
+
+def mat(place: Path) -> list[bytes]:
+    plain, packed = (
+        saved(lambda file, how=how: savemat(file, {"x": ROWS}, do_compression=how)) for how in (False, True)
+    )
+    return [plain, packed]
+
+
+def fvecs(place: Path) -> list[bytes]:
+    return [b"".join(np.int32(len(row)).tobytes() + row.tobytes() for row in ROWS)]
+
+
+TEXT = [b"1,2\n3,4\n", b'id,a\n"x, ""y""",1\nz,2\n', b"a,b\n1,\n", b",0,1\n0,1.5,2\n", b"\xef\xbb\xbfx,1\r\ny,2\r\n"]
+PICKLED = {"x": ROWS.tolist(), "n": [None, True, -1, 2**70, "text", b"bytes", (1, 2)]}
+READERS = {
+    "npy": Reader(vectors, "x.npy", lambda _: [saved(lambda file: np.save(file, ROWS))]),
+    "npz": Reader(vectors, "x.npz", lambda _: [saved(lambda file: np.savez(file, x=ROWS))]),
+    "csv": Reader(table, "x.csv", lambda _: TEXT),
+    "mat": Reader(vectors, "x.mat", mat),
+    "fvecs": Reader(vectors, "x.fvecs", fvecs),
+    "pkl": Reader(closed_pickle.load, "x.pkl", lambda _: [pickle.dumps(PICKLED, number) for number in range(6)]),
+    "pkl-vectors": Reader(vectors, "x.pkl", lambda _: [pickle.dumps(ROWS.tolist(), number) for number in range(6)]),
+    "ids": Reader(read_names, "x.txt", lambda _: [b"a\nb\n", b"\xef\xbb\xbfa\r\nb"]),
+    "labels": Reader(read_labels, "x.npz", lambda _: [saved(lambda file: np.savez(file, label=np.arange(3)))]),
+    "ranking-trec": Reader(rankings.load_ranking, "x.trec", lambda _: [ranking(".trec")]),
+    "ranking-csv": Reader(rankings.load_ranking, "x.csv", lambda _: [ranking(".csv")]),
+    "ranking-npz": Reader(rankings.load_ranking, "x.npz", lambda _: [ranking(".npz")]),
+    "qrels": Reader(Truth.from_qrels, "x.txt", lambda _: [b"1 0 2 1\n1 0 3 0\n2 0 1 2\n"]),
+    "revisited": Reader(Truth.revisited, "x.pkl", lambda _: [pickle.dumps({"imlist": ["a"], "gnd": []}, 2)]),
+    "manifest": Reader(manifold, "manifest.json", a_manifest),
+}
+
+
+def main(words: list[str]) -> None:
+    """`readers.py --list`, or `readers.py NAME [options of libFuzzer] [files]`."""
+    if words == ["--list"]:
+        print(*READERS)
+        return
+    reader = READERS[words[0]]
+    place, seeds = Path("fuzz", words[0], "place"), Path("fuzz", words[0], "seeds")
+    for folder in (place, seeds):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    for number, seed in enumerate(reader.seeds(place)):
+        (seeds / str(number)).write_bytes(seed)
+    warnings.simplefilter("ignore")
+
+    def one(content: bytes) -> None:
+        path = place / reader.name
+        path.write_bytes(content)
+        try:
+            reader.read(path)
+        except DOCUMENTED:
+            pass
+        except OSError as error:
+            if error.filename is None and str(path.parent) not in str(error):
+                raise
+
+    files = [word for word in words[1:] if not word.startswith("-")]
+    limits = ["-timeout=30", "-rss_limit_mb=4096", "-max_len=20000"]
+    atheris.Setup([sys.argv[0], *limits, *words[1:], *([] if files else [str(seeds)])], one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
