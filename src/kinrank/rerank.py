@@ -170,7 +170,7 @@ def _fit(method: Method, items: Items, depth: int, budget: int) -> int:
     """How many queries to answer at once within the budget; refuses before anything is allocated."""
     count, gallery = len(items.queries), len(items.gallery)
     result = count * depth * 12
-    work = method.memory(len(items), count, items.vectors.shape[1])
+    work = method.limited(len(items)).memory(len(items), count, items.vectors.shape[1])
     per_row = max(1, gallery * 40)  # a block of distances, its order and the copies that sorting makes
     left = budget - result - work
     if left < per_row and count:

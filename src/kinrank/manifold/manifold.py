@@ -69,7 +69,7 @@ class Manifold:
         vectors = unit_rows(gallery_or_store)
         names = Names(len(vectors), check_ids(ids, len(vectors)))
         budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
-        needed = method.memory_kept(len(vectors), vectors.shape[1], changes)
+        needed = method.limited(len(vectors)).memory_kept(len(vectors), vectors.shape[1], changes)
         if needed > budget:
             raise NotEnoughMemory(
                 f"a manifold of {len(vectors)} items needs about {in_words(needed)} to build but max_memory allows "

@@ -25,7 +25,7 @@ from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import attach as kernels
-from kinrank.stages.kernels.compiled import chunks, over_threads, say_compiling
+from kinrank.stages.kernels.compiled import chunks, over_threads
 from kinrank.stages.kernels.fusion import Mixture
 from kinrank.stages.kernels.states import average
 from kinrank.stages.kernels.transport import Transport
@@ -223,7 +223,6 @@ def _run(
     result: Found,
     chain: kernels.Chain,
 ) -> None:
-    say_compiling(kernels.best_first)
     candidates = kernels.Candidates(found.indices, found.distances)
     written = kernels.Result(result.indices, result.distances, result.certain, result.settled)
     kernels.best_first(
