@@ -45,7 +45,7 @@ def add(
     Without names, new items get the next numbers. Galleries built by lpmt or by query expansion can change. The
     folder is replaced when the new one is whole.
     """
-    manifold, started = _opened(folder, quiet)
+    manifold, started = _opened(folder)
     manifold.add(load(vectors, vectors_key), read_names(ids))
     _finish(folder, manifold, started, refresh, json, quiet)
 
@@ -69,14 +69,13 @@ def remove(
     names = [*(item or []), *(read_names(ids) or [])]
     if not names:
         raise ValueError("nothing to remove; name items with --item NAME, or give a file of names with --ids")
-    manifold, started = _opened(folder, quiet)
+    manifold, started = _opened(folder)
     manifold.remove([item_named(manifold, name) for name in names])
     _finish(folder, manifold, started, refresh, json, quiet)
 
 
-def _opened(folder: Path, quiet: bool) -> tuple[Manifold, float]:
+def _opened(folder: Path) -> tuple[Manifold, float]:
     """The manifold of a folder that can be written to, and the time."""
-    bars(quiet)
     manifold = kinrank.Manifold.load(folder)
     check_target(folder)
     return manifold, time.perf_counter()
@@ -91,5 +90,5 @@ def _finish(folder: Path, manifold: Manifold, started: float, refresh: bool, jso
     facts: dict[str, Any] = {"folder": str(folder), **manifold.info(), "seconds": round(seconds, 6)}
     if json:
         print_json(facts)
-    else:
+    elif not quiet:
         print("{folder}: {items} items x {dimensions} dimensions, stale {stale:.3f}, {seconds:.2f} s".format(**facts))

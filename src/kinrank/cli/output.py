@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,13 +15,24 @@ from typing import Annotated, Any
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars, no remarks.")]
+
+
+def hush(quiet: bool) -> bool:
+    """Let nobody in this process say more than results and mistakes, if so."""
+    logging.getLogger("kinrank").setLevel(logging.ERROR if quiet else logging.NOTSET)
+    if quiet:
+        warnings.simplefilter("ignore")
+    return quiet
+
+
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", callback=hush, help="Print nothing but the result, if one is printed at all."),
+]
 
 
 def bars(quiet: bool) -> bool:
     """Whether to draw progress bars on stderr: only for people, and not where they asked for quiet."""
-    if quiet:
-        logging.getLogger("kinrank").setLevel(logging.ERROR)
     return not quiet and sys.stderr.isatty()
 
 

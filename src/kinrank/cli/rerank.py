@@ -79,5 +79,5 @@ def rerank(
     }
     if json:
         print_json(facts)
-    else:
+    elif not quiet:
         print("{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s".format(**facts))

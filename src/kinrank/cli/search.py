@@ -9,7 +9,7 @@ import typer
 
 import kinrank
 from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, Quiet, bars, print_json, table, writable
+from kinrank.cli.output import Json, Quiet, print_json, table, writable
 from kinrank.features import load
 from kinrank.files.rankings import save_ranking
 
@@ -52,7 +52,6 @@ def search(
     """
     if output is not None:
         writable(output, ENDINGS)
-    bars(quiet)
     names = read_names(query_ids)
     manifold = kinrank.Manifold.load(folder)
     ranking = manifold.search(load(queries, queries_key), k, depth, budget)
@@ -68,7 +67,9 @@ def search(
         print_json(facts if output is not None else {**facts, "results": found})
         return
     if found:
-        _print_table(found)
+        _print_table(found, quiet)
+    if quiet:
+        return
     certain = facts.get("certain")
     print(
         ("" if output is None else f"{output}: ")
@@ -105,13 +106,16 @@ def _found(ranking: Ranking, names: list[str] | None) -> list[dict[str, Any]]:
     ]
 
 
-def _print_table(found: list[dict[str, Any]]) -> None:
+def _print_table(found: list[dict[str, Any]], quiet: bool) -> None:
+    """The first LINES for people, with a word about the others; all of them for those who asked for nothing else."""
     lines = [
         (str(entry["query"]), str(rank), str(item["item"]), f"{item['distance']:.4f}")
         for entry in found
         for rank, item in enumerate(entry["items"], start=1)
     ]
-    print(table([("query", "rank", "item", "distance"), *lines[:LINES]], right=(1, 3)))
+    print(table([("query", "rank", "item", "distance"), *(lines if quiet else lines[:LINES])], right=(1, 3)))
+    if quiet:
+        return
     if len(lines) > LINES:
         print(f"... and {len(lines) - LINES} lines more: write them with -o, or print them with --json")
     print()
