@@ -132,7 +132,7 @@ def _read(method: type) -> tuple[Parameter, ...]:
 
 
 def whole_number(value: Any, name: str) -> int:
-    """The value as an int >= 1, or a ValueError with its name: how many items, candidates, neighbours."""
+    """The value as an int from 1 to MOST, or a ValueError with its name: how many items, candidates, neighbours."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
-        return int(value)
+        return min(int(value), MOST)
     raise ValueError(f"{name}={value!r} is not allowed; give a whole number >= 1")

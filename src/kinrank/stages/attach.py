@@ -126,6 +126,7 @@ def query_states(graph: PreparedGraph, found: Neighbors, settings: Attachment, m
     if not width:
         sizes = np.diff(graph.states.indptr)
         width = int(sizes[np.maximum(found.indices[:, : settings.k2], 0)].sum(axis=1).max(initial=1))
+    width = min(width, len(graph.lengths))
     made = QueryStates(
         np.zeros((count, width), np.int32), np.zeros((count, width), np.float32), np.zeros(count, np.int64)
     )
