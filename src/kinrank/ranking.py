@@ -18,7 +18,13 @@ class Ranking:
 
     Attributes:
         indices: (queries, depth) item numbers, nearest first; -1 pads a row that found fewer items.
-        distances: (queries, depth) distances, never decreasing along a row; inf where the row is padded.
+        distances: (queries, depth) how far, by the method; never decreasing along a row; inf where the row is padded.
+            They order the items of one query and mean nothing beyond: most methods measure in units of the query's own
+            neighbourhood, or negate a score (then some are below 0), so that rows, methods, and galleries before and
+            after a change cannot be compared. Nor do equal vectors always get equal distances: a method that works on
+            a graph, such as LPMT, tells copies apart by the neighbours they have in it, and among more copies than a
+            neighbour list holds, those with lower numbers are listed. `none` and query expansion do not: equal vectors
+            are equally far.
         meta: how it came about: `mode` (joint, candidates, online, search), `method`, `seconds`, ...
 
     Example:

@@ -47,7 +47,8 @@ def rerank(
         progress: True for a bar, or a callable `f(label, done, total)`.
 
     Returns:
-        Ranking with `meta["mode"]` "joint" or "candidates".
+        Ranking with `meta["mode"]` "joint" or "candidates". Its distances order the items of one query; they are
+        not comparable between queries, and copies of one vector may differ in them (see `Ranking`).
 
     Example:
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.LPMT(k2=7))

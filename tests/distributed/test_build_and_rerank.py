@@ -118,7 +118,7 @@ def test_build_with_a_killed_worker_gives_the_same_answer(
     made = spread.build(tmp_path / "gallery.npy", client=client, block=90, progress=killer)
     assert killer.killed in before
     assert_same(made, kinrank.Manifold.build(gallery))
-    client.wait_for_workers(3, timeout=20)
+    client.wait_for_workers(3, timeout=120)
     assert killer.killed not in set(client.run(os.getpid).values())
 
 

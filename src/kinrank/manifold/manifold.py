@@ -108,9 +108,10 @@ class Manifold:
             budget: most items whose chain is looked at, per query; the larger of 5000 and 50 k unless given.
 
         Returns:
-            Ranking with item numbers, and in `meta`: `mode` "online", `ids` (q, depth) the names of the items,
-            `certain` the share of queries whose k best are certain, `settled` the median number of items looked at,
-            `budget`, `method`, `seconds`.
+            Ranking with item numbers, and distances that order the items of one query: they are not comparable between
+            queries, and copies of one vector may differ in them (see `Ranking`). In `meta`: `mode` "online", `ids` (q,
+            depth) the names of the items, `certain` the share of queries whose k best are certain, `settled` the median
+            number of items looked at, `budget`, `method`, `seconds`.
         """
         started = time.perf_counter()
         snapshot = self._snapshot  # read once: a change in the meantime makes another one
