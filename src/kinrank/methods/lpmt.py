@@ -98,8 +98,8 @@ class LPMT(Method, Settings):
         0.4, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
     )
     rho: float | None = parameter(
-        None, "power of the distance when mass is moved between items; large powers punish far moves", low=0.1,
-        high=16,
+        None, "power of the distance when mass is moved between items; large powers punish far moves", low=0,
+        above_low=True, high=16,
     )  # fmt: skip
     gamma: float | None = parameter(
         None, "power of the cost of one step; above 1, many small steps are cheaper than a large one", low=0.1,
