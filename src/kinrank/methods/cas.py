@@ -84,7 +84,7 @@ class CAS(Method):
     k5: int = parameter(80, "how many of its largest entries each row of the random walk keeps; more is slower", low=1)
     lambda_value: float = parameter(0.3, "share of the original distance in the result", low=0, high=1)
     lv: float = parameter(2.0, LV, low=0, high=1000)
-    sigma: float = parameter(0.3, SIGMA, low=0.01, high=1000)
+    sigma: float = parameter(0.3, SIGMA, low=0.01, high=10_000)
     mu: float = parameter(0.23, MU, low=0, above_low=True, high=1000)
     beta: float = parameter(0.0, BETA, low=0, high=1000)
 

@@ -112,7 +112,7 @@ class LPMT(Method, Settings):
         10, "neighbours of an item in the middle one of three graphs; the others have k / sqrt 2 and k sqrt 2", low=1
     )
     sigma: float = parameter(
-        0.5, "width of the Gaussian edge weights, in units of the distance of the k-th neighbour", low=0.01, high=1000
+        0.5, "width of the Gaussian edge weights, in units of the distance of the k-th neighbour", low=0.01, high=10_000
     )
     mu: float = parameter(
         0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0.01, high=1000
@@ -127,7 +127,7 @@ class LPMT(Method, Settings):
     )
     tolerance: float = parameter(
         2e-3, "largest residual left unspread when a diffusion row is computed; smaller is more exact and slower",
-        low=1e-7, high=1,
+        low=1e-9, high=1,
     )  # fmt: skip
     transport: str = parameter(
         "sinkhorn", "how a step is priced: by a few rounds of `sinkhorn`, or `exact`, many times slower",

@@ -62,7 +62,7 @@ class RDP(Method):
 
     k: int = parameter(30, "length of the neighbour list of an item in the graph, the item itself included", low=1)
     sigma: float = parameter(
-        0.5, "width of the Gaussian that turns distances, the largest scaled to 1, into weights", low=0.01, high=1000
+        0.5, "width of the Gaussian that turns distances, the largest scaled to 1, into weights", low=0.01, high=10_000
     )
     mu: float = parameter(
         0.3, "strength of the regulariser, alpha = 1 / (1 + mu); smaller spreads further", low=1e-4, high=1000
