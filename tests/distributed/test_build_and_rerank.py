@@ -232,7 +232,7 @@ def deserted() -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     options = {"n_workers": 0, "processes": False, "protocol": "tcp", "host": "127.0.0.1", "silence_logs": 50}
-    with LocalCluster(dashboard_address=None, **options) as cluster, Client(cluster) as client:
+    with LocalCluster(dashboard_address=":0", **options) as cluster, Client(cluster) as client:
         yield client
 
 
