@@ -64,8 +64,7 @@ def locality_states(
     inputs = rows, nearest, min(k1, width), reciprocal, similar
     run(kernels.mark_regions, len(rows), inputs, (Output(marked), Output(totals)), "states")
     regions = Rows(np.arange(n + 1, dtype=np.int64) * width, nearest.reshape(-1), marked.reshape(-1))
-    most = min(n, lists.shape[1] * min(k1, width))
-    return averaged(lists, weights, totals, regions, min(support or most, most), run)
+    return averaged(lists, weights, totals, regions, min(n, support or lists.shape[1] * min(k1, width)), run)
 
 
 def averaged(
