@@ -31,6 +31,8 @@ SLOW = {
     "cli/test_change.py",
     "cli/test_cli.py",
     "cli/test_manifold.py",
+    "cli/test_mistakes.py",
+    "cli/test_wording.py",
     "contract/test_methods.py",
     "contract/test_suite.py",
     "datasets/test_benchmark.py",
@@ -48,12 +50,15 @@ SLOW = {
     "manifold/test_verify.py",
     "methods/test_diffusion.py",
     "methods/test_lpmt.py",
+    "methods/test_parameters.py",
     "report/test_demo.py",
     "stages/kernels/test_compiled.py",
     "stages/test_diffusion.py",
     "stages/test_pipeline.py",
     "stages/test_transport.py",
     "test_docs.py",
+    "test_ranking.py",
+    "test_warmup.py",
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kinrank
+from kinrank import parameters
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
 
@@ -59,7 +60,7 @@ def test_what_is_outside_is_refused_with_what_is_allowed(given: dict[str, Any], 
 def test_numpy_numbers_become_plain_ones_so_that_methods_print_and_compare() -> None:
     method = Example(k=np.int64(3), width=np.float32(0.25), smooth=np.bool_(False))
     assert method == Example(k=3, width=0.25, smooth=False)
-    assert repr(method) == "Example(k=3, width=0.25, smooth=False, variant='paper', power=None)"
+    assert repr(method) == "Example(k=3, width=0.25, smooth=False)"
     assert type(method.k) is int
     assert type(Example(k=3.0).k) is int  # type: ignore[arg-type]
     assert type(Example(width=1).width) is float
@@ -91,7 +92,7 @@ def test_what_may_be_measured_is_none_until_it_is_given() -> None:
 def test_rho_gamma_and_share_of_lpmt_are_measured_unless_given() -> None:
     method = kinrank.LPMT()
     assert (method.rho, method.gamma, method.share) == (None, None, None)
-    assert "rho=None, gamma=None, share=None" in repr(method)
+    assert "rho=None, gamma=None, share=None" in method.spelled_out()
     assert {entry.name for entry in kinrank.LPMT.parameters() if entry.optional} == {"rho", "gamma", "share"}
     given = kinrank.LPMT(rho=1, gamma=2.5, share=0)
     assert (given.rho, given.gamma, given.share) == (1.0, 2.5, 0.0)  # 0 is a share, not a sign for anything
@@ -107,3 +108,10 @@ def test_the_command_line_says_none_or_auto(word: str) -> None:
     assert method_from("lpmt", ["--rho", word, "--gamma=1.5", "--share", word]) == kinrank.LPMT(gamma=1.5)
     with pytest.raises(ValueError, match="k2"):
         method_from("lpmt", ["--k2", word])
+
+
+def test_a_number_of_items_has_no_upper_end() -> None:
+    assert parameters.whole_number(10**400, "k") == parameters.MOST
+    manifold = kinrank.Manifold.build(np.eye(5, dtype=np.float32))
+    assert manifold.search(np.eye(5)[:1], k=10**30, depth=10**30, budget=10**30).depth == 5
+    assert kinrank.rerank(np.eye(5)[:1], np.eye(5), candidates=10**30, depth=10**30).depth == 5

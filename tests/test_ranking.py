@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kinrank
 from kinrank.ranking import Ranking, rank_rows, refuse_repeats
 
 
@@ -117,3 +120,40 @@ def test_items_listed_twice_are_found() -> None:
     refuse_repeats(np.array([[1, 0, -1, -1], [2, 1, 0, -1]]))
     with pytest.raises(ValueError, match="query 1 lists item 2 twice"):
         refuse_repeats(np.array([[1, 0, -1, -1], [2, 1, 2, -1]]))
+
+
+COPIES = range(20, 40)
+
+
+@pytest.fixture(scope="module")
+def copied() -> np.ndarray[Any, Any]:
+    """60 items of which 21 are one vector, more than a neighbour list of LPMT's graphs holds."""
+    rows = np.random.default_rng(0).standard_normal((60, 8)).astype(np.float32)
+    rows[COPIES] = rows[10]
+    return rows
+
+
+@pytest.mark.parametrize("name", list(kinrank.METHODS))
+def test_distances_never_decrease_along_a_row(name: str, copied: Any) -> None:
+    rankings = [kinrank.rerank(copied[8:12], copied, name), kinrank.rerank(copied[8:12], copied, name, candidates=30)]
+    if kinrank.METHODS[name].keep is not kinrank.Method.keep and name != "lpmt-ablation":
+        rankings.append(kinrank.Manifold.build(copied, name).search(copied[8:12], k=60))
+    for ranking in rankings:
+        assert (np.diff(ranking.distances, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["none", "aqe", "aqewd", "alpha-qe", "dqe", "adba+aqe"])
+def test_equal_vectors_are_equally_far_where_that_is_promised(name: str, copied: Any) -> None:
+    ranking = kinrank.rerank(copied[8:12], copied, name)
+    for items, distances in zip(ranking.indices, ranking.distances, strict=True):
+        assert len(set(distances[np.isin(items, [10, *COPIES])].tolist())) == 1
+
+
+def test_lpmt_tells_copies_apart_as_is_said(copied: Any) -> None:
+    """What the docstring of Ranking warns of; where this fails, it may promise more."""
+    ranking = kinrank.rerank(copied[10:11], copied)
+    there = np.isin(ranking.indices[0], [10, *COPIES])
+    assert there[:21].all()  # copies of the query come first all the same
+    assert len(set(ranking.distances[0][there].tolist())) > 1
+    for told in (kinrank.Ranking.__doc__, kinrank.rerank.__doc__, kinrank.Manifold.search.__doc__):
+        assert "comparable" in str(told) or "compared" in str(told)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
-from collections.abc import Callable
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,8 @@ from typer.testing import CliRunner
 import kinrank
 from kinrank import warmup
 from kinrank.cli.app import app
+from kinrank.stages.kernels import cache
+from kinrank.stages.kernels.cache import NOT_KEPT
 
 LOOP = """
 from kinrank.stages.kernels.compiled import compiled
@@ -44,7 +51,8 @@ def test_every_method_is_warmed_up_joint_and_served(jobs: list[str]) -> None:
 def test_the_command_says_how_long_it_took(jobs: list[str]) -> None:
     found = CliRunner().invoke(app, ["warmup", "--processes", "1", "--json", "-q"])
     assert json.loads(found.stdout)["seconds"] >= 0
-    assert "compiled" in CliRunner().invoke(app, ["warmup", "--processes", "1", "-q"]).stdout
+    assert "compiled" in CliRunner().invoke(app, ["warmup", "--processes", "1"]).stdout
+    assert CliRunner().invoke(app, ["warmup", "--processes", "1", "-q"]).output == ""
 
 
 def test_a_method_is_warmed_up_on_both_sides_of_small() -> None:
@@ -109,6 +117,116 @@ def test_a_named_folder_is_the_only_one_looked_into(
     loop: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doubled(loop())
-    assert str(tmp_path / "__pycache__") in loop()._cache.folders
+    assert loop()._cache.cache_path == str(tmp_path / "__pycache__")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "named"))
     assert isinstance(loop()._cache._beside, caching.NullCache)
+
+
+LOCKED = """
+import ctypes, os, sys
+
+header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+if os.geteuid() == 0:  # root may write everywhere, unless it gives that up
+    assert ctypes.CDLL(None).capset(header, none) == 0
+try:
+    open(os.path.join(os.path.dirname(os.environ["PYTHONPATH"]), "note"), "w")
+    sys.exit("this process can still write")
+except PermissionError:
+    pass
+from kinrank.cli import main
+
+sys.argv[0] = "kinrank"
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder that cannot be written to: the package in it without machine code, a home, vectors."""
+    if not hasattr(ctypes.CDLL(None), "capset") and not hasattr(os, "geteuid"):
+        pytest.skip("needs permissions as Linux has them")
+    folder = tmp_path_factory.mktemp("locked")
+    source = Path(kinrank.__file__).parent
+    shutil.copytree(source, folder / "src" / "kinrank", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "home").mkdir()
+    np.save(folder / "rows.npy", np.random.default_rng(0).standard_normal((40, 8)))
+    every = [folder, *folder.rglob("*")]
+    for path in every:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    yield folder
+    for path in every:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"HOME": "@home", "TMPDIR": "@home"},
+        {"HOME": "@home", "NUMBA_CACHE_DIR": "@home/code"},
+        {"HOME": "/dev/null/x", "NUMBA_CACHE_DIR": "@rows.npy/code"},
+    ],
+    ids=["home is read-only", "named folder is read-only", "below a file"],
+)
+def test_a_locked_down_container_compiles_without_keeping_the_code(
+    places: dict[str, str], locked: Path, tmp_path: Path
+) -> None:
+    there = {name: value.replace("@", f"{locked}/") for name, value in places.items()}
+    command = ["rerank", "--gallery", str(locked / "rows.npy"), "-m", "dfs", "-o", str(tmp_path / "ranking.npz")]
+    done = subprocess.run(
+        [sys.executable, "-c", LOCKED, *command],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(locked / "src"), "KINRANK_THREADS": "1", **there},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "ranking.npz").is_file()
+    assert done.stderr == f"{NOT_KEPT}\n"
+    assert "NUMBA_CACHE_DIR" in NOT_KEPT
+
+
+def test_a_disk_that_fills_up_meanwhile_is_said_once(
+    loop: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", full)
+    with caplog.at_level("WARNING", "kinrank"):
+        double = loop()
+        assert doubled(double) == [0.0, 2.0, 4.0]
+        double(0, 1, np.zeros(1, np.float32), np.zeros(1, np.float32))
+    assert [record.getMessage() for record in caplog.records] == [cache.COMPILING, NOT_KEPT]
+
+
+def full(*_: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_damaged_code_is_compiled_again(loop: Callable[[], Any], tmp_path: Path) -> None:
+    doubled(loop())
+    for path in tmp_path.rglob("*.nb?"):
+        path.write_bytes(b"torn")
+    assert doubled(loop()) == [0.0, 2.0, 4.0]
+
+
+CHILD = """
+from multiprocessing import get_context
+
+def work(name):
+    import kinrank, numpy as np
+    kinrank.rerank(np.eye(3), np.eye(3), name)
+
+if __name__ == "__main__":
+    work("dfs")
+    with get_context("spawn").Pool(2) as pool:
+        pool.map(work, ["egt", "knn"])
+"""
+
+
+def test_compiling_is_said_once_by_a_process_and_those_it_starts(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(CHILD)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "code")}
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "work.py")], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"{cache.COMPILING}\n"

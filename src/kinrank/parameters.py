@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+MOST = 10**9  # items that anybody has: to ask for more of them is to ask for all
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -28,6 +30,11 @@ class Parameter:
     choices: tuple[str, ...] | None
     above_low: bool
     optional: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether it says how many items, a whole number without an upper end: more than there are means all."""
+        return self.kind is int and self.high is None
 
     @property
     def allowed(self) -> str:
@@ -57,11 +64,22 @@ class Parameter:
             if isinstance(value, (bool,)) or type(value).__name__ == "bool":
                 return bool(value)
         elif isinstance(value, numbers.Real) and not isinstance(value, bool):
-            number = float(value)
-            whole = self.kind is not int or number.is_integer()
-            if math.isfinite(number) and whole and self._inside(number):
-                return int(number) if self.kind is int else number
+            number = self._number(value)
+            if number is not None and self._inside(number):
+                return min(number, MOST) if self.counts else number
         raise ValueError(f"{owner}: {self.name}={value!r} is not allowed; give {self.allowed} ({self.meaning})")
+
+    def _number(self, value: numbers.Real) -> float | None:
+        """The value as a plain int or float, whichever is declared; None if it is not a number of that kind."""
+        if self.kind is int and isinstance(value, numbers.Integral):
+            return int(value)
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number or a fraction beyond every float
+            return None
+        if self.kind is int:
+            return int(number) if number.is_integer() else None
+        return number if math.isfinite(number) else None
 
     def _inside(self, number: float) -> bool:
         if self.low is not None and (number < self.low or (self.above_low and number == self.low)):
@@ -114,7 +132,7 @@ def _read(method: type) -> tuple[Parameter, ...]:
 
 
 def whole_number(value: Any, name: str) -> int:
-    """The value as an int >= 1, or a ValueError with its name: how many items, candidates, neighbours."""
+    """The value as an int from 1 to MOST, or a ValueError with its name: how many items, candidates, neighbours."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
-        return int(value)
+        return min(int(value), MOST)
     raise ValueError(f"{name}={value!r} is not allowed; give a whole number >= 1")

@@ -25,7 +25,13 @@ class Ranking:
     Attributes:
         indices: (queries, depth) item numbers, nearest first; -1 pads a row that found fewer items. They count the
             gallery from 0. In a manifold with ids they are places in `manifold.ids`, which move when items are removed.
-        distances: (queries, depth) distances, never decreasing along a row; inf where the row is padded.
+        distances: (queries, depth) how far, by the method; never decreasing along a row; inf where the row is padded.
+            They order the items of one query and mean nothing beyond: most methods measure in units of the query's own
+            neighbourhood, or negate a score (then some are below 0), so that rows, methods, and galleries before and
+            after a change cannot be compared. Nor do equal vectors always get equal distances: a method that works on
+            a graph, such as LPMT, tells copies apart by the neighbours they have in it, and among more copies than a
+            neighbour list holds, those with lower numbers are listed. `none` and query expansion do not: equal vectors
+            are equally far.
         meta: how it came about: `mode` (joint, candidates, online, search), `method`, `seconds`, ...
         ids: (queries, depth) the names of the items, which stay whatever happens to others; where items have none,
             `indices` themselves. Texts (dtype object, padded with "") or whole numbers (padded with -1). This is what

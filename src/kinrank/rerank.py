@@ -47,7 +47,8 @@ def rerank(
         progress: True for a bar, or a callable `f(label, done, total)`.
 
     Returns:
-        Ranking with `meta["mode"]` "joint" or "candidates".
+        Ranking with `meta["mode"]` "joint" or "candidates". Its distances order the items of one query; they are
+        not comparable between queries, and copies of one vector may differ in them (see `Ranking`).
 
     Example:
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.LPMT(k2=7))
@@ -170,7 +171,7 @@ def _fit(method: Method, items: Items, depth: int, budget: int) -> int:
     """How many queries to answer at once within the budget; refuses before anything is allocated."""
     count, gallery = len(items.queries), len(items.gallery)
     result = count * depth * 12
-    work = method.memory(len(items), count, items.vectors.shape[1])
+    work = method.limited(len(items)).memory(len(items), count, items.vectors.shape[1])
     per_row = max(1, gallery * 40)  # a block of distances, its order and the copies that sorting makes
     left = budget - result - work
     if left < per_row and count:

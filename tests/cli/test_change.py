@@ -43,7 +43,7 @@ def test_the_folder_becomes_what_the_library_makes(folder: Path) -> None:
     expected = kr.Manifold.build(rows[:50], METHOD, ids=NAMES[:50])
     expected.add(rows[50:], NAMES[50:])
     expected.remove(["n7", "n3", "n50"])
-    added = run(folder, "add", "@named", "--vectors", "@new.npz", "--vectors-key", "d", "--ids", "@new.txt", "-q")
+    added = run(folder, "add", "@named", "--vectors", "@new.npz", "--vectors-key", "d", "--ids", "@new.txt")
     assert added.exit_code == 0, added.stderr
     assert "named: 60 items x 6 dimensions, stale 0." in added.stdout
     removed = run(folder, "remove", "@named", "--item", "n7", "--ids", "@old.txt", "--json", "-q")
@@ -84,7 +84,7 @@ def test_the_manifest_is_read_twice(folder: Path, monkeypatch: pytest.MonkeyPatc
     [
         (("add", "@named", "--vectors", "@wide.npy", "--ids", "@old.txt"), "9"),
         (("add", "@named", "--vectors", "@new.npz", "--vectors-key", "d"), "ids is missing"),
-        (("add", "@numbered", "--vectors", "@all.npy", "--ids", "@new.txt"), "leave ids= out"),
+        (("add", "@numbered", "--vectors", "@all.npy", "--ids", "@new.txt"), "leave --ids out"),
         (("add", "@dfs", "--vectors", "@all.npy"), "DFS cannot add"),
         (("add", "@nowhere", "--vectors", "@all.npy"), "is not there"),
         (("remove", "@named"), "nothing to remove"),

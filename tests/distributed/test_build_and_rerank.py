@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -117,7 +118,7 @@ def test_build_with_a_killed_worker_gives_the_same_answer(
     made = spread.build(tmp_path / "gallery.npy", client=client, block=90, progress=killer)
     assert killer.killed in before
     assert_same(made, kinrank.Manifold.build(gallery))
-    client.wait_for_workers(3, timeout=20)
+    client.wait_for_workers(3, timeout=120)
     assert killer.killed not in set(client.run(os.getpid).values())
 
 
@@ -223,6 +224,59 @@ def test_no_queries_give_no_rows(client: Any, gallery: Any) -> None:
 def test_mistakes_are_told(client: Any, gallery: Any, call: Callable[[Any, Any], object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         call(gallery[:20], client)
+
+
+@pytest.fixture
+def deserted() -> Iterator[Any]:
+    """A scheduler without workers."""
+    from distributed import Client, LocalCluster
+
+    options = {"n_workers": 0, "processes": False, "protocol": "tcp", "host": "127.0.0.1", "silence_logs": 50}
+    with LocalCluster(dashboard_address=":0", **options) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.parametrize("call", [spread.build, partial(spread.rerank, np.eye(3, DIMENSIONS))])
+def test_without_workers_it_ends_with_a_sentence(call: Callable[..., object], deserted: Any, gallery: Any) -> None:
+    started = time.monotonic()
+    with pytest.raises(TimeoutError, match="no worker for 1 seconds; start workers for its scheduler"):
+        call(gallery[:100], client=deserted, wait=1)
+    assert time.monotonic() - started < 30
+
+
+def test_when_all_workers_are_lost_it_ends_with_a_sentence(deserted: Any, gallery: Any) -> None:
+    deserted.cluster.scale(1)
+    deserted.wait_for_workers(1, timeout=30)
+    told: list[str] = []
+
+    def lose(label: str, done: int, total: int) -> None:
+        told.append(label)
+        deserted.cluster.scale(0)
+        while deserted.nthreads():
+            time.sleep(0.05)
+
+    with pytest.raises(TimeoutError, match="no worker for 2 seconds"):
+        spread.rerank(gallery[:60], gallery, "none", candidates=5, block=10, client=deserted, wait=2, progress=lose)
+    assert told
+
+
+@pytest.mark.parametrize("wait", [0, -1, True, "soon", float("nan"), None])
+def test_how_long_to_wait_is_checked(wait: Any, client: Any, gallery: Any) -> None:
+    with pytest.raises(ValueError, match=r"wait=.* is not allowed; give seconds > 0"):
+        spread.build(gallery[:20], client=client, wait=wait)
+    with pytest.raises(ValueError, match=r"wait=.* is not allowed; give seconds > 0"):
+        spread.rerank(gallery[:20], gallery[:20], client=client, wait=wait)
+
+
+def test_more_of_everything_than_there_is_works_on_a_cluster_too(client: Any, gallery: Any) -> None:
+    """Numbers of items beyond the gallery mean all of it."""
+    rows, many = gallery[:60], 10**9
+    method = kinrank.LPMT(k1=many, k2=many, k=many, path_k=many, support=many)
+    made = spread.build(rows, method, client=client, block=20)
+    here = kinrank.Manifold.build(rows, method)
+    assert made.search(rows[:5], k=many).indices.tolist() == here.search(rows[:5], k=many).indices.tolist()
+    ranked = spread.rerank(rows[:3], rows, "aqe", candidates=many, depth=many, client=client)
+    assert ranked.indices.shape == (3, 60)
 
 
 def _broken(rows: Any) -> Any:

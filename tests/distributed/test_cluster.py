@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,10 @@ class Done:
     def __init__(self, key: int, result: Any) -> None:
         self.key, self._result = key, result
 
-    def result(self) -> Any:
+    def add_done_callback(self, tell: Callable[[Any], None]) -> None:
+        tell(self)
+
+    def result(self, timeout: float) -> Any:
         return self._result
 
     def release(self) -> None:
@@ -46,8 +49,6 @@ class Done:
 
 class Here:
     """A client whose only worker is this process; test_distributed.py and test_pipeline.py have real ones."""
-
-    loop = None
 
     def __init__(self) -> None:
         self.calls = 0
@@ -60,22 +61,8 @@ class Here:
         return Done(self.calls, task(*call))
 
 
-class Pool:
-    """`distributed.as_completed` for those."""
-
-    def __init__(self, loop: None) -> None:
-        self.waiting: list[Done] = []
-
-    def add(self, future: Done) -> None:
-        self.waiting.append(future)
-
-    def __iter__(self) -> Iterator[Done]:
-        while self.waiting:
-            yield self.waiting.pop()  # the last first: any order will do
-
-
 class Library:
-    as_completed = Pool
+    TimeoutError = TimeoutError
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def _measure(benchmark: Benchmark, method: str, plain: dict[str, Scores]) -> lis
         ranking = rerank(benchmark.queries, benchmark.gallery, method)
     except MemoryError as error:
         return [{**about, "truth": truth, "error": str(error)} for truth in benchmark.truths]
-    about |= {key: ranking.meta[key] for key in ("mode", "seconds")} | {"parameters": repr(resolve(method))}
+    about |= {key: ranking.meta[key] for key in ("mode", "seconds")} | {"parameters": resolve(method).spelled_out()}
     results = []
     for label, truth in benchmark.truths.items():
         scores = evaluate(ranking, truth, benchmark.measures)

@@ -32,7 +32,7 @@ def memory(
     size = {"items": items, "queries": queries, "dimensions": dimensions}
     results = []
     for name in Progress(progress).each("memory", names, len(names)):
-        about = {"method": name, "parameters": repr(resolve(name))}
+        about = {"method": name, "parameters": resolve(name).spelled_out()}
         first = fresh({"what": "first", "method": name}, PATIENCE)  # compiling must not count as the method's
         job = {"what": "rerank", "method": name, "max_memory": most, **size}
         found = first if "error" in first else fresh(job, PATIENCE)

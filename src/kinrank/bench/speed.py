@@ -50,7 +50,9 @@ def speed(
         raise ValueError("search and memory are measured on ROxford5k; pass its folder with --data, or other parts")
     report = Progress(progress)
     results: dict[str, Any] = {}
-    found: dict[str, dict[str, Any]] = {name: {"method": name, "parameters": repr(resolve(name))} for name in names}
+    found: dict[str, dict[str, Any]] = {
+        name: {"method": name, "parameters": resolve(name).spelled_out()} for name in names
+    }
     if "search" in parts:
         assert folder is not None
         results["search"] = _against_search(folder, found, repetitions, report)

@@ -68,7 +68,7 @@ def build(
     facts = {"output": str(output), **manifold.info(), "seconds": round(seconds, 6)}
     if json:
         print_json(facts)
-    else:
+    elif not quiet:
         line = "{output}: {items} items x {dimensions} dimensions, {chosen!r}, {seconds:.2f} s"
         print(line.format(chosen=chosen, **facts))
 

@@ -113,5 +113,5 @@ def _change(
     facts: dict[str, Any] = {"folder": str(folder), **manifold.info(), "seconds": round(seconds, 6)}
     if json:
         print_json(facts)
-    else:
+    elif not quiet:
         print("{folder}: {items} items x {dimensions} dimensions, stale {stale:.3f}, {seconds:.2f} s".format(**facts))

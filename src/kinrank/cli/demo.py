@@ -21,6 +21,7 @@ def demo(
     facts = run_demo(output, bars(quiet))
     if json:
         print_json(facts)
+    if json or quiet:
         return
     rows = [("method", "mAP", "95 % interval", "R@1", "seconds")]
     for name, found in facts["methods"].items():

@@ -21,10 +21,13 @@ def info(folder: Folder, json: Json = False) -> None:
     \b
     kinrank info gallery.manifold
     """
-    facts = kinrank.Manifold.load(folder).info()
+    manifold = kinrank.Manifold.load(folder)
+    facts = manifold.info()
     if json:
         print_json({"folder": str(folder), **facts})
         return
+    del facts["parameters"]  # the method says which of them differ from their defaults
+    facts["method"] = repr(manifold.method)
     rows = [("folder", str(folder)), *((name, text) for name, text in _words(facts).items() if text)]
     print(table(rows))
 

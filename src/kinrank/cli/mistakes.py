@@ -11,7 +11,11 @@ from typing import Any
 from typer import Abort
 from typer.core import TyperGroup
 
+from kinrank.cli.wording import in_flags
+
 MISTAKES = (ValueError, OSError, MemoryError, ImportError)
+OFF = ("", "0", "no", "false")  # what KINRANK_TRACEBACK may say for no
+READER_LEFT = 141  # what a shell says of other tools whose reader, such as `head`, has seen enough
 
 
 class Commands(TyperGroup):
@@ -31,7 +35,8 @@ class Commands(TyperGroup):
         def work() -> Any:
             return main(args, prog_name, complete_var, False, windows_expand_args, **extra)
 
-        return sys.exit(guarded(work)) if standalone_mode else work()
+        words = sys.argv[1:] if args is None else args
+        return sys.exit(guarded(work, lambda text: in_flags(text, self, words))) if standalone_mode else work()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in `--help`, under the headings they were registered with."""
@@ -46,24 +51,31 @@ class Commands(TyperGroup):
                 formatter.write_dl(lines)
 
 
-def guarded(work: Callable[[], Any]) -> int:
-    """The exit code of the work. KINRANK_TRACEBACK=1 lets a mistake through with its traceback."""
+def guarded(work: Callable[[], Any], worded: Callable[[str], str] = str) -> int:
+    """The exit code of the work. KINRANK_TRACEBACK=1 lets a mistake through with its traceback.
+
+    `worded` turns what the library says, in the words of Python, into those of the command line.
+    """
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _remark
             code = work()
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except BrokenPipeError:
+        return _reader_left()
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # typer makes it an end of its own
+            return _reader_left()
+        raise
     except (KeyboardInterrupt, Abort):
         return 130
     except Exception as error:
         usage = hasattr(error, "format_message")  # typer's own: an unknown option, a missing value
-        if not (usage or isinstance(error, MISTAKES)) or os.environ.get("KINRANK_TRACEBACK"):
+        if not (usage or isinstance(error, MISTAKES)) or os.environ.get("KINRANK_TRACEBACK", "").lower() not in OFF:
             raise
-        print(f"kinrank: error: {sentence(error)}", file=sys.stderr)
+        said = sentence(error)
+        print(f"kinrank: error: {said if usage else worded(said)}", file=sys.stderr)
         return 2
 
 
@@ -77,6 +89,12 @@ def _remark(
 ) -> None:
     """A warning of the library as a line that people read; where it was raised is of no use to them."""
     print(f"kinrank: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _reader_left() -> int:
+    """Nobody reads what is still to be written: it goes nowhere, without a word."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    return READER_LEFT
 
 
 def sentence(error: Exception) -> str:

@@ -17,17 +17,27 @@ from typing import Annotated, Any
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars, no remarks.")]
 Format = Annotated[str | None, typer.Option("--format", help="csv (unless given) or trec, for `-o -`.")]
 STANDARD = Path("-")  # standard input where something is read, standard output where something is written
 RANKINGS = (".npz", ".trec", ".csv")
 
 
+def hush(quiet: bool) -> bool:
+    """Let nobody in this process say more than results and mistakes, if so."""
+    logging.getLogger("kinrank").setLevel(logging.ERROR if quiet else logging.NOTSET)
+    if quiet:
+        warnings.simplefilter("ignore")
+    return quiet
+
+
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", callback=hush, help="Print nothing but the result, if one is printed at all."),
+]
+
+
 def bars(quiet: bool) -> bool:
     """Whether to draw progress bars on stderr: only for people, and not where they asked for quiet."""
-    if quiet:
-        logging.getLogger("kinrank").setLevel(logging.ERROR)
-        warnings.simplefilter("ignore", UserWarning)
     return not quiet and sys.stderr.isatty()
 
 

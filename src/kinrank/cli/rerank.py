@@ -90,4 +90,4 @@ def rerank(
         "method": ranking.meta["method"],
         "seconds": round(float(ranking.meta["seconds"]), 6),
     }
-    tell("{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s", facts, json, output)
+    tell("{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s", facts, json, output, quiet)

@@ -9,17 +9,7 @@ import typer
 
 import kinrank
 from kinrank.cli.inputs import IdColumn, named_vectors
-from kinrank.cli.output import (
-    Format,
-    Json,
-    Quiet,
-    bars,
-    check_ranking_target,
-    ranking_target,
-    separate,
-    table,
-    tell,
-)
+from kinrank.cli.output import Format, Json, Quiet, check_ranking_target, ranking_target, separate, table, tell
 from kinrank.files.rankings import save_ranking
 
 if TYPE_CHECKING:
@@ -67,7 +57,6 @@ def search(
     if output is not None:
         check_ranking_target(output, format)
     separate(output, folder, queries, query_ids)
-    bars(quiet)
     rows, names = named_vectors(queries, queries_key, id_column, query_ids, "--query-ids")
     manifold = kinrank.Manifold.load(folder)
     ranking = manifold.search(rows, k, depth, budget, max_distance)
@@ -81,13 +70,13 @@ def search(
         facts = {"output": str(output), **facts}
     found = [] if output is not None else _found(ranking)
     if found and not json:
-        _print_table(found)
+        _print_table(found, quiet)
     certain = facts.get("certain")
     line = "{queries} queries x {depth} items, {mode}, {seconds:.3f} s"
     line = line if output is None else "{output}: " + line
     if certain is not None:
         line += f"; the first {min(k, ranking.depth)} certain for {certain:.0%}"
-    tell(line, facts if output is not None else {**facts, "results": found}, json, output)
+    tell(line, facts if output is not None else {**facts, "results": found}, json, output, quiet)
 
 
 def _facts(ranking: Ranking) -> dict[str, Any]:
@@ -119,13 +108,16 @@ def _found(ranking: Ranking) -> list[dict[str, Any]]:
     ]
 
 
-def _print_table(found: list[dict[str, Any]]) -> None:
+def _print_table(found: list[dict[str, Any]], quiet: bool) -> None:
+    """The first LINES for people, with a word about the others; all of them for those who asked for nothing else."""
     lines = [
         (str(entry["query"]), str(rank), str(item["item"]), f"{item['distance']:.4f}")
         for entry in found
         for rank, item in enumerate(entry["items"], start=1)
     ]
-    print(table([("query", "rank", "item", "distance"), *lines[:LINES]], right=(1, 3)))
+    print(table([("query", "rank", "item", "distance"), *(lines if quiet else lines[:LINES])], right=(1, 3)))
+    if quiet:
+        return
     if len(lines) > LINES:
         print(f"... and {len(lines) - LINES} lines more: write them with -o, or print them with --json")
     print()

@@ -29,5 +29,5 @@ def warmup(
     seconds = warm_up(processes, bars(quiet))
     if json:
         print_json({"seconds": round(seconds, 3)})
-    else:
+    elif not quiet:
         print(f"all loops are compiled; it took {seconds:.1f} s")

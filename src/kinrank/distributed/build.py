@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from kinrank import stages
 from kinrank.distributed import tasks
-from kinrank.distributed.cluster import Cluster, connected
+from kinrank.distributed.cluster import WAIT, Cluster, connected, seconds
 from kinrank.distributed.files import share_gallery, workplace
 from kinrank.manifold import Manifold
 from kinrank.manifold.gallery import gallery_over
@@ -37,6 +37,7 @@ def build(
     store: Callable[[], Store] | None = None,
     folder: str | os.PathLike[str] | None = None,
     progress: Show = None,
+    wait: float = WAIT,
 ) -> Manifold:
     """Prepare a gallery on the workers of a Dask cluster.
 
@@ -56,15 +57,16 @@ def build(
         folder: where files are exchanged; every worker must see it under this name. The folder for temporary files
             unless given, which is enough for workers on this machine.
         progress: True for a bar, or a callable `f(label, done, total)`.
+        wait: seconds after which the work is given up, with a TimeoutError, when the cluster has no worker.
 
     Example:
         >>> manifold = kinrank.distributed.build("gallery.npy", client=Client("tcp://scheduler:8786"), folder="/shared")
     """
     method = resolve(method)
     method.check_served()
-    size = whole_number(block, "block")
+    size, wait = whole_number(block, "block"), seconds(wait)
     with connected(client) as running, workplace(folder) as place:
-        run = Cluster(running, place, size, Progress(progress))
+        run = Cluster(running, place, size, Progress(progress), wait)
         shared = share_gallery(gallery, place)
         run.know(shared, "vectors")
         n = len(shared)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,9 @@ from kinrank.progress import Progress
 from kinrank.stages.run import Output
 
 RETRIES = 3  # times a task that failed is tried again; those of a lost worker are moved by Dask itself
+WAIT = 60.0  # seconds without any worker after which work is given up
+BEAT = 1.0  # seconds between looks at who is there, while nothing is done
+PATIENCE = 10.0  # seconds that a result may take to arrive before the same look
 AHEAD = 2  # tasks handed out per thread of the cluster, so that results do not pile up
 
 Task = Callable[..., tuple[NDArray[Any], ...]]
@@ -70,8 +76,9 @@ class Cluster:
 
     together = 2**62  # results are gathered at once: each step of the pipeline waits for all workers
 
-    def __init__(self, client: Any, folder: Path, block: int, report: Progress) -> None:
+    def __init__(self, client: Any, folder: Path, block: int, report: Progress, wait: float = WAIT) -> None:
         self.client, self.folder, self.block, self.report = client, folder, block, report
+        self.wait = wait
         self._files: dict[Place, str] = {}  # views of an array share its file
 
     def empty(self, shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
@@ -129,23 +136,63 @@ class Cluster:
     def calls(self, task: Task, calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """(number, task(*call)) of every call, in the order they are done; a few are under way at a time."""
         waiting, under_way = iter(enumerate(calls)), {}
-        pool = _distributed().as_completed(loop=self.client.loop)
+        done: SimpleQueue[Any] = SimpleQueue()
 
         def hand_out() -> None:
             for number, call in waiting:
                 future = self.client.submit(task, *call, retries=RETRIES, pure=False)
                 under_way[future.key] = number
-                pool.add(future)
+                future.add_done_callback(done.put)
                 return
 
         for _ in range(AHEAD * max(1, sum(self.client.nthreads().values()))):
             hand_out()
-        for future in pool:
-            result = future.result()  # where its worker is gone by now, Dask computes it again
+        while under_way:
+            future = self._next(done)
+            result = self._result(future)
             number = under_way.pop(future.key)
             future.release()
             hand_out()
             yield number, result
+
+    def _next(self, done: SimpleQueue[Any]) -> Any:
+        """The next task that is done; a TimeoutError when there was no worker to do it for too long."""
+        seen = time.monotonic()
+        while True:
+            try:
+                return done.get(timeout=min(BEAT, self.wait))
+            except Empty:
+                seen = self._last_seen(seen)
+
+    def _result(self, future: Any) -> Any:
+        """What a task returned. Where its worker is gone by now, Dask computes it again, if there is another one."""
+        seen, late = time.monotonic(), _distributed().TimeoutError
+        while True:
+            try:
+                return future.result(timeout=PATIENCE)
+            except late:
+                if future.status == "error":  # it is the task's own
+                    raise
+                seen = self._last_seen(seen)
+
+    def _last_seen(self, seen: float) -> float:
+        """When a worker was last there: now, or as before; a TimeoutError when that is too long ago."""
+        now = time.monotonic()
+        if self.client.nthreads():
+            return now
+        if now - seen >= self.wait:
+            raise TimeoutError(
+                f"the cluster had no worker for {self.wait:g} seconds; start workers for its scheduler, or pass a "
+                "longer wait="
+            )
+        return seen
+
+
+def seconds(wait: Any) -> float:
+    """The value as a number of seconds > 0, or a ValueError; inf waits for ever."""
+    if isinstance(wait, numbers.Real) and not isinstance(wait, bool) and float(wait) > 0:
+        return float(wait)
+    raise ValueError(f"wait={wait!r} is not allowed; give seconds > 0, or inf to wait for ever")
 
 
 def _place_of(array: NDArray[Any]) -> Place:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.distributed.cluster import Cluster, connected
+from kinrank.distributed.cluster import WAIT, Cluster, connected, seconds
 from kinrank.distributed.files import read, share_gallery, workplace
 from kinrank.distributed.tasks import Factory, opened
 from kinrank.features import Vectors, check, unit
@@ -37,6 +37,7 @@ def rerank(
     folder: str | os.PathLike[str] | None = None,
     max_memory: int | str | None = None,
     progress: Show = None,
+    wait: float = WAIT,
 ) -> Ranking:
     """Re-rank the candidates of every query, blocks of queries spread over a Dask cluster.
 
@@ -55,11 +56,12 @@ def rerank(
         folder: where the gallery's rows are put for the workers; every worker must see it under this name.
         max_memory: what each task may take; see `kinrank.rerank`.
         progress: True for a bar, or a callable `f(label, done, total)`.
+        wait: seconds after which the work is given up, with a TimeoutError, when the cluster has no worker.
 
     Example:
         >>> ranking = kinrank.distributed.rerank(queries, "gallery.npy", kinrank.LPMT(), candidates=500)
     """
-    method, size = resolve(method), whole_number(block, "block")
+    method, size, wait = resolve(method), whole_number(block, "block"), seconds(wait)
     candidates = whole_number(candidates, "candidates")
     depth = None if depth is None else whole_number(depth, "depth")
     if queries is None or isinstance(gallery_or_store, Store):
@@ -69,7 +71,7 @@ def rerank(
     unit(asked, "queries")  # refuses a zero row by its number, before blocks hide it
     started = time.perf_counter()
     with connected(client) as running, workplace(folder) as place:
-        run = Cluster(running, place, size, Progress(progress))
+        run = Cluster(running, place, size, Progress(progress), wait)
         factory: Factory
         if callable(gallery_or_store):
             factory = gallery_or_store

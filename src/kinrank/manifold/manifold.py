@@ -85,7 +85,7 @@ class Manifold:
         vectors = unit_rows(gallery_or_store)
         names = Names(len(vectors), check_ids(ids, len(vectors)))
         budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
-        needed = method.memory_kept(len(vectors), vectors.shape[1], changes) + names.size
+        needed = method.limited(len(vectors)).memory_kept(len(vectors), vectors.shape[1], changes) + names.size
         if needed > budget:
             raise NotEnoughMemory(
                 f"a manifold of {len(vectors)} items needs about {in_words(needed)} to build but max_memory allows "
@@ -136,9 +136,10 @@ class Manifold:
                 stands in their places. None leaves out nobody.
 
         Returns:
-            Ranking with `ids` (q, depth), the names of the items, and in `meta`: `mode` "online",
-            `certain` the share of queries whose k best are certain, `settled` the median number of items looked at,
-            `budget`, `method`, `seconds`.
+            Ranking with `ids` (q, depth), the names of the items, and distances that order the items of one query: they
+            are not comparable between queries, and copies of one vector may differ in them (see `Ranking`). In `meta`:
+            `mode` "online", `certain` the share of queries whose k best are certain, `settled` the median number of
+            items looked at, `budget`, `method`, `seconds`.
         """
         started = time.perf_counter()
         snapshot = self._snapshot  # read once: a change in the meantime makes another one

@@ -64,19 +64,24 @@ METHODS: dict[str, type[Method]] = {
 
 
 def method_named(name: str) -> type[Method]:
-    """The class of a method by its name; dashes, underscores and capitals do not matter.
+    """The class of a method by its name, or by that of its class; dashes, underscores and capitals do not matter.
 
     Example:
-        >>> method_named("k_reciprocal")
+        >>> method_named("K_reciprocal")
         <class 'kinrank.methods.k_reciprocal.KReciprocal'>
     """
-    known = {entry.replace("_", "-").lower(): entry for entry in METHODS}
-    asked = name.replace("_", "-").lower()
+    known = {_letters(word): kind for kind in METHODS.values() for word in (kind.__name__, kind.name)}
+    asked = _letters(name)
     if asked in known:
-        return METHODS[known[asked]]
+        return known[asked]
     near = get_close_matches(asked, known, 1)
-    hint = f" (did you mean {known[near[0]]}?)" if near else ""
+    hint = f" (did you mean {known[near[0]].name}?)" if near else ""
     raise ValueError(f"method {name!r} is not known{hint}; give one of: {', '.join(METHODS)}")
+
+
+def _letters(name: str) -> str:
+    """What matters of a name."""
+    return name.strip().replace("_", "").replace("-", "").lower()
 
 
 def resolve(method: Method | str | None) -> Method:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,11 @@ class Method:
     name: ClassVar[str] = ""
     paper: ClassVar[str] = ""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # else `dataclass` would write one that lists all parameters
+            cls.__repr__ = Method.__repr__  # type: ignore[method-assign]
+
     def __post_init__(self) -> None:
         for declared in self.parameters():
             value = declared.check(type(self).__name__, getattr(self, declared.name))
@@ -41,6 +47,23 @@ class Method:
     def parameters(cls) -> tuple[Parameter, ...]:
         """Every hyper-parameter with its meaning, default and range."""
         return parameters_of(cls)
+
+    def __repr__(self) -> str:
+        """What it takes to make it again: the parameters that differ from their defaults."""
+        return self._spelled([entry for entry in self.parameters() if getattr(self, entry.name) != entry.default])
+
+    def spelled_out(self) -> str:
+        """The same with all parameters, for records that outlive today's defaults."""
+        return self._spelled(self.parameters())
+
+    def _spelled(self, shown: Sequence[Parameter]) -> str:
+        return f"{type(self).__name__}({', '.join(f'{entry.name}={getattr(self, entry.name)!r}' for entry in shown)})"
+
+    def limited(self, items: int) -> Method:
+        """The same with every number of items at most `items`: more than there are means all of them."""
+        counts = {entry.name: getattr(self, entry.name) for entry in self.parameters() if entry.counts}
+        most = {name: max(items, 1) for name, value in counts.items() if value > max(items, 1)}
+        return replace(self, **most) if most else self
 
     def prepare(self, items: Items, progress: Progress) -> Any:
         """Whatever is shared by all queries: graphs, states, costs. Returned object is passed to `distances`."""

@@ -60,13 +60,13 @@ class BCD(Method):
         10, "neighbours of an item in the middle one of three graphs; the others have k / sqrt 2 and k sqrt 2", low=1
     )
     sigma: float = parameter(
-        0.3, "width of the Gaussian edge weights, in the unit that `scale` names", low=0, above_low=True
+        0.3, "width of the Gaussian edge weights, in the unit that `scale` names", low=0.01, high=10_000
     )
     mu: float = parameter(
-        0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0, above_low=True
+        0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0.01, high=1000
     )
     lam: float = parameter(
-        0.2, "lambda / n: how evenly the three graphs are weighted; 0 keeps only the smoothest one", low=0
+        0.2, "lambda / n: how evenly the three graphs are weighted; 0 keeps only the smoothest one", low=0, high=1000
     )
     scale: str = parameter(
         "row",
@@ -80,8 +80,7 @@ class BCD(Method):
     tolerance: float = parameter(
         1e-5,
         "largest residual left unspread when a diffusion row is computed; smaller is more exact and slower",
-        low=0,
-        above_low=True,
+        low=1e-9,
         high=1,
     )
 

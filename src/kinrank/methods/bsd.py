@@ -45,10 +45,10 @@ class BSD(Method):
 
     k: int = parameter(10, "neighbours of an item in the graph, the item itself not counted", low=1)
     sigma: float = parameter(
-        0.3, "width of the Gaussian edge weights, in the unit that `scale` names", low=0, above_low=True
+        0.3, "width of the Gaussian edge weights, in the unit that `scale` names", low=0.01, high=10_000
     )
     mu: float = parameter(
-        0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0, above_low=True
+        0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0.01, high=1000
     )
     scale: str = parameter(
         "row",
@@ -59,8 +59,7 @@ class BSD(Method):
     tolerance: float = parameter(
         1e-5,
         "largest residual left unspread when a diffusion row is computed; smaller is more exact and slower",
-        low=0,
-        above_low=True,
+        low=1e-9,
         high=1,
     )
 

@@ -83,10 +83,10 @@ class CAS(Method):
     k4: int = parameter(7, K4, low=1)
     k5: int = parameter(80, "how many of its largest entries each row of the random walk keeps; more is slower", low=1)
     lambda_value: float = parameter(0.3, "share of the original distance in the result", low=0, high=1)
-    lv: float = parameter(2.0, LV, low=0)
-    sigma: float = parameter(0.3, SIGMA, low=0, above_low=True)
-    mu: float = parameter(0.23, MU, low=0, above_low=True)
-    beta: float = parameter(0.0, BETA, low=0)
+    lv: float = parameter(2.0, LV, low=0, high=1000)
+    sigma: float = parameter(0.3, SIGMA, low=0.01, high=10_000)
+    mu: float = parameter(0.23, MU, low=0, above_low=True, high=1000)
+    beta: float = parameter(0.0, BETA, low=0, high=1000)
 
     def prepare(self, items: Items, progress: Progress) -> Divergences:
         cas, context = stages.cas, stages.context

@@ -67,7 +67,7 @@ class ECN(Method):
     def prepare(self, items: Items, progress: Progress) -> Listed:
         lists = items.neighbors(max(self.k, self.t + 1, self.q + 1)).indices
         near = np.ascontiguousarray(lists[:, : self.k])
-        lead = np.broadcast_to(np.arange(self.k, 0, -1, dtype=np.float32)[: near.shape[1]], near.shape)
+        lead = np.broadcast_to(np.float32(self.k) - np.arange(near.shape[1], dtype=np.float32), near.shape)
         rows = stages.csr.from_lists(near, lead, len(items))
         return Listed(items, lists, stages.context.inverted(rows, np.arange(len(items))))
 

@@ -67,13 +67,17 @@ class EIR(Method):
     kd: int = parameter(50, "length of the neighbour list of an item in the graph, the item itself included", low=1)
     kq: int = parameter(10, KQ, low=1)
     gamma: float = parameter(
-        3.0, "power to which similarities are raised; larger favours the nearest neighbours", low=0, above_low=True
+        3.0,
+        "power to which similarities are raised; larger favours the nearest neighbours",
+        low=0,
+        above_low=True,
+        high=100,
     )
     alpha: float = parameter(0.99, ALPHA, low=0, high=0.999999)
     tol: float = parameter(
         1e-6, "relative residual at which the linear solver stops; smaller is more exact and slower", low=0, high=1
     )
-    maxiter: int = parameter(20, "largest number of steps of the linear solver", low=1)
+    maxiter: int = parameter(20, "largest number of steps of the linear solver", low=1, high=10_000)
     variant: str = parameter("paper", VARIANT, choices=("paper", "joint"))
 
     def prepare(self, items: Items, progress: Progress) -> Rows:

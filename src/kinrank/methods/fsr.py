@@ -74,7 +74,11 @@ class FSR(Method):
     )
     kq: int = parameter(10, "how many of the nearest gallery items a query spreads its similarity from", low=1)
     gamma: float = parameter(
-        3.0, "power to which similarities are raised; larger favours the nearest neighbours", low=0, above_low=True
+        3.0,
+        "power to which similarities are raised; larger favours the nearest neighbours",
+        low=0,
+        above_low=True,
+        high=100,
     )
     alpha: float = parameter(0.99, ALPHA, low=0, high=0.999999)
     rank: int = parameter(1000, "how many eigenvectors are kept; variant `published` keeps all of them", low=1)

@@ -72,7 +72,9 @@ class GNN(Method):
     k2: int = parameter(
         7, "how many nearest items, the item itself included, add their descriptions to that of an item", low=1
     )
-    alpha: float = parameter(2.0, "power to which similarities are raised to weigh the descriptions in that sum", low=0)
+    alpha: float = parameter(
+        2.0, "power to which similarities are raised to weigh the descriptions in that sum", low=0, high=100
+    )
     lam: float = parameter(0.0, "share of the original similarity in the score", low=0, high=1)
     variant: str = parameter("corrected", VARIANT, choices=("corrected", "published"))
 

@@ -89,7 +89,10 @@ class LPMT(Method, Settings):
         5, "how many nearest items are averaged into the state of an item, the item itself included", low=1
     )
     kappa: float = parameter(
-        3.0, "extra weight, in that average, of neighbours that list each other among their k2 nearest", low=0
+        3.0,
+        "extra weight, in that average, of neighbours that list each other among their k2 nearest",
+        low=0,
+        high=1000,
     )
     theta: float = parameter(
         0.4, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
@@ -99,8 +102,8 @@ class LPMT(Method, Settings):
         above_low=True, high=16,
     )  # fmt: skip
     gamma: float | None = parameter(
-        None, "power of the cost of one step; above 1, many small steps are cheaper than a large one", low=0,
-        above_low=True, high=16,
+        None, "power of the cost of one step; above 1, many small steps are cheaper than a large one", low=0.1,
+        high=16,
     )  # fmt: skip
     share: float | None = parameter(
         None, "share of the k2 averaged neighbours chosen by diffused similarity instead of distance", low=0, high=1
@@ -109,13 +112,13 @@ class LPMT(Method, Settings):
         10, "neighbours of an item in the middle one of three graphs; the others have k / sqrt 2 and k sqrt 2", low=1
     )
     sigma: float = parameter(
-        0.5, "width of the Gaussian edge weights, in units of the distance of the k-th neighbour", low=0, above_low=True
+        0.5, "width of the Gaussian edge weights, in units of the distance of the k-th neighbour", low=0.01, high=10_000
     )
     mu: float = parameter(
-        0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0, above_low=True
+        0.23, "how strongly the diffusion stays at its start; smaller spreads similarity further", low=0.01, high=1000
     )
     lam: float = parameter(
-        0.2, "lambda / n: how evenly the three graphs are weighted; 0 keeps only the smoothest one", low=0
+        0.2, "lambda / n: how evenly the three graphs are weighted; 0 keeps only the smoothest one", low=0, high=1000
     )
     path_k: int = parameter(10, "how many nearest items of an item, by diffused similarity, a chain may step to", low=1)
     support: int = parameter(40, "how many of the largest entries of a state are kept; 0 keeps all", low=0)
@@ -124,16 +127,19 @@ class LPMT(Method, Settings):
     )
     tolerance: float = parameter(
         2e-3, "largest residual left unspread when a diffusion row is computed; smaller is more exact and slower",
-        low=0, above_low=True, high=1,
+        low=1e-9, high=1,
     )  # fmt: skip
     transport: str = parameter(
         "sinkhorn", "how a step is priced: by a few rounds of `sinkhorn`, or `exact`, many times slower",
         choices=("sinkhorn", "exact"),
     )  # fmt: skip
     epsilon: float = parameter(
-        0.05, "Sinkhorn's regularisation as a share of the mean cost; smaller is nearer to exact transport", low=0.02
+        0.05,
+        "Sinkhorn's regularisation as a share of the mean cost; smaller is nearer to exact transport",
+        low=0.02,
+        high=1000,
     )
-    iterations: int = parameter(4, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1)
+    iterations: int = parameter(4, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
 
     def prepare(self, items: Items, progress: Progress) -> Joint:
         prepared = stages.pipeline.prepare(items.neighbors, items.vectors, self, progress=progress)
@@ -148,7 +154,7 @@ class LPMT(Method, Settings):
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         width = max(self.k1, 61)
-        support = self.support or self.k2 * self.k1
+        support = min(items, self.support or self.k2 * self.k1)
         table = 4 * items * items if items <= stages.costs.TABLE else 0
         per_item = 8 * width * 4 + 12 * support * 3 + 4 * dimensions + 60 * self.path_k + 40 * self.k
         return items * per_item + 64 * 2**20 + table
@@ -159,7 +165,7 @@ class LPMT(Method, Settings):
         widths = stages.pipeline.Widths.of(self)
         lists = 8 * (widths.searched + widths.diffused)  # by distance and by F, numbers and values
         record = 8 * widths.kept + 24 * self.k if changes else 0
-        support = 0 if self.support else 8 * self.k2 * self.k1
+        support = 0 if self.support else 8 * min(items, self.k2 * self.k1)
         table = 4 * items * items if items <= stages.costs.TABLE else 0
         return items * (4 * dimensions + lists + record + support + 32 * self.k + 64) + 64 * 2**20 + table
 

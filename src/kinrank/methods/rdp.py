@@ -62,11 +62,13 @@ class RDP(Method):
 
     k: int = parameter(30, "length of the neighbour list of an item in the graph, the item itself included", low=1)
     sigma: float = parameter(
-        0.5, "width of the Gaussian that turns distances, the largest scaled to 1, into weights", low=0.01
+        0.5, "width of the Gaussian that turns distances, the largest scaled to 1, into weights", low=0.01, high=10_000
     )
-    mu: float = parameter(0.3, "strength of the regulariser, alpha = 1 / (1 + mu); smaller spreads further", low=1e-4)
+    mu: float = parameter(
+        0.3, "strength of the regulariser, alpha = 1 / (1 + mu); smaller spreads further", low=1e-4, high=1000
+    )
     iterations: int = parameter(
-        20, "number of diffusion steps of variant `published`; `paper` goes on to the fixed point", low=1
+        20, "number of diffusion steps of variant `published`; `paper` goes on to the fixed point", low=1, high=1000
     )
     variant: str = parameter("paper", VARIANT, choices=("paper", "published"))
 

@@ -25,7 +25,7 @@ from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import attach as kernels
-from kinrank.stages.kernels.compiled import chunks, over_threads, say_compiling
+from kinrank.stages.kernels.compiled import chunks, over_threads
 from kinrank.stages.kernels.fusion import Mixture
 from kinrank.stages.kernels.states import average
 from kinrank.stages.kernels.transport import Transport
@@ -126,6 +126,7 @@ def query_states(graph: PreparedGraph, found: Neighbors, settings: Attachment, m
     if not width:
         sizes = np.diff(graph.states.indptr)
         width = int(sizes[np.maximum(found.indices[:, : settings.k2], 0)].sum(axis=1).max(initial=1))
+    width = min(width, len(graph.lengths))
     made = QueryStates(
         np.zeros((count, width), np.int32), np.zeros((count, width), np.float32), np.zeros(count, np.int64)
     )
@@ -223,7 +224,6 @@ def _run(
     result: Found,
     chain: kernels.Chain,
 ) -> None:
-    say_compiling(kernels.best_first)
     candidates = kernels.Candidates(found.indices, found.distances)
     written = kernels.Result(result.indices, result.distances, result.certain, result.settled)
     kernels.best_first(

@@ -25,6 +25,7 @@ from kinrank.stages.run import THREADS, Output, Run
 
 Weights = NDArray[np.float64]
 SMALL = 1024  # items up to which rows of F are computed from all items
+ROUNDING = 1e-9  # of H, whose rows are float32
 SAMPLE = 128, 2048  # rows of F that the weights of the graphs are estimated from: every fourth, from so many to so many
 
 
@@ -108,9 +109,10 @@ def _energies(layers: Layers, graph: Rows, mu: float, tolerance: float, run: Run
 def weights_of_graphs(energies: NDArray[Any], lam: float) -> Weights:
     """The beta that minimises sum beta_v H_v + lam/2 |beta|^2 on the simplex: the projection of -H/lam onto it.
 
-    Equal to the paper's valid set and Eq. 12. A constant added to every H changes nothing.
+    Equal to the paper's valid set and Eq. 12. A constant added to every H changes nothing. A lam beneath the rounding
+    of H is as good as 0.
     """
-    if lam == 0:
+    if lam <= ROUNDING * float(np.abs(energies).max()):
         least = energies == np.min(energies)
         return np.asarray(least, np.float64) / np.count_nonzero(least)
     return simplex(-np.asarray(energies, np.float64) / lam)

@@ -2,18 +2,35 @@
 
 `kinrank warmup` compiles everything once, when an image is made or a package installed. Whoever runs it later may not
 be allowed to write there, nor have a home to write to: code that is beside the source is still read, and loops that
-are not there are compiled for this process only.
+are not there are compiled for this process only. Either way one line says so, once: processes that this one started
+leave it to their parent.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+from multiprocessing import parent_process
 from typing import Any
 
 from numba.core import caching as _numba_caching
 
 caching: Any = _numba_caching  # not typed
+log = logging.getLogger("kinrank")
+COMPILING = "kinrank: compiling its loops, once per installation; `kinrank warmup` does it beforehand"
+NOT_KEPT = (
+    "kinrank: compiling its loops for this process only, because their machine code cannot be kept; "
+    "set NUMBA_CACHE_DIR to a folder that can be written to"
+)
+_said: set[str] = set()
 _IN_TREE: Any = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
+
+
+def _say(line: str) -> None:
+    """The line, unless it was said before, here or in the process that started this one."""
+    if line not in _said and parent_process() is None:
+        _said.add(line)
+        log.warning(line)
 
 
 class _BesideSource(_IN_TREE):  # type: ignore[misc]
@@ -49,20 +66,24 @@ class MachineCode(caching.NullCache):  # type: ignore[misc]
     def cache_path(self) -> Any:
         return self._own.cache_path or self._beside.cache_path
 
-    @property
-    def folders(self) -> list[str]:
-        """Where code may lie already."""
-        return [path for path in (self._beside.cache_path, self._own.cache_path) if path]
-
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code for these types, if it is there; if not, numba compiles it now."""
         for cache in (self._beside, self._own):
-            found = cache.load_overload(sig, target_context)
+            try:
+                found = cache.load_overload(sig, target_context)
+            except Exception:  # not readable, or damaged: as if it were not there
+                continue
             if found is not None:
                 return found
+        _say(NOT_KEPT if isinstance(self._own, caching.NullCache) else COMPILING)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        self._own.save_overload(sig, data)
+        try:
+            self._own.save_overload(sig, data)
+        except Exception:  # a full disk, a folder that was taken away
+            self._own = caching.NullCache()
+            _say(NOT_KEPT)
 
     def flush(self) -> None:
         self._own.flush()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +17,6 @@ import numba
 from kinrank.stages.kernels.cache import MachineCode
 from kinrank.stages.kernels.parts import PartCompiler
 
-log = logging.getLogger("kinrank")
-_told = False
-_ready: set[int] = set()  # loops that are known to be compiled: asking numba takes longer than a short loop
 _pools: dict[tuple[int, int, str], ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
 _blas = threading.Lock()
@@ -67,12 +63,20 @@ def inner(function: Callable[..., Any]) -> Any:
     return numba.njit(**OPTIONS, pipeline_class=PartCompiler)(function)
 
 
+MOST_THREADS = 1024
+
+
 def threads() -> int:
     """How many threads the loops use: KINRANK_THREADS, or every core this process may run on."""
     wanted = os.environ.get("KINRANK_THREADS", "")
-    if wanted.isdigit() and int(wanted) > 0:
+    if not wanted:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    if wanted.isascii() and wanted.isdecimal() and 1 <= int(wanted) <= MOST_THREADS:
         return int(wanted)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    raise ValueError(
+        f"the environment variable KINRANK_THREADS={wanted!r} is not allowed; set it to a whole number from 1 to "
+        f"{MOST_THREADS}, or unset it to use every core"
+    )
 
 
 Span = tuple[int, int]
@@ -86,7 +90,6 @@ def in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64) -> None:
     spans = chunks(rows, chunk)
     if not spans:
         return
-    say_compiling(kernel)
     if threads() == 1:
         spans = [(0, rows)]
     over_threads(lambda start, stop: kernel(start, stop, *arguments), spans)
@@ -168,15 +171,3 @@ def _libraries() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-def say_compiling(kernel: Any) -> None:
-    """One line, once, when the machine code is not on disk yet."""
-    global _told
-    if _told or id(kernel) in _ready:
-        return
-    _ready.add(id(kernel))
-    name = f"*{kernel.py_func.__qualname__}-*.nbi"
-    if not kernel.signatures and not any(any(Path(folder).glob(name)) for folder in kernel._cache.folders):
-        _told = True
-        log.warning("kinrank: compiling its loops, once per installation; `kinrank warmup` does it beforehand")

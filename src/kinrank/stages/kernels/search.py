@@ -15,7 +15,6 @@ from kinrank.stages.kernels.compiled import (
     inner,
     one_blas_thread,
     over_threads,
-    say_compiling,
 )
 from kinrank.stages.kernels.largest import counting, largest
 from kinrank.stages.kernels.order import comes_after, sift_down
@@ -184,7 +183,6 @@ def _keep_all(
             if mirrored and column > row:
                 keep(np.ascontiguousarray(block.T), column, row)
 
-    say_compiling(_keep_best)
     if len(corners) == 1:
         multiply(0, 1)
     else:
