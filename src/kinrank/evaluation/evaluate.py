@@ -107,7 +107,8 @@ def evaluate(
             it does not list count as not found; -1 is padding. Junk of the truth takes no rank.
         truth: what is right, one entry per row of the ranking.
         measures: `mAP`, `mAP@k` (only hits in the first k, over the number of all positives: trec_eval's map_cut_k),
-            `R@k` (at least one positive in the first k), `recall@k` (share of positives found), `mP@k` (precision of the revisited protocol), `P@k`, `nDCG`, `nDCG@k`, `MRR`, `bullseye@k`.
+            `R@k` (at least one positive in the first k), `recall@k` (share of positives found), `mP@k` (precision of
+            the revisited protocol), `P@k`, `nDCG`, `nDCG@k`, `MRR`, `bullseye@k`.
         confidence: of the interval, between 0 and 1.
         resamples: of the queries, with replacement; 0 for no interval (NaN).
         seed: same seed, same interval.
