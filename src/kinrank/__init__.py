@@ -9,6 +9,7 @@ from kinrank.augment import DBA, augment
 from kinrank.evaluation import Truth, compare, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
+from kinrank.fuse import fuse
 from kinrank.manifold import Manifold
 from kinrank.memory import NotEnoughMemory
 from kinrank.methods import (
@@ -90,6 +91,7 @@ __all__ = [
     "compare",
     "evaluate",
     "explain",
+    "fuse",
     "load_ranking",
     "rerank",
     "save_ranking",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kinrank.cli import bench, build, change, demo, evaluate, explain, folder, methods, rerank, search, warmup
+from kinrank.cli import bench, build, change, demo, evaluate, explain, folder, fuse, methods, rerank, search, warmup
 from kinrank.cli.mistakes import Commands
 
 RANK, SERVE, LOOK = "Re-rank and score", "Prepare once, search online", "See and measure"
@@ -16,6 +16,7 @@ app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None, pre
 for heading, verb, function, short, settings in (
     (RANK, "rerank", rerank.rerank, "Re-rank a gallery for every query.", ANY_FLAG),
     (RANK, "evaluate", evaluate.evaluate, "Score a ranking, with 95 % intervals.", None),
+    (RANK, "fuse", fuse.fuse, "Make one ranking out of several.", None),
     (RANK, "methods", methods.methods, "List all methods, or the parameters of one.", None),
     (SERVE, "build", build.build, "Prepare a gallery: a folder that answers queries.", ANY_FLAG),
     (SERVE, "search", search.search, "Nearest items of queries it has never seen.", None),
