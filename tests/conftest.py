@@ -29,6 +29,7 @@ def rng() -> np.random.Generator:
 SLOW = {
     "bench/test_bench.py",
     "cli/test_cli.py",
+    "cli/test_groups_and_export.py",
     "cli/test_manifold.py",
     "contract/test_methods.py",
     "contract/test_suite.py",
@@ -37,6 +38,7 @@ SLOW = {
     "distributed/test_build_and_rerank.py",
     "distributed/test_cluster.py",
     "manifold/test_changes.py",
+    "manifold/test_export.py",
     "manifold/test_files.py",
     "manifold/test_manifold.py",
     "manifold/test_served_methods.py",

@@ -1,4 +1,4 @@
-"""Fusion equals its literal twin, does not depend on the order of what is fused, and goes by ids where there are any."""
+"""Fusion equals its literal twin, whatever the order of what is fused, and goes by ids where there are any."""
 
 from __future__ import annotations
 

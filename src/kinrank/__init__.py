@@ -10,7 +10,7 @@ from kinrank.evaluation import Truth, compare, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
 from kinrank.fuse import fuse
-from kinrank.manifold import Manifold
+from kinrank.manifold import Manifold, groups
 from kinrank.memory import NotEnoughMemory
 from kinrank.methods import (
     AQE,
@@ -92,6 +92,7 @@ __all__ = [
     "evaluate",
     "explain",
     "fuse",
+    "groups",
     "load_ranking",
     "rerank",
     "save_ranking",

@@ -6,7 +6,22 @@ from typing import Annotated
 
 import typer
 
-from kinrank.cli import bench, build, change, demo, evaluate, explain, folder, fuse, methods, rerank, search, warmup
+from kinrank.cli import (
+    bench,
+    build,
+    change,
+    demo,
+    evaluate,
+    explain,
+    export,
+    folder,
+    fuse,
+    groups,
+    methods,
+    rerank,
+    search,
+    warmup,
+)
 from kinrank.cli.mistakes import Commands
 
 RANK, SERVE, LOOK = "Re-rank and score", "Prepare once, search online", "See and measure"
@@ -24,7 +39,9 @@ for heading, verb, function, short, settings in (
     (SERVE, "add", change.add, "Put more items into a prepared gallery.", None),
     (SERVE, "remove", change.remove, "Take items out of it.", None),
     (SERVE, "info", folder.info, "What a prepared gallery holds.", None),
+    (SERVE, "export", export.export, "Its graph, states and steps as sparse matrices.", None),
     (SERVE, "verify", folder.verify, "Whether all its files are whole.", None),
+    (LOOK, "groups", groups.groups, "Groups of near-duplicates.", None),
     (LOOK, "demo", demo.demo, "Write a page that shows what re-ranking does.", None),
     (LOOK, "warmup", warmup.warmup, "Compile all loops now, not at their first use.", None),
 ):
