@@ -6,7 +6,7 @@ Example:
 """
 
 from kinrank.augment import DBA, augment
-from kinrank.evaluation import Truth, compare, evaluate
+from kinrank.evaluation import Truth, compare, compare_methods, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
 from kinrank.fuse import fuse
@@ -89,6 +89,7 @@ __all__ = [
     "Truth",
     "augment",
     "compare",
+    "compare_methods",
     "evaluate",
     "explain",
     "fuse",

@@ -10,6 +10,7 @@ from kinrank.cli import (
     bench,
     build,
     change,
+    compare,
     demo,
     evaluate,
     explain,
@@ -31,6 +32,7 @@ app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None, pre
 for heading, verb, function, short, settings in (
     (RANK, "rerank", rerank.rerank, "Re-rank a gallery for every query.", ANY_FLAG),
     (RANK, "evaluate", evaluate.evaluate, "Score a ranking, with 95 % intervals.", None),
+    (RANK, "compare", compare.compare, "Which method is best on your data.", None),
     (RANK, "fuse", fuse.fuse, "Make one ranking out of several.", None),
     (RANK, "methods", methods.methods, "List all methods, or the parameters of one.", None),
     (SERVE, "build", build.build, "Prepare a gallery: a folder that answers queries.", ANY_FLAG),

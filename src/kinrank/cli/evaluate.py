@@ -15,7 +15,6 @@ from kinrank.files.rankings import load_ranking
 
 if TYPE_CHECKING:
     from kinrank.evaluation import Truth
-    from kinrank.ranking import Ranking
 
 LABELS = (".npy", ".npz", ".csv")
 File = Path | None
@@ -65,8 +64,8 @@ def evaluate(
     found = load_ranking(ranking, *names)
     queries = names[0] or found.meta.get("query_ids")
     items = names[1] or found.meta.get("item_ids")
-    right, usual = _truth(
-        found, truth, protocol, labels, query_labels, gallery_labels, labels_key, queries, items, binary
+    right, usual = truth_from(
+        len(found), truth, protocol, labels, query_labels, gallery_labels, labels_key, queries, items, binary
     )
     wanted = [word.strip() for word in (measures or usual).split(",")]
     scores = kinrank.evaluate(found, right, wanted)
@@ -79,8 +78,8 @@ def evaluate(
             print(", ".join(map(str, facts.values())))
 
 
-def _truth(
-    ranking: Ranking,
+def truth_from(
+    count: int,
     truth: File,
     protocol: str | None,
     labels: File,
@@ -91,7 +90,7 @@ def _truth(
     item_ids: list[str] | None,
     binary: bool,
 ) -> tuple[Truth, str]:
-    """What is right, from whichever kind of file was given, and the measures usual for it."""
+    """What is right for `count` queries, from whichever kind of file was given, and the measures usual for it."""
     pair = query_labels is not None or gallery_labels is not None
     if [truth is not None, labels is not None, pair].count(True) != 1:
         raise ValueError("say what is right, once: --truth, or --labels, or --query-labels with --gallery-labels")
@@ -108,5 +107,5 @@ def _truth(
         return Truth.from_labels(read_labels(query_labels, key), read_labels(gallery_labels, key)), "mAP,R@1"
     if revisited:
         return Truth.revisited(truth, protocol or "medium"), "mAP,mP@10"
-    positions = [str(number + 1) for number in range(len(ranking))]
+    positions = [str(number + 1) for number in range(count)]
     return Truth.from_qrels(truth, query_ids or positions, item_ids, graded=not binary), "mAP,nDCG@10"

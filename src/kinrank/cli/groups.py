@@ -50,9 +50,9 @@ def groups(
     kinrank groups gallery.manifold --json
 
     Two items are joined if their cosine distance is at most --max-distance and each is among the k nearest of the
-    other, or one is the nearest of all to the other: 0 is the same direction, 0.05 an angle of 18 degrees, 1 a right angle. A
-    group is all that is connected so. What distance is still a duplicate depends on the model behind the vectors: look
-    at some groups, then choose.
+    other, or one is the nearest of all to the other: 0 is the same direction, 0.05 an angle of 18 degrees, 1 a right
+    angle. A group is all that is connected so. What distance is still a duplicate depends on the model behind the
+    vectors: look at some groups, then choose.
     """
     if output is not None:
         writable(output, (".csv",))
