@@ -29,6 +29,7 @@ def rng() -> np.random.Generator:
 SLOW = {
     "bench/test_bench.py",
     "cli/test_cli.py",
+    "cli/test_compare.py",
     "cli/test_groups_and_export.py",
     "cli/test_manifold.py",
     "contract/test_methods.py",

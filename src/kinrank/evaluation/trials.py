@@ -70,6 +70,10 @@ class Trials(Sequence[Trial]):
     def __len__(self) -> int:
         return len(self.trials)
 
+    def __repr__(self) -> str:
+        best = ", ".join(f"{trial.method} {trial.scores[self.measures[0]]!r}" for trial in self.trials[:3])
+        return f"Trials({best}{', ...' if len(self) > 3 else ''}; {len(self.refused)} refused)"
+
     @property
     def about(self) -> str:
         """What the numbers are, in a line."""
