@@ -10,6 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
+import kinrank as kr
 from kinrank import features
 
 
@@ -206,3 +207,14 @@ def test_hdf5_does_not_read_other_files(tmp_path, rows) -> None:
     for key in (None, "x", "link"):
         with pytest.raises(ValueError, match=r"x\.h5"):
             features.load(tmp_path / "x.h5", key=key)
+
+
+def test_a_mask_is_never_lost() -> None:
+    masked = np.ma.array([[1.0, 2.0], [3.0, 4.0]], mask=[[False, True], [True, False]])
+    with pytest.raises(ValueError, match="gallery has 2 masked entries"):
+        features.check(masked, "gallery")
+    with pytest.raises(ValueError, match="2 masked entries"):
+        features.check(list(masked))
+    with pytest.raises(ValueError, match="2 masked entries"):
+        kr.rerank(None, masked, "none")
+    assert features.check(np.ma.array([[1.0, 2.0]])).tolist() == [[1.0, 2.0]]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinrank.ranking import Ranking, rank_rows
+from kinrank.ranking import Ranking, rank_rows, refuse_repeats
 
 
 def test_a_ranking_is_int64_and_float32_whatever_goes_in() -> None:
@@ -51,3 +51,69 @@ def test_rows_are_ordered_by_distance_then_item_number(table: list[list[float]],
         expected = sorted(range(items), key=lambda item: (values[item], item))[:depth]
         assert indices[row].tolist() == expected
         assert distances[row].tolist() == [values[item] for item in expected]
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [
+        [[0.5, 1.0]],
+        [[np.nan, 1.0]],
+        [[np.inf, 1.0]],
+        np.array([[2**63, 1]], np.uint64),
+        [[1e300, 1.0]],
+        [[True, False]],
+        [["0", "1"]],
+        np.ma.array([[0, 1]], mask=[[False, True]]),
+        [[0, None]],
+    ],
+)
+def test_numbers_are_never_cut_off(indices: object) -> None:
+    with pytest.raises(ValueError, match="indices"):
+        Ranking(indices, [[0.1, 0.4]])  # type: ignore[arg-type]
+
+
+def test_whole_numbers_of_any_type_are_item_numbers() -> None:
+    for indices in ([[1.0, 0.0]], np.array([[1, 0]], np.uint16), np.array([[1, 0]], object)):
+        assert Ranking(indices, [[0.1, 0.4]]).indices.tolist() == [[1, 0]]  # type: ignore[arg-type]
+
+
+def test_ids_are_the_numbers_unless_given() -> None:
+    plain = Ranking([[2, 0, -1]], [[0.1, 0.4, np.inf]])
+    assert plain.ids is plain.indices
+    assert plain.query_ids is None
+    assert (plain.has_ids, plain.numbered) == (False, True)
+    named = plain.with_ids(["a", "b", "c"], ["q"])
+    assert named.ids.tolist() == [["c", "a", ""]]
+    assert named.query_ids is not None
+    assert named.query_ids.tolist() == ["q"]
+    assert (named.has_ids, named.numbered) == (True, False)
+    assert plain.with_ids([7, 8, 2**63 + 1]).ids.tolist() == [[2**63 + 1, 7, -1]]
+    assert plain.with_ids([7, 8, 9]).ids.tolist() == [[9, 7, -1]]
+    assert plain.with_ids() is plain
+
+
+def test_top_keeps_ids() -> None:
+    named = Ranking([[2, 0, 1]], [[0.1, 0.4, 0.5]]).with_ids(["a", "b", "c"], ["q"]).top(2)
+    assert named.ids.tolist() == [["c", "a"]]
+    assert named.query_ids is not None
+    assert not Ranking([[2, 0, 1]], [[0.1, 0.4, 0.5]]).top(2).has_ids
+
+
+def test_ids_that_do_not_fit_are_refused() -> None:
+    plain = Ranking([[2, 0]], [[0.1, 0.4]])
+    with pytest.raises(ValueError, match="item_ids has 2 names but the ranking needs 3"):
+        plain.with_ids(["a", "b"])
+    with pytest.raises(ValueError, match="query_ids has 2 names but the ranking needs 1"):
+        plain.with_ids(query_ids=["a", "b"])
+    with pytest.raises(ValueError, match="this ranking has ids already; leave item_ids out"):
+        plain.with_ids(["a", "b", "c"]).with_ids(["a", "b", "c"])
+    with pytest.raises(ValueError, match="this ranking has query_ids already"):
+        plain.with_ids(query_ids=["a"]).with_ids(query_ids=["a"])
+    with pytest.raises(ValueError, match=r"ids must be .* in the shape \(1, 2\)"):
+        Ranking([[2, 0]], [[0.1, 0.4]], {}, np.array([["a"]]))
+
+
+def test_items_listed_twice_are_found() -> None:
+    refuse_repeats(np.array([[1, 0, -1, -1], [2, 1, 0, -1]]))
+    with pytest.raises(ValueError, match="query 1 lists item 2 twice"):
+        refuse_repeats(np.array([[1, 0, -1, -1], [2, 1, 2, -1]]))

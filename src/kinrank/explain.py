@@ -34,7 +34,7 @@ class Explanation:
     costs: tuple[float, ...]
     total: float
     distance: float
-    flows: tuple[tuple[tuple[int, int, float, float], ...], ...]
+    flows: tuple[tuple[tuple[Any, Any, float, float], ...], ...]
 
     @property
     def reached(self) -> bool:

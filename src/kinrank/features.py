@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank import given
+
 Vectors = NDArray[np.float32]
 
 
@@ -38,8 +40,8 @@ def load(path: str | os.PathLike[str], key: str | None = None, mmap: bool = True
 def check(vectors: ArrayLike, name: str = "vectors", dimensions: int | None = None) -> Vectors:
     """The rows as contiguous, native float32, never the caller's own memory changed.
 
-    Refused with a ValueError that names the parameter: not 2-d, no columns, not numbers, NaN or Inf (with the
-    first bad row), another number of columns than `dimensions`.
+    Refused with a ValueError that names the parameter: not 2-d, no columns, not numbers, masked entries, NaN or Inf
+    (with the first bad row), another number of columns than `dimensions`.
 
     Example:
         >>> check([[1, 2]]).dtype
@@ -90,6 +92,7 @@ def _as_array(vectors: Any, name: str) -> NDArray[Any]:
         vectors = vectors.detach().cpu()
         if str(getattr(vectors, "dtype", "")) == "torch.bfloat16":  # numpy has no such type
             vectors = vectors.float()
+    vectors = given.unmasked(vectors, name)
     try:
         return np.asarray(vectors)
     except (ValueError, TypeError) as error:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import given
 from kinrank.parameters import whole_number
-from kinrank.ranking import Floats, Integers, Ranking
+from kinrank.ranking import Integers, Ranking, chosen, refuse_repeats
 
 ENTRIES = 4_000_000  # ranked items that are sorted at once
 
@@ -47,17 +47,18 @@ def fuse(
     shares = _shares(rankings, k, weights)
     depth = None if depth is None else whole_number(depth, "depth")
     queries, places = _queries(rankings)
-    items = _Items.of(rankings)
-    blocks = list(_blocks(rankings, places))
-    parts = [_fused_rows(rankings, items.codes, [place[block] for place in places], k, shares) for block in blocks]
+    codes, names, numbers_of = _items(rankings)
+    parts = [
+        _fused_rows(codes, [place[block] for place in places], k, shares) for block in _blocks(rankings, len(places[0]))
+    ]
     width = max((part[0].shape[1] for part in parts), default=0)
     width = width if depth is None else min(width, depth)
     found = np.concatenate([_widened(part[0], width, -1) for part in parts] or [np.empty((0, 0), np.int64)])
     distances = np.concatenate([_widened(part[1], width, np.inf) for part in parts] or [np.empty((0, 0))])
-    meta: dict[str, Any] = {"mode": "fused", "method": f"reciprocal rank fusion of {len(rankings)}, k={k:g}"}
-    if queries is not None:
-        meta["query_ids"] = queries
-    return items.ranking(found, distances.astype(np.float32), meta)
+    meta = {"mode": "fused", "method": f"reciprocal rank fusion of {len(rankings)}, k={k:g}"}
+    ids = None if names is None else chosen(names, found)
+    indices = found if names is None else chosen(numbers_of, found)
+    return Ranking(indices, distances.astype(np.float32), meta, cast(Any, ids), queries)
 
 
 def _shares(rankings: list[Ranking], k: float, weights: Sequence[float] | None) -> list[float]:
@@ -79,107 +80,69 @@ def _shares(rankings: list[Ranking], k: float, weights: Sequence[float] | None) 
     return shares
 
 
-def _queries(rankings: list[Ranking]) -> tuple[list[Any] | None, list[Integers]]:
-    """The names of all queries (None: places), and per ranking the row of each of them, -1 where it has none."""
-    named = [ranking.meta.get("query_ids") for ranking in rankings]
+def _queries(rankings: list[Ranking]) -> tuple[NDArray[Any] | None, list[Integers]]:
+    """The names of all queries (None: rows), and per ranking the row of each of them, -1 where it has none."""
+    named = [ranking.query_ids for ranking in rankings]
     if all(names is None for names in named):
         counts = sorted({len(ranking) for ranking in rankings})
         if len(counts) > 1:
             raise ValueError(
-                f"rankings of {counts[0]} and of {counts[-1]} queries cannot be fused by place; "
-                "rank the same queries, or save the rankings with names of the queries"
+                f"rankings of {counts[0]} and of {counts[-1]} queries cannot be fused row by row; "
+                "rank the same queries, or give the rankings query_ids="
             )
         return None, [np.arange(counts[0])] * len(rankings)
     if any(names is None for names in named):
         without = next(place for place, names in enumerate(named) if names is None)
         raise ValueError(
-            f"ranking {without + 1} of {len(rankings)} has no names of its queries but others have; "
-            "give them to all, or to none"
+            f"ranking {without + 1} of {len(rankings)} has no names of its queries but others have; give it query_ids="
         )
-    rows = [{name: row for row, name in enumerate(names or ())} for names in named]
-    every = list(dict.fromkeys(name for names in named for name in names or ()))
-    return every, [np.array([row.get(name, -1) for name in every], np.int64) for row in rows]
+    lists = [[] if names is None else names.tolist() for names in named]
+    rows = [{name: row for row, name in enumerate(names)} for names in lists]
+    every = list(dict.fromkeys(name for names in lists for name in names))
+    if len({type(name) for name in every}) > 1:
+        raise ValueError("some rankings name their queries by texts and some by numbers; give the same names to all")
+    return given.names(every, "query_ids"), [np.array([row.get(name, -1) for name in every], np.int64) for row in rows]
 
 
-@dataclass(frozen=True, eq=False)
-class _Items:
-    """Items of several rankings as the same codes, in the order of their ids.
+def _items(rankings: list[Ranking]) -> tuple[list[Integers], NDArray[Any] | None, Integers]:
+    """Per ranking the codes of its items, which ascend with their ids; the ids of the codes, and their item numbers.
 
-    Attributes:
-        codes: per ranking (queries, depth) the codes of its items, -1 for padding.
-        names: (codes,) their ids; None where codes are item numbers.
-        numbers: (codes,) the item numbers to return: those given if all rankings number alike, else the codes.
-        item_ids: the names of all item numbers, where they are known.
+    Without ids the codes are item numbers. Item numbers stay where all rankings number alike; else they are the codes.
     """
-
-    codes: list[Integers]
-    names: NDArray[Any] | None = None
-    numbers: Integers | None = None
-    item_ids: list[Any] | None = None
-
-    @classmethod
-    def of(cls, rankings: list[Ranking]) -> _Items:
-        named = [_names(ranking) for ranking in rankings]
-        if all(names is None for names in named):
-            return cls([ranking.indices for ranking in rankings])
-        kinds = {"numbers" if names is None or names.dtype.kind in "iu" else "texts" for names in named}
-        if len(kinds) > 1:
-            raise ValueError("some rankings name their items by texts and some by numbers; give the same ids to all")
-        listed = [ranking.indices >= 0 for ranking in rankings]
-        given = np.concatenate([ranking.indices[there] for ranking, there in zip(rankings, listed, strict=True)])
-        flat = [
-            (ranking.indices if names is None else names)[there]
-            for ranking, names, there in zip(rankings, named, listed, strict=True)
-        ]
-        every, code = np.unique(np.concatenate(flat), return_inverse=True)
-        code = code.reshape(-1)
-        codes = [np.full(there.shape, -1, np.int64) for there in listed]
-        ends = np.cumsum([len(part) for part in flat])
-        for place, there, part in zip(codes, listed, np.split(code, ends[:-1]), strict=True):
-            place[there] = part
-        numbers = np.zeros(len(every), np.int64)
-        numbers[code] = given
-        lists = [ranking.meta.get("item_ids") for ranking in rankings]
-        alike = bool((numbers[code] == given).all()) and len(np.unique(numbers)) == len(every)
-        if alike and all(names == lists[0] for names in lists):
-            return cls(codes, every, numbers, lists[0])
-        return cls(codes, every, np.arange(len(every)), every.tolist())
-
-    def ranking(self, found: Integers, distances: Floats, meta: dict[str, Any]) -> Ranking:
-        if self.names is None or self.numbers is None or not len(self.names):
-            return Ranking(found, distances, meta)
-        place = np.maximum(found, 0)
-        meta["ids"] = np.where(found >= 0, self.names[place], -1 if self.names.dtype.kind in "iu" else "")
-        if self.item_ids is not None:
-            meta["item_ids"] = self.item_ids
-        return Ranking(np.where(found >= 0, self.numbers[place], -1), distances, meta)
+    if all(ranking.numbered for ranking in rankings):
+        return [ranking.indices for ranking in rankings], None, np.empty(0, np.int64)
+    listed = [ranking.indices >= 0 for ranking in rankings]
+    flat = [ranking.ids[there] for ranking, there in zip(rankings, listed, strict=True)]
+    if len({isinstance(part[0], str) for part in flat if len(part)}) > 1:
+        raise ValueError("some rankings name their items by texts and some by numbers; give item_ids= to all of them")
+    every, code = np.unique(np.concatenate(flat), return_inverse=True)
+    code = code.reshape(-1)
+    codes = [np.full(there.shape, -1, np.int64) for there in listed]
+    ends = np.cumsum([len(part) for part in flat])
+    for place, there, part in zip(codes, listed, np.split(code, ends[:-1]), strict=True):
+        place[there] = part
+    given_numbers = np.concatenate([ranking.indices[there] for ranking, there in zip(rankings, listed, strict=True)])
+    numbers_of = np.zeros(len(every), np.int64)
+    numbers_of[code] = given_numbers
+    alike = bool((numbers_of[code] == given_numbers).all()) and len(np.unique(numbers_of)) == len(every)
+    return codes, every, numbers_of if alike else np.arange(len(every))
 
 
-def _names(ranking: Ranking) -> NDArray[Any] | None:
-    """(queries, depth) the ids of the items where the ranking carries them."""
-    if "ids" in ranking.meta:
-        return np.asarray(ranking.meta["ids"])
-    if "item_ids" in ranking.meta:
-        return np.asarray(ranking.meta["item_ids"])[np.maximum(ranking.indices, 0)]
-    return None
-
-
-def _blocks(rankings: list[Ranking], places: list[Integers]) -> Iterator[slice]:
-    """Ranges of queries with so many entries that they can be sorted at once."""
-    count, width = len(places[0]), sum(ranking.depth for ranking in rankings)
-    step = max(1, ENTRIES // max(1, width))
+def _blocks(rankings: list[Ranking], count: int) -> Iterator[slice]:
+    """Ranges of the `count` queries with so many entries that they can be sorted at once."""
+    step = max(1, ENTRIES // max(1, sum(ranking.depth for ranking in rankings)))
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
 def _fused_rows(
-    rankings: list[Ranking], codes: list[Integers], rows: list[Integers], k: float, shares: list[float]
+    codes: list[Integers], rows: list[Integers], k: float, shares: list[float]
 ) -> tuple[Integers, NDArray[np.float64]]:
     """(queries, most items) codes and distances of some queries, best first, -1 and inf behind them."""
     queries, items, gains = [], [], []
     for ranked, row, share in zip(codes, rows, shares, strict=True):
         there = np.flatnonzero(row >= 0)
         block = ranked[row[there]]
-        _refuse_repeats(block)
+        refuse_repeats(block)
         listed = block >= 0
         ranks = np.cumsum(listed, axis=1)
         queries.append(np.repeat(there, listed.sum(axis=1)))
@@ -201,13 +164,6 @@ def _fused_rows(
     found[query, column] = item
     distances[query, column] = np.maximum(0.0, 1.0 - scores * ((k + 1) / sum(shares)))
     return found, distances
-
-
-def _refuse_repeats(codes: Integers) -> None:
-    """An item listed twice would be counted twice."""
-    ordered = np.sort(codes, axis=1)
-    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
-        raise ValueError("a ranking lists an item twice for one query; every item may stand in a row once")
 
 
 def _widened(rows: NDArray[Any], width: int, padding: float) -> NDArray[Any]:

@@ -36,7 +36,7 @@ def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
     np.save(tmp_path / "gl.npy", gallery_labels)
     np.savez(tmp_path / "labelled.npz", x=gallery, label=gallery_labels)
     (tmp_path / "gl.csv").write_text("label\n" + "\n".join(f"class {label}" for label in gallery_labels))
-    lines = [f"{q + 1} 0 {d + 1} 1" for q in range(6) for d in range(30) if q % 3 == d % 3]
+    lines = [f"{q} 0 {d} 1" for q in range(6) for d in range(30) if q % 3 == d % 3]
     (tmp_path / "qrels.txt").write_text("\n".join(lines))
     right = [np.flatnonzero(gallery_labels == label).tolist() for label in query_labels]
     entries = [{"bbx": [0, 0, 1, 1], "easy": r[:4], "hard": r[4:], "junk": []} for r in right]
@@ -232,7 +232,7 @@ def test_evaluate_every_kind_of_truth(ranked: Path, words: list[str], measures: 
 
 
 def test_evaluate_grades_count_unless_binary(ranked: Path) -> None:
-    (ranked / "graded.txt").write_text("".join(f"{q} 0 {d} {d % 4}\n" for q in range(1, 7) for d in range(1, 31)))
+    (ranked / "graded.txt").write_text("".join(f"{q} 0 {d} {d % 4}\n" for q in range(6) for d in range(30)))
     words = ("evaluate", "@r.npz", "--truth", "@graded.txt", "--measures", "mAP,nDCG@10", "--json")
     graded, binary = (json.loads(good(ranked, *words, *more))["measures"] for more in ((), ("--binary",)))
     assert graded["mAP"] == binary["mAP"]

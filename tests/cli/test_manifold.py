@@ -197,16 +197,16 @@ def test_search_writes_what_the_library_returns(folder: Path, ending: str) -> No
     said = good(folder, *ASK, "-k", "5", "-o", f"@r.{ending}", "-q")
     assert f"r.{ending}: 7 queries x 5 items, online" in said
     assert "the first 5 certain for 100%" in said
-    found = load_ranking(folder / f"r.{ending}", item_ids=NAMES if ending != "npz" else None)
-    np.testing.assert_array_equal(found.indices, expected(folder, 5).indices)
+    found = load_ranking(folder / f"r.{ending}")
+    np.testing.assert_array_equal(found.ids, expected(folder, 5).ids)
 
 
 def test_search_prints_a_short_table(folder: Path) -> None:
     lines = good(folder, *ASK, "-k", "2").splitlines()
     best = expected(folder, 2)
     assert lines[0].split() == ["query", "rank", "item", "distance"]
-    assert lines[1].split() == ["0", "1", best.meta["ids"][0, 0], f"{best.distances[0, 0]:.4f}"]
-    assert lines[14].split()[:3] == ["6", "2", best.meta["ids"][6, 1]]
+    assert lines[1].split() == ["0", "1", best.ids[0, 0], f"{best.distances[0, 0]:.4f}"]
+    assert lines[14].split()[:3] == ["6", "2", best.ids[6, 1]]
     assert lines[16].startswith("7 queries x 2 items, online")
     long = good(folder, *ASK, "-k", "10")
     assert "... and 20 lines more" in long
@@ -220,7 +220,7 @@ def test_search_as_json_has_everything(folder: Path) -> None:
     best = expected(folder, 3, depth=60, budget=40)
     assert (facts["queries"], facts["depth"], facts["mode"], facts["budget"]) == (7, 60, "online", 40)
     assert [entry["query"] for entry in facts["results"]] == list("abcdefg")
-    for entry, names, distances in zip(facts["results"], best.meta["ids"], best.distances, strict=True):
+    for entry, names, distances in zip(facts["results"], best.ids, best.distances, strict=True):
         assert [item["item"] for item in entry["items"]] == names.tolist()
         assert [item["distance"] for item in entry["items"]] == distances.tolist()
     assert "results" not in json.loads(good(folder, *ASK, "-o", "@r.npz", "--json"))

@@ -127,7 +127,7 @@ def test_build_searches_like_the_local_one(client: Any, gallery: Any, queries: A
     local = kinrank.Manifold.build(gallery, ids=names)
     mine, theirs = made.search(queries, k=10), local.search(queries, k=10)
     same_ranking(mine, theirs)
-    assert mine.meta["ids"].tolist() == theirs.meta["ids"].tolist()
+    assert mine.ids.tolist() == theirs.ids.tolist()
     assert not list(tmp_path.iterdir()), "files are left"
 
 

@@ -75,12 +75,10 @@ def test_measures_agree_with_trec_eval(depth: int) -> None:
     ir = pytest.importorskip("ir_measures")
     rng = np.random.default_rng(11)
     order = np.array([rng.permutation(40) for _ in range(15)])[:, :depth]
-    qrels = {
-        str(q + 1): {str(d + 1): int(rng.integers(0, 4)) for d in rng.choice(40, 9, replace=False)} for q in range(15)
-    }
+    qrels = {str(q): {str(d): int(rng.integers(0, 4)) for d in rng.choice(40, 9, replace=False)} for q in range(15)}
     for judged in qrels.values():
         judged[next(iter(judged))] = 2  # at least one right document each
-    run = {str(q + 1): {str(d + 1): float(depth - rank) for rank, d in enumerate(row)} for q, row in enumerate(order)}
+    run = {str(q): {str(d): float(depth - rank) for rank, d in enumerate(row)} for q, row in enumerate(order)}
     names = {
         "mAP": "AP",
         "mAP@3": "AP@3",
@@ -94,7 +92,7 @@ def test_measures_agree_with_trec_eval(depth: int) -> None:
     }
     theirs: dict[str, dict[int, float]] = {}
     for metric in ir.iter_calc([ir.parse_measure(name) for name in names.values()], qrels, run):
-        theirs.setdefault(str(metric.measure), {})[int(metric.query_id) - 1] = metric.value
+        theirs.setdefault(str(metric.measure), {})[int(metric.query_id)] = metric.value
     truth = kr.Truth.from_qrels(qrels)
     for ours, name in names.items():
         expected = [theirs[name][query] for query in range(15)]
@@ -117,11 +115,11 @@ def test_average_precision_and_ndcg_agree_with_scikit_learn() -> None:
 
 def test_grades_decide_ndcg() -> None:
     grades = {1: 3.0, 4: 1.0, 7: 2.0}
-    truth = kr.Truth.from_qrels({"1": {str(item + 1): grade for item, grade in grades.items()}})
+    truth = kr.Truth.from_qrels({"0": {str(item): grade for item, grade in grades.items()}})
     row = [4, 0, 7, 2, 1]
     for k in (1, 3, 5):
         assert values([row], truth, f"nDCG@{k}")[0] == pytest.approx(reference.ndcg(row, grades, k))
-    plain = kr.Truth.from_qrels({"1": {str(item + 1): grade for item, grade in grades.items()}}, graded=False)
+    plain = kr.Truth.from_qrels({"0": {str(item): grade for item, grade in grades.items()}}, graded=False)
     assert values([row], plain, "nDCG@1")[0] == 1.0
 
 
@@ -191,7 +189,7 @@ def test_scores_print_and_go_to_json() -> None:
 
 def test_nothing_to_evaluate_is_no_error() -> None:
     for truth in (kr.Truth.from_lists([]), kr.Truth.from_lists([[], []])):
-        scores = kr.evaluate(np.zeros((len(truth), 3), np.int64), truth, ["mAP", "nDCG@5", "mP@5"])
+        scores = kr.evaluate(np.arange(len(truth) * 3).reshape(-1, 3), truth, ["mAP", "nDCG@5", "mP@5"])
         assert math.isnan(scores["mAP"].mean)
         assert scores.left_out == len(truth)
         json.dumps(scores.to_dict(), allow_nan=False)
@@ -268,24 +266,23 @@ def test_qrels_are_numbered_by_position_or_by_name(tmp_path) -> None:
     path = tmp_path / "qrels.txt"
     path.write_text("2 0 3 1\n1 0 1 2\n1 0 2 0\n\n4 0 1 -1\n")
     truth = kr.Truth.from_qrels(path)
-    assert [row.tolist() for row in map(truth.positives.__getitem__, range(4))] == [[0], [2], [], []]
-    named = kr.Truth.from_qrels(path, query_ids=["2", "1"], doc_ids=["3", "9", "1"])
+    assert truth.query_ids.tolist() == ["1", "2", "4"]
+    assert [truth.item_ids[truth.positives[row]].tolist() for row in range(3)] == [["1"], ["3"], []]
+    named = kr.Truth.from_qrels(path, query_ids=["2", "1"], item_ids=["3", "9", "1"])
     assert (named.positives[0].tolist(), named.positives[1].tolist()) == ([0], [2])
     assert named.grades is not None
     assert named.grades.tolist() == [1.0, 2.0]
-    lacking = kr.Truth.from_qrels({"1": ["1", "gone"]}, doc_ids=["1"])
+    lacking = kr.Truth.from_qrels({"0": ["1", "gone"]}, item_ids=["1"])
     assert values([[0]], lacking, "mAP")[0] == 0.5  # as trec_eval: what is not in the gallery is not found
     for content, complaint in (
         ("1 0 2", "line 1"),
-        ("1 0 d7 1", "pass doc_ids="),
-        ("q 0 1 1", "pass query_ids="),
         ("", "no judgement"),
     ):
         path.write_text(content)
         with pytest.raises(ValueError, match=complaint):
             kr.Truth.from_qrels(path)
     with pytest.raises(ValueError, match="none of the right documents"):
-        kr.Truth.from_qrels({"1": ["D1"]}, doc_ids=["1"])
+        kr.Truth.from_qrels({"1": ["D1"]}, item_ids=["1"])
     with pytest.raises(FileNotFoundError):
         kr.Truth.from_qrels(tmp_path / "absent.txt")
 
@@ -293,7 +290,7 @@ def test_qrels_are_numbered_by_position_or_by_name(tmp_path) -> None:
 def test_subset_keeps_grades_and_junk_together() -> None:
     truth = kr.Truth.from_qrels({"1": {"1": 1}, "2": {"2": 3, "4": 1}, "3": {"1": 2}})
     part = truth.subset([2, 1])
-    assert part.positives[1].tolist() == [1, 3]
+    assert part.item_ids[part.positives[1]].tolist() == ["2", "4"]
     assert part.grades is not None
     assert part.grades.tolist() == [2.0, 3.0, 1.0]
     order, positives, junk = random_case(8)

@@ -54,7 +54,7 @@ def test_what_was_saved_answers_the_same(manifold: kr.Manifold, saved: Path, mma
     assert loaded.method == manifold.method
     assert loaded.ids.tolist() == manifold.ids.tolist()
     assert loaded.info() == manifold.info()
-    assert loaded.search(rows_of(2, 3), 2).meta["ids"].dtype.kind == "U"
+    assert loaded.search(rows_of(2, 3), 2).ids.dtype.kind == "O"
 
 
 def test_searching_does_not_change_the_files(saved: Path) -> None:

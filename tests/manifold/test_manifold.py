@@ -60,7 +60,7 @@ def test_meta_says_how(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
     assert ranking.meta["certain"] == 1.0
     assert ranking.meta["settled"] < 200
     assert ranking.meta["method"] == repr(kr.LPMT())
-    np.testing.assert_array_equal(ranking.meta["ids"], ranking.indices)
+    np.testing.assert_array_equal(ranking.ids, ranking.indices)
     assert len(manifold) == 360
     assert json.loads(json.dumps(manifold.info()))["items"] == 360
 
@@ -241,9 +241,9 @@ def test_ids_are_mapped() -> None:
     names = [f"item {number}" for number in range(50)]
     manifold = kr.Manifold.build(rows[10:], ids=names)
     ranking = manifold.search(rows[:3], k=4)
-    assert ranking.meta["ids"].tolist() == [[names[i] for i in row] for row in ranking.indices.tolist()]
+    assert ranking.ids.tolist() == [[names[i] for i in row] for row in ranking.indices.tolist()]
     numbered = kr.Manifold.build(rows[10:], ids=np.arange(50) + 1000).search(rows[:3], k=4)
-    assert (numbered.meta["ids"] - 1000 == ranking.indices).all()
+    assert (numbered.ids - 1000 == ranking.indices).all()
     assert manifold.ids.tolist() == names
 
 

@@ -165,7 +165,7 @@ def test_what_was_saved_answers_the_same(method: Method, mmap: bool, tmp_path: P
     before, after = manifold.search(rows[:10], 20), loaded.search(rows[:10], 20)
     np.testing.assert_array_equal(before.indices, after.indices)
     np.testing.assert_array_equal(before.distances, after.distances)
-    np.testing.assert_array_equal(before.meta["ids"], after.meta["ids"])
+    np.testing.assert_array_equal(before.ids, after.ids)
 
 
 @pytest.mark.parametrize(

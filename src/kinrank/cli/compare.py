@@ -98,8 +98,7 @@ def compare(
     asked = None if queries is None else load(queries, queries_key)
     offered = load(gallery, gallery_key)
     names = read_names(query_ids), read_names(item_ids)
-    count = len(offered if asked is None else asked)
-    right, usual = truth_from(count, truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
+    right, usual = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
     trials = kinrank.compare_methods(
         asked,
         offered,

@@ -42,12 +42,17 @@ def evaluate(
     ] = None,
     query_ids: Annotated[
         File,
-        typer.Option("--query-ids", help="Text file of the queries' names, one per line, for .trec and qrels."),
+        typer.Option("--query-ids", help="Text file of the queries' names, one per line, in the order of the truth."),
     ] = None,
-    item_ids: Annotated[File, typer.Option("--item-ids", help="The same, for the items.")] = None,
+    item_ids: Annotated[
+        File, typer.Option("--item-ids", help="The same for the items: all of the gallery, in its order.")
+    ] = None,
     binary: Annotated[
         bool, typer.Option("--binary", help="Relevance above 0 in qrels counts as 1 (for nDCG).")
     ] = False,
+    ties: Annotated[
+        str, typer.Option("--ties", help="Equal scores of a .trec: by their rank, or as trec_eval orders them.")
+    ] = "rank",
     json: Json = False,
 ) -> None:
     """Score a ranking: mean of every measure with its 95 % interval over the queries.
@@ -57,16 +62,18 @@ def evaluate(
     kinrank evaluate run.trec --truth qrels.txt --measures mAP,nDCG@10
     kinrank evaluate ranking.npz --query-labels ql.npy --gallery-labels gl.npy
 
-    A .pkl is read without executing anything in it. Qrels number queries and items from 1, unless the ranking
-    was saved with names or --query-ids and --item-ids give them.
+    A .pkl is read without executing anything in it.
+
+    Queries and items are matched by their names. A ranking without names goes by row and item number, counted from 0;
+    --query-ids and --item-ids say which names these are. Labels have no names: if the ranking has some, --item-ids and
+    --query-ids must say whose labels they are.
+
+    Equal scores in a .trec keep the order of its ranks. trec_eval ignores ranks and puts the item whose name comes last
+    in the alphabet first: --ties trec_eval does the same.
     """
+    found = load_ranking(ranking, ties=ties)
     names = read_names(query_ids), read_names(item_ids)
-    found = load_ranking(ranking, *names)
-    queries = names[0] or found.meta.get("query_ids")
-    items = names[1] or found.meta.get("item_ids")
-    right, usual = truth_from(
-        len(found), truth, protocol, labels, query_labels, gallery_labels, labels_key, queries, items, binary
-    )
+    right, usual = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
     wanted = [word.strip() for word in (measures or usual).split(",")]
     scores = kinrank.evaluate(found, right, wanted)
     facts = {key: found.meta[key] for key in ("mode", "method") if key in found.meta}
@@ -79,7 +86,6 @@ def evaluate(
 
 
 def truth_from(
-    count: int,
     truth: File,
     protocol: str | None,
     labels: File,
@@ -90,7 +96,7 @@ def truth_from(
     item_ids: list[str] | None,
     binary: bool,
 ) -> tuple[Truth, str]:
-    """What is right for `count` queries, from whichever kind of file was given, and the measures usual for it."""
+    """What is right, from whichever kind of file was given, and the measures usual for it."""
     pair = query_labels is not None or gallery_labels is not None
     if [truth is not None, labels is not None, pair].count(True) != 1:
         raise ValueError("say what is right, once: --truth, or --labels, or --query-labels with --gallery-labels")
@@ -100,12 +106,13 @@ def truth_from(
     if protocol is not None and not revisited:
         raise ValueError(f"--protocol {protocol} is for a ground truth .pkl only; leave it out")
     if labels is not None:
-        return Truth.from_labels(read_labels(labels, key)), "mAP,R@1"
+        return Truth.from_labels(read_labels(labels, key), item_ids=item_ids, query_ids=query_ids), "mAP,R@1"
     if truth is None:
         if query_labels is None or gallery_labels is None:
             raise ValueError("--query-labels and --gallery-labels belong together; give both")
-        return Truth.from_labels(read_labels(query_labels, key), read_labels(gallery_labels, key)), "mAP,R@1"
+        both = read_labels(query_labels, key), read_labels(gallery_labels, key)
+        return Truth.from_labels(*both, item_ids=item_ids, query_ids=query_ids), "mAP,R@1"
     if revisited:
-        return Truth.revisited(truth, protocol or "medium"), "mAP,mP@10"
-    positions = [str(number + 1) for number in range(count)]
-    return Truth.from_qrels(truth, query_ids or positions, item_ids, graded=not binary), "mAP,nDCG@10"
+        names = {"item_ids": item_ids, "query_ids": query_ids}
+        return Truth.revisited(truth, protocol or "medium", **names), "mAP,mP@10"
+    return Truth.from_qrels(truth, query_ids, item_ids, graded=not binary), "mAP,nDCG@10"

@@ -60,7 +60,7 @@ def explain(
 
 def item_named(manifold: Manifold, text: str) -> str | int:
     """The id that a word of the command line means: a number where the ids of the manifold are numbers."""
-    if manifold.ids.dtype.kind == "U":
+    if manifold.ids.dtype.kind == "O":
         return text
     try:
         return int(text)

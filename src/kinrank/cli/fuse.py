@@ -25,7 +25,7 @@ def fuse(
     depth: Annotated[int | None, typer.Option("--depth", help="Items to return per query. Without: all.")] = None,
     query_ids: Annotated[
         Path | None,
-        typer.Option("--query-ids", help="Text file of the queries' names, one per line, for .trec and .csv."),
+        typer.Option("--query-ids", help="Text file of the queries' names, one per line, for files without."),
     ] = None,
     item_ids: Annotated[Path | None, typer.Option("--item-ids", help="The same, for the items.")] = None,
     json: Json = False,
@@ -42,7 +42,7 @@ def fuse(
     shares = None if weights is None else [_number(word) for word in weights.split(",")]
     names = read_names(query_ids), read_names(item_ids)
     fused = kinrank.fuse([_loaded(path, *names) for path in rankings], k, shares, depth)
-    save_ranking(fused, output, fused.meta.get("query_ids"), fused.meta.get("item_ids"))
+    save_ranking(fused, output)
     facts = {
         "output": str(output),
         "queries": len(fused),
@@ -57,11 +57,9 @@ def fuse(
 
 
 def _loaded(path: Path, query_ids: list[str] | None, item_ids: list[str] | None) -> Ranking:
-    """A ranking with the names that its file or the command line gives."""
-    found = load_ranking(path, query_ids, item_ids)
-    names = {"query_ids": query_ids, "item_ids": item_ids}
-    given = {key: entries for key, entries in names.items() if entries is not None}
-    return Ranking(found.indices, found.distances, given | found.meta)
+    """A ranking with the names of its file, or else those of the command line."""
+    found = load_ranking(path)
+    return found.with_ids(item_ids if found.numbered else None, query_ids if found.query_ids is None else None)
 
 
 def _number(word: str) -> float:

@@ -48,7 +48,8 @@ def search(
     kinrank search gallery.manifold --queries q.npy -k 100 -o ranking.npz
     kinrank search gallery.manifold --queries q.npy --json
 
-    Without -o the first lines are printed, or all as JSON. A k larger than the gallery returns what there is.
+    Without -o the first lines are printed, or all as JSON. A k larger than the gallery returns what there is. Items
+    are written by their names; without names, by their numbers, which stay when others are removed.
     """
     if output is not None:
         writable(output, ENDINGS)
@@ -58,12 +59,12 @@ def search(
     ranking = manifold.search(load(queries, queries_key), k, depth, budget)
     if names is not None and len(names) != len(ranking):
         raise ValueError(f"--query-ids has {len(names)} names but there are {len(ranking)} queries")
+    ranking = ranking.with_ids(query_ids=names)
     facts = _facts(ranking)
     if output is not None:
-        given = manifold.info()["ids"] != "item numbers"
-        save_ranking(ranking, output, names, manifold.ids.tolist() if given else None)
+        save_ranking(ranking, output)
         facts = {"output": str(output), **facts}
-    found = [] if output is not None else _found(ranking, names)
+    found = [] if output is not None else _found(ranking)
     if json:
         print_json(facts if output is not None else {**facts, "results": found})
         return
@@ -91,17 +92,18 @@ def _facts(ranking: Ranking) -> dict[str, Any]:
     }
 
 
-def _found(ranking: Ranking, names: list[str] | None) -> list[dict[str, Any]]:
-    """Per query its items by their names, padding left out."""
-    rows = zip(ranking.indices.tolist(), ranking.meta["ids"].tolist(), ranking.distances.tolist(), strict=True)
+def _found(ranking: Ranking) -> list[dict[str, Any]]:
+    """Per query its items by their ids, padding left out."""
+    queries = range(len(ranking)) if ranking.query_ids is None else ranking.query_ids.tolist()
+    rows = zip(ranking.indices.tolist(), ranking.ids.tolist(), ranking.distances.tolist(), strict=True)
     return [
         {
-            "query": query if names is None else names[query],
+            "query": query,
             "items": [
                 {"item": item, "distance": distance} for number, item, distance in zip(*row, strict=True) if number >= 0
             ],
         }
-        for query, row in enumerate(rows)
+        for query, row in zip(queries, rows, strict=True)
     ]
 
 

@@ -14,6 +14,7 @@ from kinrank.evaluation.measures import Measure
 from kinrank.evaluation.truth import Truth
 from kinrank.ranking import Ranking
 
+FACTS = ("queries", "left_out", "missing", "unknown", "confidence", "resamples", "seed")  # of Scores, for JSON
 CHUNK = 2_000_000  # drawn query numbers held at once
 
 
@@ -21,7 +22,8 @@ CHUNK = 2_000_000  # drawn query numbers held at once
 class Score:
     """One measure: its mean over the queries with positives, the interval of that mean, every query's value.
 
-    `per_query` is NaN for queries without positives. All values lie between 0 and 1.
+    `per_query` has the queries in the order of the truth, NaN for those without positives. All values lie between 0
+    and 1.
     """
 
     measure: str
@@ -40,9 +42,12 @@ class Scores(Mapping[str, Score]):
 
     Attributes:
         scores: measure -> Score.
-        queries: how many queries the ranking has.
+        queries: how many queries the ranking and the truth have together.
         left_out: how many of them have no positive and count nowhere.
         confidence, resamples, seed: how the intervals were made.
+        missing: how many queries of the truth the ranking does not answer; nothing is found for them.
+        unknown: how many entries of the ranking name an item that the judgements do not know; they are not right.
+        query_ids: the names of the queries, in the order of `per_query`; None where they go by row.
     """
 
     scores: dict[str, Score]
@@ -51,6 +56,9 @@ class Scores(Mapping[str, Score]):
     confidence: float
     resamples: int
     seed: int
+    missing: int = 0
+    unknown: int = 0
+    query_ids: NDArray[Any] | None = None
 
     def __getitem__(self, measure: str) -> Score:
         name = str(Measure.parse(measure))
@@ -74,6 +82,10 @@ class Scores(Mapping[str, Score]):
             mean, low, high = 100 * score.mean, 100 * score.low, 100 * score.high
             lines.append(f"{name:<{width}}  {mean:5.2f}   {low:5.2f} to {high:5.2f}")
         lines.append(f"percent, {self.queries - self.left_out} queries, {self.left_out} without positives left out")
+        if self.missing:
+            lines.append(f"{self.missing} queries are not in the ranking: nothing is found for them")
+        if self.unknown:
+            lines.append(f"{self.unknown} of the listed items are not judged: they count as not right")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -87,7 +99,9 @@ class Scores(Mapping[str, Score]):
             measures[name] = {key: _plain(getattr(score, key)) for key in ("mean", "low", "high")}
             if per_query:
                 measures[name]["per_query"] = [_plain(value) for value in score.per_query]
-        facts = {key: getattr(self, key) for key in ("queries", "left_out", "confidence", "resamples", "seed")}
+        facts = {key: getattr(self, key) for key in FACTS}
+        if per_query and self.query_ids is not None:
+            facts["query_ids"] = self.query_ids.tolist()
         return {"measures": measures, **facts}
 
 
@@ -105,7 +119,9 @@ def evaluate(
     Args:
         ranking: a Ranking, or (queries, depth) item numbers. Where it is shorter than the gallery, positives
             it does not list count as not found; -1 is padding. Junk of the truth takes no rank.
-        truth: what is right, one entry per row of the ranking.
+        truth: what is right. Where ranking and truth have ids, queries and items are matched by them. Where the ranking
+            has none, its rows and item numbers are those of the truth. A ranking with ids and a truth without are
+            refused: give the truth `item_ids=manifold.ids`.
         measures: `mAP`, `mAP@k` (only hits in the first k, over the number of all positives: trec_eval's map_cut_k),
             `R@k` (at least one positive in the first k), `recall@k` (share of positives found), `mP@k` (precision of
             the revisited protocol), `P@k`, `nDCG`, `nDCG@k`, `MRR`, `bullseye@k`.
@@ -132,7 +148,17 @@ def evaluate(
         str(measure): Score(str(measure), float(means[i]), float(lows[i]), float(highs[i]), values[i])
         for i, measure in enumerate(wanted)
     }
-    return Scores(scores, len(truth), int((~counted).sum()), confidence, int(resamples), seed)
+    return Scores(
+        scores,
+        queries=len(truth) + hits.unjudged,
+        left_out=int((~counted).sum()) + hits.unjudged,
+        confidence=confidence,
+        resamples=int(resamples),
+        seed=seed,
+        missing=hits.missing,
+        unknown=hits.unknown,
+        query_ids=truth.query_ids,
+    )
 
 
 def intervals(values: Values, confidence: float, resamples: int, seed: int) -> tuple[Values, Values, Values]:

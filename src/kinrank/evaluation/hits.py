@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.evaluation.lists import Integers, Lists
+from kinrank.evaluation.names import UNKNOWN, places_of_items, places_of_queries
 from kinrank.evaluation.truth import Truth
-from kinrank.ranking import Ranking
+from kinrank.ranking import Ranking, refuse_repeats
 
 Values = NDArray[np.float64]
 TABLE = 4_000_000  # entries of the lookup table of one block of queries
@@ -27,7 +28,10 @@ class Hits:
         before: (hits,) how many right items stand before it.
         grade: (hits,) its relevance.
         positives: (queries,) how many right items there are, found or not.
-        truth: what was right.
+        truth: what was right; its queries are those that are counted here, in its order.
+        missing: how many of them the ranking does not answer.
+        unjudged: how many queries of the ranking the truth does not know.
+        unknown: how many entries of the others name an item that the truth does not know.
     """
 
     query: Integers
@@ -35,6 +39,9 @@ class Hits:
     before: Integers
     grade: Values
     truth: Truth
+    missing: int = 0
+    unjudged: int = 0
+    unknown: int = 0
 
     @cached_property
     def positives(self) -> Integers:
@@ -47,13 +54,14 @@ class Hits:
 
 def find_hits(ranking: Ranking | ArrayLike, truth: Truth) -> Hits:
     """Look every listed item up in a table of (queries of a block) x (items); no search, no loop."""
-    indices = _indices(ranking, truth)
-    span = max(truth.span, int(indices.max(initial=-1)) + 1)
+    indices, missing, unjudged, unknown = _aligned(ranking, truth)
+    span = truth.span + 1  # the last column is every item that the truth does not mention
     rows = max(1, min(len(truth), TABLE // span))
     table = np.zeros(rows * span, np.int8)
     found: list[tuple[Integers, Integers, Integers]] = []
     for start in range(0, len(truth), rows):
-        block = indices[start : start + rows]
+        block = np.minimum(indices[start : start + rows], span - 1)
+        block[block == UNKNOWN] = span - 1
         offsets = np.arange(len(block))[:, None] * span
         marks = [
             (_entries(lists, start, start + len(block), span), state)
@@ -71,47 +79,42 @@ def find_hits(ranking: Ranking | ArrayLike, truth: Truth) -> Hits:
     query, rank, item = (
         np.concatenate([part[field] for part in found]) if found else np.empty(0, np.int64) for field in range(3)
     )
-    _refuse_repeats(query, item, span)
     starts = np.searchsorted(query, np.arange(len(truth)))
-    return Hits(query, rank, np.arange(len(query)) - starts[query], _grades(truth, query, item, span), truth)
+    before = np.arange(len(query)) - starts[query]
+    return Hits(query, rank, before, _grades(truth, query, item, span), truth, missing, unjudged, unknown)
 
 
-def _indices(ranking: Ranking | ArrayLike, truth: Truth) -> Integers:
-    indices = ranking.indices if isinstance(ranking, Ranking) else np.asarray(ranking)
-    if indices.ndim != 2 or (indices.size and indices.dtype.kind not in "iu"):
-        raise ValueError(f"ranking must be 2-d item numbers, one row per query; got {indices.dtype} of {indices.shape}")
-    if len(indices) != len(truth):
-        raise ValueError(
-            f"ranking has {len(indices)} queries but truth has {len(truth)}; "
-            "rank exactly the queries of the truth, in its order, or cut the truth with truth.subset"
-        )
-    size = truth.gallery_size
-    wrong = indices < -1
-    if size is not None:
-        wrong |= indices >= size
-    if wrong.any():
-        query, rank = (int(number) for number in np.argwhere(wrong)[0])
-        allowed = "-1 (padding) or more" if size is None else f"-1 (padding) to {size - 1}"
-        raise ValueError(
-            f"ranking of query {query} lists item {indices[query, rank]} at rank {rank + 1}, but item "
-            f"numbers go from {allowed}; was it made from the gallery of this truth?"
-        )
-    return indices.astype(np.int64, copy=False)
+def _aligned(ranking: Ranking | ArrayLike, truth: Truth) -> tuple[Integers, int, int, int]:
+    """(queries of the truth, depth) item numbers of the truth, and the last three fields of Hits."""
+    if not isinstance(ranking, Ranking):
+        ranking = _as_ranking(ranking)
+    refuse_repeats(ranking.indices)
+    rows = places_of_queries(ranking, truth.queries, len(truth))
+    items = places_of_items(ranking, truth.items, truth.gallery_size)
+    if ranking.has_ids:
+        refuse_repeats(items)
+    if np.array_equal(rows, np.arange(len(truth))):
+        indices = items
+    else:
+        known = rows >= 0
+        indices = np.full((len(truth), ranking.depth), -1, np.int64)
+        indices[rows[known]] = items[known]
+    answered = len(set(rows[rows >= 0].tolist()))
+    unknown = int((indices == UNKNOWN).sum()) if ranking.has_ids else 0
+    return indices, len(truth) - answered, len(ranking) - answered, unknown
+
+
+def _as_ranking(indices: ArrayLike) -> Ranking:
+    array = np.asarray(indices)
+    if array.ndim != 2 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(f"ranking must be 2-d item numbers, one row per query; got {array.dtype} of {array.shape}")
+    return Ranking(array.astype(np.int64), np.zeros(array.shape, np.float32))
 
 
 def _entries(lists: Lists, start: int, stop: int, span: int) -> Integers:
     """Where the lists of queries start..stop stand in the flat table of their block."""
     counts = lists.counts[start:stop]
     return np.repeat(np.arange(len(counts)) * span, counts) + lists.items[lists.starts[start] : lists.starts[stop]]
-
-
-def _refuse_repeats(query: Integers, item: Integers, span: int) -> None:
-    """An item listed twice would be found twice and lift every measure."""
-    keys = np.sort(query * span + item)
-    twice = np.flatnonzero(keys[1:] == keys[:-1])
-    if twice.size:
-        first, number = divmod(int(keys[twice[0]]), span)
-        raise ValueError(f"ranking of query {first} lists item {number} twice; every item may stand in a row once")
 
 
 def _grades(truth: Truth, query: Integers, item: Integers, span: int) -> Values:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Integers = NDArray[np.int64]
+MOST = 2**31  # items that can be told apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,6 @@ def _numbers(row: ArrayLike, name: str) -> Integers:
     array = np.asarray(row)
     if array.size == 0:
         return np.empty(0, np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or int(array.min()) < 0:
-        raise ValueError(f"{name} must be a list of item numbers >= 0; got {row!r}"[:300])
+    if array.ndim != 1 or array.dtype.kind not in "iu" or not 0 <= int(array.min()) <= int(array.max()) < MOST:
+        raise ValueError(f"{name} must be a list of item numbers from 0 to {MOST - 1}; got {row!r}"[:300])
     return np.unique(array.astype(np.int64))

@@ -1,106 +1,147 @@
-"""TREC relevance judgements -> lists of right items with grades, numbered by position."""
+"""TREC relevance judgements -> lists of right items with grades, and the names of queries and items."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import given
 from kinrank.evaluation.lists import Lists
+from kinrank.evaluation.names import NUMBER, Naming
 
 Qrels = Mapping[Any, Mapping[Any, float] | Iterable[Any]]
-Parts = tuple[Lists, Lists, int | None, Literal["rectangle"], NDArray[np.float64] | None]
+Judged = dict[str, dict[str, float]]  # query -> document -> relevance
+HIGHEST = 2**31 - 1  # relevance, either way: what trec_eval can read, too
+
+
+@dataclass(frozen=True, eq=False)
+class Judgements:
+    """What a Truth needs: right items by number, their grades (None if all are 1), names, size of the gallery."""
+
+    positives: Lists
+    grades: NDArray[np.float64] | None
+    queries: Naming
+    items: Naming
+    gallery_size: int | None
 
 
 def judgements(
     path_or_mapping: str | os.PathLike[str] | Qrels,
     query_ids: Sequence[Any] | None,
-    doc_ids: Sequence[Any] | None,
-) -> Parts:
-    """The fields of a Truth: positives, junk (none), gallery size, protocol, grades."""
+    item_ids: Sequence[Any] | None,
+) -> Judgements:
+    """Judgements of a file or a mapping, numbered by the given names, or by those that they mention."""
     if isinstance(path_or_mapping, Mapping):
-        judged = {str(query): _of_query(right) for query, right in path_or_mapping.items()}
+        judged: Judged = {str(query): {} for query in path_or_mapping} | _gathered(_of_mapping(path_or_mapping))
     else:
         judged = _read(Path(path_or_mapping))
-    if query_ids is None:
-        numbers = {query: _position(query, "query_ids") for query in judged}
-        count = max(numbers.values(), default=-1) + 1
-    else:
-        numbers, count = _numbering(query_ids, "query_ids"), len(query_ids)
-    if judged and not any(query in numbers for query in judged):
+    queries = _naming(_in_order(judged), query_ids, "query_ids")
+    wanted = {query: judged[query] for query in map(str, queries.ids.tolist()) if query in judged}
+    if judged and not wanted:
         raise ValueError(
             f"none of the judged queries ({next(iter(judged))!r}, ...) is in query_ids; check their spelling"
         )
-    documents = None if doc_ids is None else _numbering(doc_ids, "doc_ids")
-    rows: list[dict[int, float]] = [{} for _ in range(count)]
-    absent: dict[str, int] = {}
-    right = 0
-    for query, relevances in judged.items():
-        if query not in numbers:
-            continue
-        for document, relevance in relevances.items():
-            if relevance <= 0:
-                continue
-            right += 1
-            if documents is None:
-                number = _position(document, "doc_ids")
-            elif document in documents:
-                number = documents[document]
-            else:  # numbered behind the gallery, where no ranking can find it
-                number = len(documents) + absent.setdefault(document, len(absent))
-            rows[numbers[query]][number] = relevance
-    if documents is not None and right and all(number >= len(documents) for row in rows for number in row):
-        raise ValueError(
-            f"none of the right documents ({next(iter(absent))!r}, ...) is in doc_ids; check their spelling"
-        )
-    positives = Lists.of([list(row) for row in rows], "positives")
+    mentioned = list({document: None for relevances in wanted.values() for document in relevances})
+    items = _naming(mentioned, item_ids, "item_ids")
+    numbers = {str(name): number for number, name in enumerate(items.ids.tolist())}
+    known = len(numbers)
+    for document in mentioned:  # those outside the gallery stand behind it, where no ranking can find them
+        numbers.setdefault(document, len(numbers))
+    rows = [
+        {numbers[document]: relevance for document, relevance in wanted.get(query, {}).items() if relevance > 0}
+        for query in map(str, queries.ids.tolist())
+    ]
+    right = {number for row in rows for number in row}
+    if right and min(right) >= known:
+        absent = next(document for document in mentioned if numbers[document] in right)
+        raise ValueError(f"none of the right documents ({absent!r}, ...) is in item_ids; check their spelling")
     grades = np.array([row[number] for row in rows for number in sorted(row)], np.float64)
-    size = None if documents is None else len(documents)
-    return positives, Lists.empty(count), size, "rectangle", None if np.all(grades == 1) else grades
+    return Judgements(
+        positives=Lists.of([list(row) for row in rows], "positives"),
+        grades=None if np.all(grades == 1) else grades,
+        queries=queries,
+        items=items,
+        gallery_size=None if item_ids is None else known,
+    )
 
 
-def _of_query(right: Mapping[Any, float] | Iterable[Any]) -> dict[str, float]:
-    if isinstance(right, Mapping):
-        return {str(document): float(relevance) for document, relevance in right.items()}
-    return {str(document): 1.0 for document in right}
+def _naming(mentioned: list[str], ids: Sequence[Any] | None, parameter: str) -> Naming:
+    if ids is not None:
+        return Naming(given.names(ids, parameter))
+    names = np.empty(len(mentioned), object)
+    names[:] = mentioned
+    return Naming(names, in_order=False)
 
 
-def _read(path: Path) -> dict[str, dict[str, float]]:
+def _in_order(judged: Judged) -> list[str]:
+    """The judged queries: by number, if they are numbers, and otherwise as they came."""
+    return sorted(judged, key=int) if all(NUMBER.fullmatch(query) for query in judged) else list(judged)
+
+
+def _of_mapping(qrels: Qrels) -> Iterator[tuple[str, str, str, float]]:
+    for query, right in qrels.items():
+        pairs = right.items() if isinstance(right, Mapping) else ((document, 1) for document in right)
+        for document, relevance in pairs:
+            yield f"query {query!r}", str(query), str(document), _relevance(relevance)
+
+
+def _read(path: Path) -> Judged:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there, or is not a file; check the path")
-    judged: dict[str, dict[str, float]] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text; judgements are lines `query 0 document relevance`") from None
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            query, _, document, relevance = line.split()
-            judged.setdefault(query, {})[document] = float(relevance)
-        except ValueError:
-            raise ValueError(
-                f"{path} line {number} is {line[:80]!r}; a judgement is `query 0 document relevance`"
-            ) from None
+    try:
+        judged = _gathered(_of_lines(lines))
+    except ValueError as error:
+        raise ValueError(f"{path} {error}") from None
     if not judged:
         raise ValueError(f"{path} holds no judgement; it must have lines `query 0 document relevance`")
     return judged
 
 
-def _numbering(names: Sequence[Any], parameter: str) -> dict[str, int]:
-    numbers = {str(name): number for number, name in enumerate(names)}
-    if len(numbers) != len(names):
-        raise ValueError(f"{parameter} has {len(names)} names but only {len(numbers)} different ones; make them unique")
-    return numbers
+def _of_lines(lines: list[str]) -> Iterator[tuple[str, str, str, float]]:
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                query, _, document, relevance = line.split()
+                value = _relevance(relevance)
+            except ValueError:
+                raise ValueError(
+                    f"line {number} is {line[:80]!r}; a judgement is `query 0 document relevance`, "
+                    f"the relevance a number from {-HIGHEST} to {HIGHEST}"
+                ) from None
+            yield f"line {number}", query, document, value
 
 
-def _position(name: str, parameter: str) -> int:
-    """The number that counts from 0 of a name that counts from 1."""
-    if not (name.isascii() and name.isdigit()) or int(name) < 1:
-        raise ValueError(f"{name!r} is not a position 1, 2, ...; pass {parameter}= with the names in order")
-    return int(name) - 1
+def _relevance(value: Any) -> float:
+    """A number within bounds, or a ValueError."""
+    try:
+        relevance = float(value)
+    except (OverflowError, TypeError):
+        relevance = float("nan")
+    if not -HIGHEST <= relevance <= HIGHEST:
+        raise ValueError(f"a relevance, read as {relevance}, is not a number from {-HIGHEST} to {HIGHEST}")
+    return relevance
+
+
+def _gathered(entries: Iterator[tuple[str, str, str, float]]) -> Judged:
+    """By query and document; the same judgement may come again, another one may not."""
+    judged: Judged = {}
+    first: dict[tuple[str, str], str] = {}
+    for place, query, document, relevance in entries:
+        before = judged.setdefault(query, {}).setdefault(document, relevance)
+        origin = first.setdefault((query, document), place)
+        if before != relevance:
+            raise ValueError(
+                f"{place} contradicts {origin}: document {document!r} of query {query!r} has relevance "
+                f"{relevance:g} there and {before:g} before; keep one of them"
+            )
+    return judged

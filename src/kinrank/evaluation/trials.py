@@ -91,14 +91,14 @@ class Trials(Sequence[Trial]):
             gain = better[0].gains[measure]
             said.append(
                 f"Re-ranking helps here: {better[0].method} is better than no re-ranking in {measure} "
-                f"({100 * gain.difference:+.2f} points, {100 * self.confidence:g} % interval {100 * gain.low:+.2f} to "
-                f"{100 * gain.high:+.2f}, p = {gain.p:.4f})."
+                f"({points(gain.difference)} points, {100 * self.confidence:g} % interval {points(gain.low)} to "
+                f"{points(gain.high)}, p = {gain.p:.4f})."
             )
         elif others:
             said.append(f"No method is clearly better than no re-ranking in {measure} here.")
         for measure in self.measures:
             gains = [(trial.method, trial.gains[measure]) for trial in others]
-            hurt = ", ".join(f"{name} ({100 * gain.difference:+.2f})" for name, gain in gains if gain.high < 0)
+            hurt = ", ".join(f"{name} ({points(gain.difference)})" for name, gain in gains if gain.high < 0)
             if hurt:
                 said.append(f"Re-ranking hurts {measure} here with {hurt}: the whole interval lies below 0.")
         if len(others) >= 10:
@@ -137,8 +137,8 @@ class Trials(Sequence[Trial]):
                 row += [f"{100 * score.mean:.2f}", f"{100 * score.low:.2f} to {100 * score.high:.2f}"]
             gain = trial.gains[first]
             difference = [
-                f"{100 * gain.difference:+.2f}",
-                f"{100 * gain.low:+.2f} to {100 * gain.high:+.2f}",
+                f"{points(gain.difference)}",
+                f"{points(gain.low)} to {points(gain.high)}",
                 f"{gain.p:.4f}",
             ]
             row += ["", "", ""] if trial.method == PLAIN else difference
@@ -228,6 +228,11 @@ def _chosen(methods: Sequence[Method | str] | str) -> dict[str, Method]:
     chosen = [resolve(method) for method in methods]
     labels = {method.name if method == type(method)() else repr(method): method for method in chosen}
     return {label: method for label, method in labels.items() if label != PLAIN}
+
+
+def points(difference: float) -> str:
+    """A difference in percent, with its sign; what rounds to nothing is +0.00."""
+    return f"{round(100 * difference, 2) + 0.0:+.2f}"
 
 
 def ranked(

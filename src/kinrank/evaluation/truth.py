@@ -11,7 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.evaluation.lists import Integers, Lists
+from kinrank import given
+from kinrank.evaluation.lists import MOST, Integers, Lists
+from kinrank.evaluation.names import Naming
 from kinrank.evaluation.qrels import Qrels, judgements
 
 Protocol = Literal["trapezoidal", "rectangle"]
@@ -32,6 +34,8 @@ class Truth:
         gallery_size: how many items there are, None where the truth does not say.
         average_precision: "trapezoidal" as the revisited benchmarks define it, or the textbook's "rectangle".
         grades: one relevance per entry of `positives.items`, None where all are 1.
+        items: the ids of the items, None where they go by number.
+        queries: the ids of the queries, None where they go by row.
 
     Example:
         >>> Truth.from_labels(["cat", "dog"], ["dog", "cat", "cat"]).positives[0]
@@ -43,12 +47,20 @@ class Truth:
     gallery_size: int | None = None
     average_precision: Protocol = "rectangle"
     grades: NDArray[np.float64] | None = None
+    items: Naming | None = None
+    queries: Naming | None = None
 
     def __post_init__(self) -> None:
         if self.average_precision not in ("trapezoidal", "rectangle"):
             raise ValueError(
                 f"average_precision={self.average_precision!r} is not allowed; give trapezoidal | rectangle"
             )
+        size = self.gallery_size
+        if size is not None and (isinstance(size, bool) or size != int(size) or not 0 <= size <= MOST):
+            raise ValueError(f"gallery_size={size!r} is not allowed; give a whole number from 0 to {MOST}")
+        for name, naming, count in (("item_ids", self.items, size), ("query_ids", self.queries, len(self.positives))):
+            if naming is not None and naming.in_order and len(naming.ids) != count:
+                raise ValueError(f"{name} has {len(naming.ids)} names but the truth has {count}; give one for each")
         if len(self.positives) != len(self.junk):
             raise ValueError(
                 f"positives of {len(self.positives)} queries but junk of {len(self.junk)}; "
@@ -68,8 +80,16 @@ class Truth:
         *,
         gallery_size: int | None = None,
         average_precision: Protocol = "rectangle",
+        item_ids: ArrayLike | None = None,
+        query_ids: ArrayLike | None = None,
     ) -> Truth:
-        """From one list of right item numbers per query and, if given, one list of numbers to ignore."""
+        """From one list of right item numbers per query and, if given, one list of numbers to ignore.
+
+        Numbers are places in the gallery, whose ids `item_ids` are, for rankings that have ids; `query_ids` likewise.
+        """
+        items, queries = _naming(item_ids, "item_ids"), _naming(query_ids, "query_ids")
+        if gallery_size is None and items is not None:
+            gallery_size = len(items.ids)
         right = Lists.of(positives, "positives")
         ignored = Lists.empty(len(right)) if junk is None else Lists.of(junk, "junk")
         for name, lists in (("positives", right), ("junk", ignored)):
@@ -77,14 +97,29 @@ class Truth:
                 raise ValueError(
                     f"{name} name item {lists.items.max()} but gallery_size={gallery_size}; items count from 0"
                 )
-        return cls(right, ignored, gallery_size, average_precision)
+        return cls(right, ignored, gallery_size, average_precision, None, items, queries)
 
     @classmethod
-    def from_labels(cls, query_labels: ArrayLike, gallery_labels: ArrayLike | None = None) -> Truth:
+    def from_labels(
+        cls,
+        query_labels: ArrayLike,
+        gallery_labels: ArrayLike | None = None,
+        *,
+        item_ids: ArrayLike | None = None,
+        query_ids: ArrayLike | None = None,
+    ) -> Truth:
         """Items with the query's label are right.
 
         Without `gallery_labels` every item queries the others: its own number is ignored, wherever it stands.
+
+        Args:
+            query_labels: one label per query, text or numbers.
+            gallery_labels: one label per item of the gallery.
+            item_ids: the ids of the items, in the order of their labels, such as `manifold.ids`; needed for rankings
+                whose items have ids.
+            query_ids: the same for queries; where every item queries the others they are `item_ids`.
         """
+        items, queries = _naming(item_ids, "item_ids"), _naming(query_ids, "query_ids")
         asked = _labels(query_labels, "query_labels")
         offered = asked if gallery_labels is None else _labels(gallery_labels, "gallery_labels")
         if asked.size and offered.size and (asked.dtype.kind in "US") != (offered.dtype.kind in "US"):
@@ -99,19 +134,28 @@ class Truth:
         starts = np.searchsorted(groups[order], np.arange(codes.max(initial=-1) + 2))
         positives, _ = Lists(starts, order).take(codes[: len(asked)])
         if gallery_labels is not None:
-            return cls(positives, Lists.empty(len(asked)), len(offered))
+            return cls(positives, Lists.empty(len(asked)), len(offered), items=items, queries=queries)
         owners = positives.owners
         others = positives.items != owners
         counts = np.bincount(owners[others], minlength=len(asked))
         own = Lists(np.arange(len(asked) + 1), np.arange(len(asked)))
-        return cls(Lists(np.concatenate([[0], np.cumsum(counts)]), positives.items[others]), own, len(asked))
+        right = Lists(np.concatenate([[0], np.cumsum(counts)]), positives.items[others])
+        return cls(right, own, len(asked), items=items, queries=queries or items)
 
     @classmethod
-    def revisited(cls, path_or_dict: str | os.PathLike[str] | Mapping[str, Any], difficulty: str = "medium") -> Truth:
+    def revisited(
+        cls,
+        path_or_dict: str | os.PathLike[str] | Mapping[str, Any],
+        difficulty: str = "medium",
+        *,
+        item_ids: ArrayLike | None = None,
+        query_ids: ArrayLike | None = None,
+    ) -> Truth:
         """From a ground truth file of the revisited Oxford and Paris benchmarks, or what it holds.
 
         Positives | junk: easy (easy | junk + hard), medium (easy + hard | junk), hard (hard | junk + easy).
-        The file is read by `closed_pickle`, which executes nothing.
+        The file is read by `closed_pickle`, which executes nothing. Items go by number, and by their names in its
+        `imlist`, queries by those in `qimlist`; `item_ids` and `query_ids` give other names, in the same order.
         """
         if difficulty not in REVISITED:
             raise ValueError(f"difficulty={difficulty!r} is not allowed; give {' | '.join(REVISITED)}")
@@ -127,30 +171,47 @@ class Truth:
                 for parts in REVISITED[difficulty]
             )
             size = len(content["imlist"])
-        except (TypeError, KeyError) as error:
+            names = content["imlist"], content.get("qimlist")
+        except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(
                 f"this is no revisited ground truth ({type(error).__name__}: {error}); it must hold "
                 "imlist and gnd, a list of entries with easy, hard and junk"
             ) from None
-        return cls.from_lists(right, ignored, gallery_size=size, average_precision="trapezoidal")
+        return cls.from_lists(
+            right,
+            ignored,
+            gallery_size=size,
+            average_precision="trapezoidal",
+            item_ids=_image_names(names[0], size) if item_ids is None else item_ids,
+            query_ids=_image_names(names[1], len(right)) if query_ids is None else query_ids,
+        )
 
     @classmethod
     def from_qrels(
         cls,
         path_or_mapping: str | os.PathLike[str] | Qrels,
         query_ids: Sequence[Any] | None = None,
-        doc_ids: Sequence[Any] | None = None,
+        item_ids: Sequence[Any] | None = None,
         *,
         graded: bool = True,
     ) -> Truth:
         """From TREC judgements (lines `query 0 document relevance`, or query -> document -> relevance).
 
-        Relevance above 0 counts as right and is kept as the grade for nDCG, unless `graded` is False.
-        `query_ids` and `doc_ids` name the rows of the ranking and the items of the gallery; without them "1",
-        "2", ... by position. As in trec_eval, a right document outside the gallery counts as not found.
+        Relevance above 0 counts as right and is kept as the grade for nDCG, unless `graded` is False. Queries and
+        documents go by their names, which a ranking must have, too; where it has none, row or item number 7 is the name
+        "7", counted from 0. For other names of a ranking without, give all of them in the order of its rows and of the
+        gallery: `query_ids` and `item_ids`. As in trec_eval, a document that is not judged is not right, and a right
+        one outside the gallery counts as not found. The same judgement twice is one; two that differ are refused.
         """
-        truth = cls(*judgements(path_or_mapping, query_ids, doc_ids))
-        return truth if graded else dataclasses.replace(truth, grades=None)
+        found = judgements(path_or_mapping, query_ids, item_ids)
+        return cls(
+            found.positives,
+            Lists.empty(len(found.positives)),
+            found.gallery_size,
+            grades=found.grades if graded else None,
+            items=found.items,
+            queries=found.queries,
+        )
 
     def __len__(self) -> int:
         return len(self.positives)
@@ -160,6 +221,16 @@ class Truth:
         empty = int((self.positives.counts == 0).sum())
         facts = f"{len(self)} queries, {empty} without positives, gallery of {size}, {self.average_precision}"
         return f"Truth({facts})"
+
+    @property
+    def item_ids(self) -> NDArray[Any] | None:
+        """The ids of the items, by item number; None where they go by number."""
+        return None if self.items is None else self.items.ids
+
+    @property
+    def query_ids(self) -> NDArray[Any] | None:
+        """The ids of the queries, in order; None where they go by row."""
+        return None if self.queries is None else self.queries.ids
 
     @property
     def span(self) -> int:
@@ -173,15 +244,27 @@ class Truth:
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
         positives, where = self.positives.take(chosen)
         grades = None if self.grades is None else self.grades[where]
-        return dataclasses.replace(self, positives=positives, junk=self.junk.take(chosen)[0], grades=grades)
+        naming = None if self.queries is None else Naming(self.queries.ids[chosen])
+        junk = self.junk.take(chosen)[0]
+        return dataclasses.replace(self, positives=positives, junk=junk, grades=grades, queries=naming)
 
 
 def _keys(lists: Lists, span: int) -> Integers:
     return lists.owners * span + lists.items
 
 
+def _naming(ids: ArrayLike | None, parameter: str) -> Naming | None:
+    return None if ids is None else Naming(given.names(ids, parameter))
+
+
+def _image_names(names: Any, count: int) -> list[str] | None:
+    """The names in a ground truth file, if they can tell its images apart."""
+    usable = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name for name in names)
+    return list(names) if usable and len(set(names)) == len(names) == count else None
+
+
 def _labels(labels: ArrayLike, name: str) -> NDArray[Any]:
-    array = np.asarray(labels)
+    array = np.asarray(given.unmasked(labels, name))
     if array.ndim != 1:
         raise ValueError(f"{name} must be 1-d, one label per item; got shape {array.shape}")
     if array.dtype.kind == "O":

@@ -6,21 +6,28 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import given
 from kinrank.files.atomic import replacing
-from kinrank.ranking import Ranking
+from kinrank.files.texts import packed, unpacked
+from kinrank.ranking import Ranking, chosen, refuse_repeats
 
-VERSION = 1
+VERSION = 2
 SPARSEST = 1000  # rows of padding per row with lines: one stray number must not reserve gigabytes
-COLUMNS = ["query", "rank", "item", "distance"]
-Names = Sequence[Any] | None
-Rows = dict[int, dict[int, tuple[float, int]]]  # query -> item -> distance, rank
+TAGS = {(False, False): "kinrank", (True, False): "kinrank-named-queries"}
+TAGS |= {(False, True): "kinrank-named-items", (True, True): "kinrank-named"}  # (queries, items) have ids
+TIES = ("rank", "trec_eval")
+NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}")
+Names = Sequence[Any] | NDArray[Any] | None
+Rows = dict[str, dict[str, tuple[float, int]]]  # query -> item -> distance, rank
 
 
 def save_ranking(
@@ -28,11 +35,13 @@ def save_ranking(
 ) -> None:
     """Write a ranking by the ending of its path; written beside and renamed, so never half there.
 
-    `.npz` keeps numbers, distances and meta as they are (and the ids, in meta). `.trec` writes run lines
-    `query Q0 item rank score tag` with scores that strictly decrease even in single precision, so that no
-    program's way with ties can change the order. `.csv` writes query, rank, item, distance. Without ids,
-    trec counts queries and items from 1, as `Truth.from_qrels` does, and csv from 0, as the arrays do.
-    Padding is not written to text.
+    What is written are `ranking.ids` and `ranking.query_ids`; item numbers and rows, counted from 0, where there are
+    none. `query_ids` and `item_ids` give names to a ranking without, as `ranking.with_ids` does.
+
+    `.npz` keeps ids, numbers, distances and meta as they are. `.trec` writes run lines `query Q0 item rank score tag`
+    with scores that strictly decrease even in single precision, so that no program's way with ties can change the
+    order. `.csv` writes query, rank, item, distance. Padding is not written to text. The tag of a run, and the head of
+    a table (`query_id`, `item_id`), say whether items have ids or go by number.
 
     Example:
         >>> save_ranking(ranking, "run.trec", query_ids=names)
@@ -43,101 +52,137 @@ def save_ranking(
         raise ValueError(f"{path} has the unknown ending {path.suffix!r}; give {' | '.join(_WRITERS)}")
     if np.isnan(ranking.distances).any():
         raise ValueError("ranking has NaN among its distances; it cannot be saved in order")
-    _check_ids(query_ids, "query_ids", len(ranking), exact=True)
-    _check_ids(item_ids, "item_ids", int(ranking.indices.max(initial=-1)) + 1, exact=False)
+    refuse_repeats(ranking.indices)
+    if query_ids is not None or item_ids is not None:
+        ranking = ranking.with_ids(item_ids, query_ids)
     with replacing(path) as file:
-        writer(ranking, file, query_ids, item_ids)
+        writer(ranking, file)
 
 
-def load_ranking(path: str | os.PathLike[str], query_ids: Names = None, item_ids: Names = None) -> Ranking:
-    """Read what `save_ranking` wrote, or another program's run; text needs the same ids as at saving.
+def load_ranking(
+    path: str | os.PathLike[str], query_ids: Names = None, item_ids: Names = None, ties: str = "rank"
+) -> Ranking:
+    """Read what `save_ranking` wrote, or another program's run.
 
-    In text, a query without lines becomes a row of padding if a later one has lines or `query_ids` names it.
-    Run lines are ordered by score, then rank; their distances are the negative scores. Anything that is no
-    ranking, or a table whose ranks contradict its distances, is refused with a ValueError.
+    The ranking has the ids of the file. Text does not say whether "7" is a number: ids that all look like whole numbers
+    are read as such. Where kinrank wrote item numbers, these are `indices` as well as `ids`. Items of another program's
+    run always have ids; without `item_ids`, their `indices` just count them in the order they appear.
+
+    Args:
+        path: the file: .npz, .trec or .csv.
+        query_ids: the queries in the order wanted: one without lines becomes a row of padding, one that is not
+            among them a ValueError.
+        item_ids: the items in the order of the gallery: `indices` are places in it. An .npz has its names itself, and
+            takes `query_ids` and `item_ids` only where it was saved without.
+        ties: how a run's equal scores are ordered: "rank" by the rank in the file, or "trec_eval" as that program does:
+            it ignores the rank, reads scores in single precision, and puts the id that comes last in the alphabet
+            first.
+
+    Distances of a run are its negative scores. Anything that is no ranking, a row that lists an item twice, or a table
+    whose ranks contradict its distances, is refused with a ValueError.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there, or is not a file; check the path")
     suffix = path.suffix.lower()
-    if suffix == ".npz":
-        return _read_npz(path)
     if suffix not in _WRITERS:
         raise ValueError(f"{path} has the unknown ending {path.suffix!r}; give {' | '.join(_WRITERS)}")
-    base = 1 if suffix == ".trec" else 0
-    queries, items = _Numbers(query_ids, "query_ids", base), _Numbers(item_ids, "item_ids", base)
-    rows: Rows = {}
+    if ties not in TIES or (ties != "rank" and suffix != ".trec"):
+        raise ValueError(f"ties={ties!r} is not allowed for {path}; give {' | '.join(TIES)}, the second for .trec only")
+    if suffix == ".npz":
+        return _read_npz(path).with_ids(item_ids, query_ids)
     try:
         text = path.read_text(encoding="utf-8")
-        for line, query, item, rank, distance in (_trec_lines if base else _csv_lines)(text):
-            row = rows.setdefault(queries[query], {})
-            number = items[item]
-            if number in row:
-                raise ValueError(f"line {line}: query {query} lists item {item} twice")
-            if np.isnan(distance):
-                raise ValueError(f"line {line}: the distance or score is not a number")
-            row[number] = (distance, rank)
-        count = len(query_ids) if query_ids is not None else max(rows, default=-1) + 1
+        rows, numbered = (_read_trec if suffix == ".trec" else _read_csv)(text)
+        queries = _Numbering.of(list(rows), query_ids, "query_ids", numbered[0])
+        items = _Numbering.of(
+            list({item: None for row in rows.values() for item in row}), item_ids, "item_ids", numbered[1]
+        )
+        count = max(queries.numbers.values(), default=-1) + 1 if queries.ids is None else len(queries.ids)
         if count > SPARSEST * (len(rows) + 1):
             raise ValueError(f"only {len(rows)} of {count} queries have lines; pass query_ids= with their names")
-        if base == 0:
-            _check_ranks(rows)
     except ValueError as error:  # includes text that is not UTF-8
         raise ValueError(f"{path} is damaged or no {suffix} ranking: {error}") from None
-    return _assemble(rows, count)
+    return _assemble(rows, count, queries, items, ties)
 
 
-def _write_npz(ranking: Ranking, file: IO[bytes], query_ids: Names, item_ids: Names) -> None:
-    meta = dict(ranking.meta)
-    for name, ids in (("query_ids", query_ids), ("item_ids", item_ids)):
-        if ids is not None:
-            meta[name] = [str(entry) for entry in ids]
+def _write_npz(ranking: Ranking, file: IO[bytes]) -> None:
+    arrays: dict[str, NDArray[Any]] = {}
+    if ranking.has_ids:
+        arrays |= _packed_items(ranking)
+    if ranking.query_ids is not None:
+        arrays |= packed(ranking.query_ids, "query_ids")
     np.savez(
         file,
         indices=ranking.indices,
         distances=ranking.distances,
-        meta=np.array(json.dumps(meta, default=_plain)),
+        meta=np.array(json.dumps(ranking.meta, default=_plain)),
         version=np.array(VERSION),
+        **cast(Any, arrays),
     )
+
+
+def _packed_items(ranking: Ranking) -> dict[str, NDArray[Any]]:
+    """Every different id once, and which of them stands where, -1 for padding."""
+    codes: dict[Any, int] = {}
+    listed = ranking.indices >= 0
+    places = np.full(ranking.indices.shape, -1, np.int64)
+    places[listed] = [codes.setdefault(name, len(codes)) for name in ranking.ids[listed].tolist()]
+    refuse_repeats(places)
+    return {**packed(given.names(list(codes)), "item_ids"), "places": places}
 
 
 def _read_npz(path: Path) -> Ranking:
     try:
         with np.load(path, allow_pickle=False) as content:
-            version, indices, distances = (content[name] for name in ("version", "indices", "distances"))
-            meta = json.loads(str(content["meta"]))
+            arrays = {name: content[name] for name in content.files}
+        version, indices, distances = (arrays[name] for name in ("version", "indices", "distances"))
+        meta = json.loads(str(arrays["meta"]))
         if int(version) > VERSION:
             raise ValueError(f"it has version {int(version)}, this program reads up to {VERSION}; update kinrank")
         if indices.dtype.kind not in "iu" or distances.dtype.kind != "f" or not isinstance(meta, dict):
             raise ValueError(f"indices are {indices.dtype}, distances {distances.dtype}, meta {type(meta).__name__}")
-        ranking = Ranking(indices, distances, meta)
+        known = unpacked(arrays, "item_ids")
+        ids = None if known is None else _unpacked_items(known, arrays["places"], indices)
+        ranking = Ranking(indices, distances, meta, cast(Any, ids), unpacked(arrays, "query_ids"))
         if indices.size and indices.min() < -1:
             raise ValueError(f"item number {indices.min()} is below -1")
         if np.isnan(distances).any() or (distances[:, 1:] < distances[:, :-1]).any():
             raise ValueError("distances decrease along a row, or are not numbers")
+        refuse_repeats(ranking.indices)
     except Exception as error:  # zip, header, JSON: each has errors of its own
         raise ValueError(f"{path} is truncated, damaged or no saved ranking ({error})") from error
     return ranking
 
 
-def _write_trec(ranking: Ranking, file: IO[bytes], query_ids: Names, item_ids: Names) -> None:
+def _unpacked_items(known: NDArray[Any], places: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
+    if places.dtype != np.int64 or places.shape != indices.shape or ((places < 0) != (indices < 0)).any():
+        raise ValueError("its ids do not fit its indices")
+    if places.max(initial=-1) >= len(known):
+        raise ValueError("it lists ids that it does not name")
+    refuse_repeats(places)
+    return chosen(known, places)
+
+
+def _write_trec(ranking: Ranking, file: IO[bytes]) -> None:
+    tag = TAGS[ranking.query_ids is not None, not ranking.numbered]
     for query, items, distances in _rows(ranking):
-        asked = _word(_name(query_ids, query, 1))
+        asked = _word(query)
+        scores = strictly_decreasing(-distances)
         lines = [
-            f"{asked} Q0 {_word(_name(item_ids, item, 1))} {rank} {score} kinrank\n"
-            for rank, (item, score) in enumerate(zip(items, strictly_decreasing(-distances), strict=True), start=1)
+            f"{asked} Q0 {_word(item)} {rank} {score} {tag}\n"
+            for rank, (item, score) in enumerate(zip(items, scores, strict=True), start=1)
         ]
         file.write("".join(lines).encode())
 
 
-def _write_csv(ranking: Ranking, file: IO[bytes], query_ids: Names, item_ids: Names) -> None:
+def _write_csv(ranking: Ranking, file: IO[bytes]) -> None:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(_columns(ranking.query_ids is not None, not ranking.numbered))
     for query, items, distances in _rows(ranking):
-        asked = _name(query_ids, query, 0)
         writer.writerows(
-            (asked, rank, _name(item_ids, item, 0), str(distance))
+            (query, rank, item, str(distance))
             for rank, (item, distance) in enumerate(zip(items, distances, strict=True), start=1)
         )
         file.write(text.getvalue().encode())
@@ -146,11 +191,16 @@ def _write_csv(ranking: Ranking, file: IO[bytes], query_ids: Names, item_ids: Na
     file.write(text.getvalue().encode())
 
 
-def _rows(ranking: Ranking) -> Iterator[tuple[int, list[int], NDArray[np.float32]]]:
+def _columns(queries_named: bool, items_named: bool) -> list[str]:
+    return ["query_id" if queries_named else "query", "rank", "item_id" if items_named else "item", "distance"]
+
+
+def _rows(ranking: Ranking) -> Iterator[tuple[str, list[str], NDArray[np.float32]]]:
     """Every query with its items and distances, padding left out."""
-    for query, (items, distances) in enumerate(zip(ranking.indices, ranking.distances, strict=True)):
-        listed = items >= 0
-        yield query, items[listed].tolist(), distances[listed]
+    names = range(len(ranking)) if ranking.query_ids is None else ranking.query_ids.tolist()
+    for query, numbers, ids, distances in zip(names, ranking.indices, ranking.ids, ranking.distances, strict=True):
+        listed = numbers >= 0
+        yield str(query), [str(item) for item in ids[listed].tolist()], distances[listed]
 
 
 def strictly_decreasing(scores: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -166,67 +216,106 @@ def strictly_decreasing(scores: NDArray[np.float32]) -> NDArray[np.float32]:
     return bits.astype(np.int32).view(np.float32)
 
 
-def _trec_lines(text: str) -> Iterator[tuple[int, str, str, int, float]]:
+def _read_trec(text: str) -> tuple[Rows, tuple[bool, bool]]:
+    """The lines by query and item, and whether queries and items go by number."""
+    rows: Rows = {}
+    tags = set()
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
-            parts = line.split()
             try:
-                query, _, item, rank, score, _ = parts
-                yield number, query, item, int(rank), -float(score)
+                query, _, item, rank, score, tag = line.split()
+                entry = -float(score), int(rank)
             except ValueError:
                 raise ValueError(f"line {number} is {line[:80]!r}, not `query Q0 item rank score tag`") from None
+            tags.add(tag)
+            _put(rows, number, query, item, entry)
+    named = [{tag: named for named, tag in TAGS.items()}.get(tag, (True, True)) for tag in tags]
+    return rows, (not any(queries for queries, _ in named), not any(items for _, items in named))
 
 
-def _csv_lines(text: str) -> Iterator[tuple[int, str, str, int, float]]:
+def _read_csv(text: str) -> tuple[Rows, tuple[bool, bool]]:
+    rows: Rows = {}
     reader = csv.reader(io.StringIO(text, newline=""))
-    if next(reader, None) != COLUMNS:
-        raise ValueError(f"its first line must be {','.join(COLUMNS)}")
+    heads = {tuple(_columns(*named)): named for named in TAGS}
+    named = heads.get(tuple(next(reader, ())))
+    if named is None:
+        raise ValueError(
+            f"its first line must be {','.join(_columns(False, False))}, or query_id and item_id for names"
+        )
     for parts in reader:
         if parts:
             try:
                 query, rank, item, distance = parts
-                yield reader.line_num, query, item, int(rank), float(distance)
+                entry = float(distance), int(rank)
             except ValueError:
-                raise ValueError(f"line {reader.line_num} is {parts!r}, not {','.join(COLUMNS)}"[:200]) from None
+                raise ValueError(
+                    f"line {reader.line_num} is {parts!r}, not a query, rank, item, distance"[:200]
+                ) from None
+            _put(rows, reader.line_num, query, item, entry)
+    _check_ranks(rows)
+    return rows, (not named[0], not named[1])
+
+
+def _put(rows: Rows, line: int, query: str, item: str, entry: tuple[float, int]) -> None:
+    row = rows.setdefault(query, {})
+    if item in row:
+        raise ValueError(f"line {line}: query {query} lists item {item} twice")
+    if np.isnan(entry[0]):
+        raise ValueError(f"line {line}: the distance or score is not a number")
+    row[item] = entry
 
 
 def _check_ranks(rows: Rows) -> None:
     for query, row in rows.items():
         ordered = [distance for distance, _ in sorted(row.values(), key=lambda entry: entry[1])]
         if len({rank for _, rank in row.values()}) < len(row) or sorted(ordered) != ordered:
-            raise ValueError(f"query number {query} has ranks that repeat or contradict its distances")
+            raise ValueError(f"query {query} has ranks that repeat or contradict its distances")
 
 
-def _assemble(rows: Rows, count: int) -> Ranking:
+def _assemble(rows: Rows, count: int, queries: _Numbering, items: _Numbering, ties: str) -> Ranking:
     depth = max((len(row) for row in rows.values()), default=0)
     indices = np.full((count, depth), -1, np.int64)
     distances = np.full((count, depth), np.inf, np.float32)
     for query, row in rows.items():
         order = sorted(row, key=row.__getitem__)  # by distance, then rank
-        indices[query, : len(order)] = order
-        distances[query, : len(order)] = [row[item][0] for item in order]
-    return Ranking(indices, distances, {"mode": "file"})
+        if ties == "trec_eval":  # by distance, equal ones by name, backwards
+            order = sorted(row, key=str.encode, reverse=True)
+            with np.errstate(over="ignore"):
+                single = {item: np.float32(row[item][0]) for item in row}
+            order.sort(key=single.__getitem__)
+        number = queries.numbers[query]
+        indices[number, : len(order)] = [items.numbers[item] for item in order]
+        distances[number, : len(order)] = [row[item][0] for item in order]
+    ids = indices.copy() if items.ids is None else chosen(items.ids, indices)
+    return Ranking(indices, distances, {"mode": "file"}, ids, queries.ids)
 
 
-class _Numbers:
-    """Names in text -> positions: by the list of names, or the number that the name itself is."""
+@dataclass(frozen=True, eq=False)
+class _Numbering:
+    """Names in text -> numbers; `ids` are the names in that order, None where the names are the numbers."""
 
-    def __init__(self, names: Names, parameter: str, base: int) -> None:
-        self._parameter, self._base = parameter, base
-        self._known = None if names is None else {str(name): number for number, name in enumerate(names)}
+    numbers: dict[str, int]
+    ids: NDArray[Any] | None
 
-    def __getitem__(self, name: str) -> int:
-        if self._known is not None:
-            if name not in self._known:
-                raise ValueError(f"{name!r} is not among {self._parameter}")
-            return self._known[name]
-        if not (name.isascii() and name.isdigit()) or int(name) < self._base or len(name) > 12:
-            raise ValueError(f"{name!r} is not a number from {self._base}; pass {self._parameter}=")
-        return int(name) - self._base
-
-
-def _name(names: Names, number: int, base: int) -> str:
-    return str(number + base) if names is None else str(names[number])
+    @classmethod
+    def of(cls, names: list[str], wanted: Names, parameter: str, numbered: bool) -> _Numbering:
+        if wanted is not None:
+            known = given.names(wanted, parameter)
+            places = {str(name): number for number, name in enumerate(known.tolist())}
+            unknown = next((name for name in names if name not in places), None)
+            if unknown is not None:
+                raise ValueError(f"{unknown!r} is not among {parameter}")
+            return cls(places, known)
+        numbers = [int(name) for name in names if NUMBER.fullmatch(name)]
+        low, high = min(numbers, default=0), max(numbers, default=0)
+        whole = len(numbers) == len(names)
+        if numbered and whole:
+            if low < 0 or high >= 2**63:
+                raise ValueError(f"{low if low < 0 else high} is no number of a query or an item; they count from 0")
+            return cls(dict(zip(names, numbers, strict=True)), None)
+        plain = whole and -1 not in numbers and (high < 2**63 if low < 0 else high < 2**64) and low >= -(2**63)
+        ids: list[Any] = [*numbers] if plain else [*names]
+        return cls({name: number for number, name in enumerate(names)}, given.names(ids, parameter))
 
 
 def _word(name: str) -> str:
@@ -235,21 +324,12 @@ def _word(name: str) -> str:
     return name
 
 
-def _check_ids(ids: Names, name: str, count: int, exact: bool) -> None:
-    if ids is None:
-        return
-    if len(ids) < count or (exact and len(ids) != count):
-        raise ValueError(f"{name} has {len(ids)} names but the ranking needs {count}; give one per number, in order")
-    if len({str(entry) for entry in ids}) != len(ids):
-        raise ValueError(f"{name} repeats a name; make them unique, or the file could not be read back")
-
-
 def _plain(value: Any) -> Any:
     """What JSON does not know: numpy's numbers and arrays as Python's, everything else in words."""
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else str(value)
 
 
-_WRITERS: dict[str, Callable[[Ranking, IO[bytes], Names, Names], None]] = {
+_WRITERS: dict[str, Callable[[Ranking, IO[bytes]], None]] = {
     ".npz": _write_npz,
     ".trec": _write_trec,
     ".csv": _write_csv,

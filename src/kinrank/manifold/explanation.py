@@ -26,6 +26,8 @@ class OnlineExplanation(Explanation):
     log 2, so that a step produces log 2 times the mass it moves; of this, the states themselves gain
     S(p_end) - S(p_start), S = - sum p log p, and the environment the rest.
 
+    Items are told by their ids, also in `flows`; `items` has the numbers of the chain's items behind the query.
+
     Attributes:
         names: the ids of the chain's items, the query's left out.
         moved: the share of all mass that each step moves.
@@ -102,15 +104,19 @@ def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> Onli
     method, gallery = snapshot.method, snapshot.gallery
     found = gallery.search(query, method.reach(1))
     chain = method.explain_answer(gallery, snapshot.opened, query, found, item, flows)
+    names, passed = snapshot.names, np.array(chain.items or [item])
     difference = query[0] - gallery.vectors[item]
     return OnlineExplanation(
         kinds=("query", *("item" for _ in chain.items)) if chain.items else ("item",),
-        items=(0, *chain.items) if chain.items else (item,),
+        items=(0, *names.numbers(passed).tolist()) if chain.items else (int(names.numbers(passed)[0]),),
         costs=tuple(b - a for a, b in itertools.pairwise([0.0, *chain.totals])),
         total=chain.totals[-1] if chain.items else float("inf"),
         distance=float(np.sqrt(difference @ difference)),
-        flows=chain.flows,
-        names=tuple(snapshot.names.of(np.array(chain.items or [item])).tolist()),
+        flows=tuple(
+            tuple((*names.of(np.array([start, end])).tolist(), mass, cost) for start, end, mass, cost in step)
+            for step in chain.flows
+        ),
+        names=tuple(names.of(passed).tolist()),
         moved=chain.moved,
         entropy=tuple(mass * ENTROPY_PER_MASS for mass in chain.moved),
         entropy_of_states=tuple(b - a for a, b in itertools.pairwise(chain.entropies)),

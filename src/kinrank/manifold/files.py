@@ -56,9 +56,7 @@ def _write(snapshot: Snapshot, folder: Path) -> None:
     data = folder / f"data-{uuid.uuid4().hex}"
     try:
         data.mkdir()
-        arrays = {"vectors": snapshot.vectors, **snapshot.kept.arrays}
-        if snapshot.names.ids is not None:
-            arrays["ids"] = snapshot.names.ids
+        arrays = {"vectors": snapshot.vectors, **snapshot.kept.arrays, **snapshot.names.arrays}
         entries = {name: write_array(data / f"{name}.npy", array) for name, array in arrays.items()}
         _flush(data)
         _flush(folder)
@@ -90,15 +88,13 @@ def load(path: str | os.PathLike[str], mmap: bool, store: Store | None) -> Snaps
                 raise ValueError(f"{folder} is incomplete: {error.filename} is missing; save it again") from None
     method = method_in(manifest, folder)
     method.check_served()
-    vectors, ids = arrays.pop("vectors", None), arrays.pop("ids", None)
+    vectors = arrays.pop("vectors", None)
     facts = {str(name): float(value) for name, value in manifest["facts"].items()}
     following = facts.pop(NEXT, None)
     try:
         if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
             raise ValueError("it holds no vectors")
-        if ids is not None and (ids.shape != (len(vectors),) or ids.dtype.kind not in "iU"):
-            raise ValueError("its ids do not fit its vectors")
-        names = Names(len(vectors), ids, None if following is None else int(following))
+        names = Names.restored(len(vectors), arrays, following)
         snapshot = Snapshot.of(method, vectors, names, Kept(arrays, facts), store, checked=False)
     except (ValueError, KeyError, IndexError) as error:
         raise ValueError(f"{folder} is not a manifold that this version can use: {error}") from error

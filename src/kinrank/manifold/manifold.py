@@ -33,7 +33,7 @@ class Manifold:
 
     Example:
         >>> manifold = kinrank.Manifold.build(gallery, kinrank.LPMT(), ids=names)
-        >>> manifold.search(queries, k=10).meta["ids"]
+        >>> manifold.search(queries, k=10).ids
         >>> manifold.save("gallery.manifold")
     """
 
@@ -58,7 +58,8 @@ class Manifold:
             gallery_or_store: (n, d) rows, searched exactly; or a Store that knows its length, which is then asked for
                 the neighbours of its own items, and later for those of queries.
             method: a Method that can be served, or its name; LPMT() unless given.
-            ids: one name per item, text or whole numbers, no two alike; item numbers unless given.
+            ids: one name per item: texts, whole numbers (up to 64 bits, also unsigned) or UUIDs, which become their
+                text; no two alike, and not numbers beside texts. Item numbers unless given.
             max_memory: bytes, or words such as "2GB"; four fifths of what is free unless given.
             progress: True for a bar, or a callable `f(label, done, total)`.
             changes: whether `add` and `remove` are to be possible; LPMT keeps about 0.9 kB per item for them.
@@ -69,7 +70,7 @@ class Manifold:
         vectors = unit_rows(gallery_or_store)
         names = Names(len(vectors), check_ids(ids, len(vectors)))
         budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
-        needed = method.memory_kept(len(vectors), vectors.shape[1], changes)
+        needed = method.memory_kept(len(vectors), vectors.shape[1], changes) + names.size
         if needed > budget:
             raise NotEnoughMemory(
                 f"a manifold of {len(vectors)} items needs about {in_words(needed)} to build but max_memory allows "
@@ -92,7 +93,10 @@ class Manifold:
 
     @property
     def ids(self) -> NDArray[Any]:
-        """(n,) the names of the items; their numbers where none were given."""
+        """(n,) the names of the items: Python texts (dtype object), or int64 (uint64 where a number needs it).
+
+        Where none were given, the numbers of the items, which stay what they are when others are removed.
+        """
         return np.array(self._snapshot.names.all)
 
     def search(self, queries: ArrayLike, k: int = 10, depth: int | None = None, budget: int | None = None) -> Ranking:
@@ -108,7 +112,7 @@ class Manifold:
             budget: most items whose chain is looked at, per query; the larger of 5000 and 50 k unless given.
 
         Returns:
-            Ranking with item numbers, and in `meta`: `mode` "online", `ids` (q, depth) the names of the items,
+            Ranking with `ids` (q, depth), the names of the items, and in `meta`: `mode` "online",
             `certain` the share of queries whose k best are certain, `settled` the median number of items looked at,
             `budget`, `method`, `seconds`.
         """
@@ -120,8 +124,8 @@ class Manifold:
         rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
         answer = snapshot.search(rows, k, depth, budget)
         meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
-        meta |= {"ids": snapshot.names.of(answer.indices), "seconds": time.perf_counter() - started}
-        return Ranking(answer.indices, answer.distances, meta)
+        meta["seconds"] = time.perf_counter() - started
+        return snapshot.names.ranking(answer.indices, answer.distances, meta)
 
     def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> OnlineExplanation:
         """The cheapest chain from a query to an item, from the same computation that ranks it.

@@ -2,18 +2,27 @@
 
 Items of a manifold with ids are added with ids and removed by them. Without ids the item numbers are the names, and
 they are stable: new items continue behind the highest number ever given, and a removal changes nobody's name. From the
-first removal on the names are therefore kept as ids, and `Ranking.indices` are positions in `manifold.ids`.
+first removal on the numbers are therefore kept beside the items. Here a place is where an item stands in the arrays,
+which a removal does move; places never leave a manifold without ids.
+
+Ids are kept as int64, as uint64 where one needs it, or as Python texts (dtype object), each in its own length.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank import given
+from kinrank.files.texts import packed, unpacked
+from kinrank.ranking import Ranking, chosen
+
 NEXT = "next_number"  # the name under which `following` is saved
+IDS = "ids"  # what the names of the saved arrays begin with
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +31,7 @@ class Names:
 
     Attributes:
         count: how many items there are.
-        ids: (n,) their names, text or whole numbers; None where item numbers are the names.
+        ids: (n,) their names, texts or whole numbers; None where item numbers are the names and places.
         following: the number the next item gets, where item numbers are the names and some were removed.
     """
 
@@ -47,44 +56,73 @@ class Names:
         """What is saved beside the ids."""
         return {} if self.following is None else {NEXT: float(self.following)}
 
-    def of(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
-        """The names of item numbers of any shape; padding (-1) stays -1, or an empty text."""
+    @property
+    def size(self) -> int:
+        """Bytes that the names take."""
+        return 0 if self.ids is None else given.size_of(self.ids)
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What is saved of the ids: arrays without objects."""
+        return {} if self.ids is None else packed(self.ids, IDS)
+
+    @classmethod
+    def restored(cls, count: int, arrays: dict[str, NDArray[Any]], following: float | None) -> Names:
+        """From what was saved, which is taken out of `arrays`; a ValueError if it does not name `count` items."""
+        mine = {key: arrays.pop(key) for key in list(arrays) if key.split("_")[0] == IDS}
+        ids = unpacked(mine, IDS)
+        if ids is not None and len(ids) != count:
+            raise ValueError("its ids do not fit its vectors")
+        if following is None:
+            return cls(count, ids)
+        last = None if ids is None or ids.dtype != np.int64 else int(ids.max(initial=-1))
+        if last is None or not last < following < 2**53 or following != int(following):
+            raise ValueError(f"its next item would get the number {following}, which does not follow its ids")
+        return cls(count, ids, int(following))
+
+    def of(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        """The names at places of any shape; padding (-1) stays -1, or an empty text."""
+        return places if self.ids is None else chosen(self.ids, places)
+
+    def numbers(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The item numbers at places of any shape: they stay what they are, unless items have ids and need none."""
+        return places if self.following is None else self.of(places)
+
+    def ranking(self, places: NDArray[np.int64], distances: NDArray[np.float32], meta: dict[str, Any]) -> Ranking:
+        """The ranking as it leaves the manifold: with ids, or with item numbers that stay what they are."""
         if self.ids is None:
-            return numbers
-        names = self.ids[np.maximum(numbers, 0)] if len(self.ids) else np.empty(numbers.shape, self.ids.dtype)
-        names[numbers < 0] = -1 if self.ids.dtype.kind == "i" else ""
-        return names
+            return Ranking(places, distances, meta)
+        return Ranking(self.numbers(places), distances, meta, self.of(places).copy())
 
     def number_of(self, item: Any) -> int:
-        """The item number behind a name, or a ValueError."""
+        """The place of the item with a name, or a ValueError."""
+        plain = _plain(item)
         if self.ids is None:
-            if isinstance(item, (int, np.integer)) and not isinstance(item, bool) and 0 <= item < self.count:
-                return int(item)
+            if isinstance(plain, int) and not isinstance(plain, bool) and 0 <= plain < self.count:
+                return plain
             raise ValueError(f"item={item!r} does not exist; give an item number from 0 to {self.count - 1}")
-        same = isinstance(item, str) if self.ids.dtype.kind == "U" else isinstance(item, (int, np.integer))
-        at = np.flatnonzero(self.ids == item) if same else np.empty(0, np.int64)
-        if not at.size:
-            raise ValueError(f"item={item!r} is not among the ids of this manifold, such as {self.ids[:1].tolist()}")
-        return int(at[0])
+        entries = self.ids.tolist()
+        if isinstance(plain, bool) or not isinstance(plain, (str, int)) or plain not in entries:
+            raise ValueError(f"item={item!r} is not among the ids of this manifold, such as {entries[:1]}")
+        return int(entries.index(plain))
 
     def numbers_of(self, ids: Any) -> NDArray[np.int64]:
-        """Item numbers of the names to be removed; a ValueError for unknown names and for names given twice."""
-        given = [ids] if isinstance(ids, (str, int, np.integer)) else list(ids)
-        names = self.all
-        places = {name: place for place, name in enumerate(names.tolist())}
-        numbers: dict[int, None] = {}
-        for name in given:
-            plain = name.item() if isinstance(name, np.generic) else name
+        """Places of the items to be removed; a ValueError for unknown names and for names given twice."""
+        wanted = [ids] if isinstance(ids, (str, int, np.integer, UUID)) else list(ids)
+        names = self.all.tolist()
+        places = {name: place for place, name in enumerate(names)}
+        found: dict[int, None] = {}
+        for plain in map(_plain, wanted):
             if isinstance(plain, bool) or not isinstance(plain, (str, int)) or plain not in places:
-                such = f", such as {names[0].item()!r}" if len(names) else ", which is empty"
+                such = f", such as {names[0]!r}" if names else ", which is empty"
                 raise ValueError(f"ids names {plain!r}, which is not in this manifold{such}; nothing was removed")
-            if places[plain] in numbers:
+            if places[plain] in found:
                 raise ValueError(f"ids names {plain!r} twice; name every item once. Nothing was removed")
-            numbers[places[plain]] = None
-        return np.array(list(numbers), np.int64)
+            found[places[plain]] = None
+        return np.array(list(found), np.int64)
 
     def without(self, stay: NDArray[np.int64]) -> Names:
-        """The names of the items `stay`, by their numbers: they keep them."""
+        """The names of the items at the places `stay`: they keep them."""
         following = self.count if self.ids is None else self.following
         return Names(len(stay), self.all[stay], following)
 
@@ -106,39 +144,35 @@ class Names:
             )
         if old is None or not len(old) or not count:
             return Names(total, names if old is None or count else old)
-        _check_new(old, names)
-        return Names(total, np.concatenate([old, names]))
+        return Names(total, _joined(old, names))
 
 
 def check_ids(ids: Any, count: int) -> NDArray[Any] | None:
-    """(n,) names as text or int64: one per item, no two alike; None stays None."""
+    """(n,) names as `given.names` makes them, one per item; None stays None."""
     if ids is None:
         return None
-    names = np.asarray(ids)
-    if names.dtype.kind == "O" and all(isinstance(name, str) for name in names.ravel()):
-        names = names.astype(str)
-    if names.size == 0 and names.ndim == 1:
-        names = names.astype(np.int64)
-    if names.ndim != 1 or names.dtype.kind not in "Uiu":
-        raise ValueError(
-            f"ids must be a list of texts or of whole numbers; got shape {names.shape} and dtype {names.dtype}"
-        )
+    names = given.names(ids)
     if len(names) != count:
         raise ValueError(f"ids has {len(names)} names but there are {count} items; give one for each")
-    unique, first = np.unique(names, return_index=True)
-    if len(unique) < count:
-        again = sorted(set(range(count)) - set(first.tolist()))[0]
-        raise ValueError(f"ids must differ; {names[again].item()!r} stands there twice, the second time at {again}")
-    return names.astype(np.int64) if names.dtype.kind in "iu" else names
+    return names
 
 
-def _check_new(old: NDArray[Any], names: NDArray[Any]) -> None:
-    """A ValueError if names are of another kind than those that are there, or among them."""
-    if names.dtype.kind != old.dtype.kind:
-        kind = "texts" if old.dtype.kind == "U" else "whole numbers"
-        raise ValueError(f"ids of this manifold are {kind}, such as {old[0].item()!r}; {names[0].item()!r} is not")
-    twice = np.flatnonzero(np.isin(names, old))
-    if len(twice):
-        raise ValueError(
-            f"ids must be new; {names[twice[0]].item()!r} is there already: remove it first, or give another name"
-        )
+def _joined(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+    """Both behind each other; a ValueError if the new ones are of another kind, or there already."""
+    if (new.dtype.kind == "O") != (old.dtype.kind == "O"):
+        kind = "texts" if old.dtype.kind == "O" else "whole numbers"
+        raise ValueError(f"ids of this manifold are {kind}, such as {old.tolist()[0]!r}; {new.tolist()[0]!r} is not")
+    there = set(old.tolist())
+    again = next((name for name in new.tolist() if name in there), None)
+    if again is not None:
+        raise ValueError(f"ids must be new; {again!r} is there already: remove it first, or give another name")
+    if new.dtype != old.dtype:  # int64 and uint64: numpy would make floats of them
+        return given.names([*old.tolist(), *new.tolist()])
+    return np.concatenate([old, new])
+
+
+def _plain(name: Any) -> Any:
+    """A name as Python knows it; a UUID as its text."""
+    if isinstance(name, UUID):
+        return str(name)
+    return name.item() if isinstance(name, np.generic) else name

@@ -71,7 +71,7 @@ class Snapshot:
     def size(self) -> int:
         """Bytes kept, the vectors included."""
         kept = sum(array.nbytes for array in self.kept.arrays.values())
-        return kept + self.vectors.nbytes + (0 if self.names.ids is None else self.names.ids.nbytes)
+        return kept + self.vectors.nbytes + self.names.size
 
     def search(self, queries: Vectors, k: int, depth: int, budget: int | None) -> Answer:
         """The answer to checked queries (q, d), at most as deep as the gallery."""

@@ -1,0 +1,117 @@
+"""What users give -> plain arrays that lose nothing on the way: no mask, no digit of an id, no end of a text."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+INT64 = np.iinfo(np.int64)
+UINT64 = np.iinfo(np.uint64)
+
+
+def unmasked(array: Any, name: str) -> Any:
+    """The same, or the data of a masked array in which nothing is masked; a ValueError where something is."""
+    rows = array if isinstance(array, (list, tuple)) else [array]
+    masked = sum(int(np.ma.getmaskarray(row).sum()) for row in rows if isinstance(row, np.ma.MaskedArray))
+    if masked:
+        raise ValueError(f"{name} has {masked} masked entries, which have no value; fill or drop them first")
+    return array.data if isinstance(array, np.ma.MaskedArray) else array
+
+
+def names(ids: Any, parameter: str = "ids") -> NDArray[Any]:
+    """(n,) ids, no two alike: int64; uint64 where a number needs it; or Python texts of any length, dtype object.
+
+    UUIDs become their text. Numbers mixed with texts are refused, and so are other kinds, and the two values that
+    stand for "no item": -1 and the empty text.
+
+    Example:
+        >>> names(["a", "b"]).tolist()
+        ['a', 'b']
+    """
+    entries = _entries(ids, parameter)
+    if isinstance(entries, np.ndarray):
+        found = _numbers(entries, int(entries.min(initial=0)), int(entries.max(initial=0)), parameter)
+    else:
+        kinds = {kind: _kind(kind) for kind in set(map(type, entries))}
+        if None in kinds.values():
+            place = next(place for place, entry in enumerate(entries) if kinds[type(entry)] is None)
+            raise ValueError(
+                f"{parameter} must be a list of texts or of whole numbers; "
+                f"the one at {place} is {entries[place]!r}, a {type(entries[place]).__name__}"[:300]
+            )
+        if len(set(kinds.values())) > 1:
+            examples = [next(e for e in entries if kinds[type(e)] == kind) for kind in ("number", "text")]
+            raise ValueError(
+                f"{parameter} mixes whole numbers and texts ({examples[0]!r} and {examples[1]!r:.80}); give them all "
+                "as text, such as [str(name) for name in names], or all as numbers"
+            )
+        if "text" in kinds.values():
+            found = _texts([str(entry) for entry in entries], parameter)
+        else:
+            found = _numbers(entries, min(entries, default=0), max(entries, default=0), parameter)
+    _check_different(found, parameter)
+    return found
+
+
+def size_of(ids: NDArray[Any]) -> int:
+    """Bytes that an array of ids takes, its texts included."""
+    return ids.nbytes + (sum(map(sys.getsizeof, ids.tolist())) if ids.dtype.kind == "O" else 0)
+
+
+def _entries(ids: Any, parameter: str) -> list[Any] | NDArray[Any]:
+    """The ids one by one, or an array of whole numbers."""
+    if isinstance(ids, (str, bytes, UUID)) or not hasattr(ids, "__iter__"):
+        raise ValueError(f"{parameter} must be a list of texts or of whole numbers; got {ids!r}"[:300])
+    if not isinstance(ids, (list, tuple)) and hasattr(ids, "__array__"):
+        ids = np.asarray(unmasked(ids, parameter))
+        if ids.ndim != 1:
+            raise ValueError(
+                f"{parameter} must be a list of texts or of whole numbers; got shape {ids.shape} and dtype {ids.dtype}"
+            )
+        return ids if ids.dtype.kind in "iu" else list(ids.tolist())
+    return list(ids)
+
+
+def _kind(kind: type) -> str | None:
+    if issubclass(kind, (str, UUID)):
+        return "text"
+    return "number" if issubclass(kind, (int, np.integer)) and not issubclass(kind, bool) else None
+
+
+def _numbers(entries: Any, low: int, high: int, parameter: str) -> NDArray[Any]:
+    if low >= INT64.min and high <= INT64.max:
+        return np.array(entries, np.int64)
+    if low >= 0 and high <= UINT64.max:
+        return np.array(entries, np.uint64)
+    raise ValueError(f"{parameter} hold numbers that do not fit in 64 bits together; give all of them as text")
+
+
+def _texts(entries: list[str], parameter: str) -> NDArray[Any]:
+    for place, entry in enumerate(entries):
+        try:
+            entry.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{parameter} at {place}, {entry!r:.80}, is no text that UTF-8 can hold") from None
+    found = np.empty(len(entries), object)
+    found[:] = entries
+    return found
+
+
+def _check_different(found: NDArray[Any], parameter: str) -> None:
+    entries = found.tolist()
+    different = set(entries)
+    nothing = "" if found.dtype.kind == "O" else -1
+    if nothing in different:
+        raise ValueError(
+            f"{parameter} has {nothing!r} at {entries.index(nothing)}, which stands for no item; give another name"
+        )
+    if len(different) < len(entries):
+        first = {entry: place for place, entry in reversed(list(enumerate(entries)))}
+        again = next(place for place, entry in enumerate(entries) if first[entry] != place)
+        raise ValueError(
+            f"{parameter} must differ; {entries[again]!r:.80} stands there twice, the second time at {again}"
+        )
