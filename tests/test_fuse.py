@@ -15,14 +15,14 @@ import kinrank as kr
 from reference import fuse as reference
 
 
-def ranked(lists: list[list[int]], depth: int, **meta: Any) -> kr.Ranking:
+def ranked(lists: list[list[int]], depth: int, **names: Any) -> kr.Ranking:
     """Rankings of these items, padded to a depth."""
     indices = np.full((len(lists), depth), -1)
     distances = np.full((len(lists), depth), np.inf)
     for row, listed in enumerate(lists):
         indices[row, : len(listed)] = listed
         distances[row, : len(listed)] = np.arange(len(listed))
-    return kr.Ranking(indices, distances, dict(meta))
+    return kr.Ranking(indices, distances).with_ids(**names)
 
 
 def lists_of(ranking: kr.Ranking) -> list[list[int]]:
@@ -76,21 +76,28 @@ def test_weights_decide_and_an_item_first_everywhere_is_at_distance_zero() -> No
 
 def test_items_are_the_same_where_their_ids_are() -> None:
     """Two manifolds that number the same pictures differently."""
-    names = np.array(["cat", "dog", "owl"])
-    a = ranked([[0, 1, 2]], 3, ids=names[[[0, 1, 2]]])
-    b = ranked([[0, 1]], 3, ids=np.array([["dog", "owl", ""]]))
+    a = ranked([[0, 1, 2]], 3, item_ids=["cat", "dog", "owl"])
+    b = ranked([[0, 1]], 3, item_ids=["dog", "owl"])
     found = kr.fuse([a, b], k=1)
-    assert found.meta["ids"].tolist() == [["dog", "owl", "cat"]]  # 1/3 + 1/2, 1/4 + 1/3, 1/2
+    assert found.ids.tolist() == [["dog", "owl", "cat"]]  # 1/3 + 1/2, 1/4 + 1/3, 1/2
     assert kr.fuse([a, a]).indices.tolist() == a.indices.tolist()  # numbered alike: the numbers stay
     with pytest.raises(ValueError, match="by texts and some by numbers"):
         kr.fuse([a, ranked([[0]], 1)])
+
+
+def test_ids_that_are_numbers_are_not_item_numbers() -> None:
+    a, b = ranked([[0, 1]], 2, item_ids=[70, 2**63]), ranked([[1, 0]], 2, item_ids=[2**63, 70])
+    found = kr.fuse([a, b])
+    assert found.ids.tolist() == [[70, 2**63]]
+    assert kr.evaluate(found, kr.Truth.from_lists([[0]], item_ids=[70, 2**63]))["mAP"].mean == 1
 
 
 def test_queries_are_the_same_where_their_names_are() -> None:
     a = ranked([[1], [2]], 1, query_ids=["x", "y"])
     b = ranked([[2], [3]], 1, query_ids=["y", "z"])
     found = kr.fuse([a, b])
-    assert found.meta["query_ids"] == ["x", "y", "z"]
+    assert found.query_ids is not None
+    assert found.query_ids.tolist() == ["x", "y", "z"]
     assert lists_of(found) == [[1], [2], [3]]
     with pytest.raises(ValueError, match="ranking 2 of 2 has no names of its queries"):
         kr.fuse([a, ranked([[1], [2]], 1)])
@@ -110,9 +117,9 @@ def test_fusing_two_models_of_the_same_data_helps(rng: np.random.Generator) -> N
     ("arguments", "said"),
     [
         (([],), "rankings is empty"),
-        (([ranked([[1]], 1), ranked([[1], [2]], 1)],), "of 1 and of 2 queries cannot be fused by place"),
+        (([ranked([[1]], 1), ranked([[1], [2]], 1)],), "of 1 and of 2 queries cannot be fused row by row"),
         (([[[1]]],), r"rankings\[0\] is a list"),
-        (([ranked([[0], [3, 1, 3]], 3)],), "lists an item twice"),
+        (([ranked([[0], [3, 1, 3]], 3)],), "lists item 3 twice"),
         (([ranked([[1]], 1)], -1), "k=-1 is not allowed"),
         (([ranked([[1]], 1)], float("nan")), "k=nan is not allowed"),
         (([ranked([[1]], 1)], 60, [1, 2]), "weights has 2 numbers but there are 1 rankings"),

@@ -62,7 +62,7 @@ def test_every_kind_of_truth(folder: Path, words: list[str], measures: list[str]
 def test_the_table_is_sorted_and_says_how_long_it_took(folder: Path) -> None:
     said = good(folder, *EVERYONE, "--methods", "aqe,dfs").splitlines()
     assert said[0].split()[:2] == ["method", "mAP"]
-    assert said[0].endswith("ms/query")
+    assert "ms/query" in said[0]
     values = [float(line.split()[1]) for line in said[1:4]]
     assert values == sorted(values, reverse=True)
     assert {line.split()[0] for line in said[1:4]} == {"none", "aqe", "dfs"}

@@ -144,7 +144,16 @@ def test_many_comparisons_come_with_a_warning(data: tuple[Rows, NDArray[np.int64
     rows, labels = data
     methods = [kr.AQE(k=k) for k in range(2, 14)]
     trials = kr.compare_methods(None, rows, kr.Truth.from_labels(labels), methods, resamples=100)
-    assert "about 1 would be below 0.05 by chance" in trials.verdict[-1]
+    assert "chance puts one in twenty of them below 0.05" in trials.verdict[-1]
+
+
+def test_a_sentence_names_only_the_worst(data: tuple[Rows, NDArray[np.int64]], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, labels = data
+    monkeypatch.setattr("kinrank.evaluation.trials.LISTED", 1)
+    methods = [kr.AQE(k=40), Backwards()]
+    trials = kr.compare_methods(None, rows, kr.Truth.from_labels(labels), methods)
+    assert "Re-ranking hurts mAP here with backwards (-" in trials.verdict[1]
+    assert " and 1 more: " in trials.verdict[1]
 
 
 def test_without_anything_right_there_are_no_numbers_and_no_error(data: tuple[Rows, NDArray[np.int64]]) -> None:

@@ -21,6 +21,8 @@ from kinrank.stores import Store
 from kinrank.warmup import warm
 
 PLAIN = "none"
+MANY = 10  # methods from which on some are better or worse by chance
+LISTED = 6  # methods that a sentence names at most, the worst first
 ABLATION = "lpmt-ablation"  # at its defaults it is lpmt: once is enough
 REFUSALS = (MemoryError, ValueError, ImportError, OSError)  # too large, or weights or a package are missing
 
@@ -97,15 +99,14 @@ class Trials(Sequence[Trial]):
         elif others:
             said.append(f"No method is clearly better than no re-ranking in {measure} here.")
         for measure in self.measures:
-            gains = [(trial.method, trial.gains[measure]) for trial in others]
-            hurt = ", ".join(f"{name} ({points(gain.difference)})" for name, gain in gains if gain.high < 0)
+            gains = [(trial.gains[measure], trial.method) for trial in others]
+            hurt = sorted((gain.difference, name) for gain, name in gains if gain.high < 0)
             if hurt:
-                said.append(f"Re-ranking hurts {measure} here with {hurt}: the whole interval lies below 0.")
-        if len(others) >= 10:
-            said.append(
-                f"Every p is that of one comparison alone: of {len(others)}, about {len(others) / 20:.0f} would be "
-                "below 0.05 by chance."
-            )
+                most = ", ".join(f"{name} ({points(difference)})" for difference, name in hurt[:LISTED])
+                more = f" and {len(hurt) - LISTED} more" if len(hurt) > LISTED else ""
+                said.append(f"Re-ranking hurts {measure} here with {most}{more}: their whole interval lies below 0.")
+        if len(others) >= MANY:
+            said.append("Every p is that of one comparison alone: chance puts one in twenty of them below 0.05.")
         return said
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,25 +125,16 @@ class Trials(Sequence[Trial]):
         return {**facts, "methods": methods}
 
     def table(self) -> list[list[str]]:
-        """Rows of text, the heading first: every measure in percent with its interval, and the gain in the first."""
-        interval, first = f"{100 * self.confidence:g} % interval", self.measures[0]
-        heading = ["method"]
-        for measure in self.measures:
-            heading += [measure, interval]
-        rows = [[*heading, f"{first} gained", interval, "p", "ms/query"]]
+        """Rows of text, the heading first: the first measure in percent, what is gained in it, the time, the others."""
+        interval, (first, *rest) = f"{100 * self.confidence:g} % interval", self.measures
+        heading = ["method", first, interval, f"{first} gained", interval, "p", "ms/query"]
+        rows = [heading + [cell for measure in rest for cell in (measure, interval)]]
         for trial in self.trials:
-            row = [trial.method]
-            for measure in self.measures:
-                score = trial.scores[measure]
-                row += [f"{100 * score.mean:.2f}", f"{100 * score.low:.2f} to {100 * score.high:.2f}"]
             gain = trial.gains[first]
-            difference = [
-                f"{points(gain.difference)}",
-                f"{points(gain.low)} to {points(gain.high)}",
-                f"{gain.p:.4f}",
-            ]
-            row += ["", "", ""] if trial.method == PLAIN else difference
-            rows.append([*row, f"{1000 * trial.seconds:.3g}"])
+            gained = [points(gain.difference), f"{points(gain.low)} to {points(gain.high)}", f"{gain.p:.4f}"]
+            row = [trial.method, *_cells(trial, first), *(["", "", ""] if trial.method == PLAIN else gained)]
+            row.append(f"{1000 * trial.seconds:.3g}")
+            rows.append(row + [cell for measure in rest for cell in _cells(trial, measure)])
         return rows
 
     def __str__(self) -> str:
@@ -228,6 +220,11 @@ def _chosen(methods: Sequence[Method | str] | str) -> dict[str, Method]:
     chosen = [resolve(method) for method in methods]
     labels = {method.name if method == type(method)() else repr(method): method for method in chosen}
     return {label: method for label, method in labels.items() if label != PLAIN}
+
+
+def _cells(trial: Trial, measure: str) -> tuple[str, str]:
+    score = trial.scores[measure]
+    return f"{100 * score.mean:.2f}", f"{100 * score.low:.2f} to {100 * score.high:.2f}"
 
 
 def points(difference: float) -> str:

@@ -7,26 +7,28 @@ import io
 from html import escape
 from typing import Any
 
-from kinrank.evaluation.trials import PLAIN, Trial, Trials
+from kinrank.evaluation.trials import PLAIN, Trials
 from kinrank.report import svg
 from kinrank.report.html import document, masthead
 
+DRAWN, GAINED = 3, 3  # where the drawing goes, and the column of what is gained before that
 STYLE = """
+main, header > div { max-width: 1280px; }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   margin: 14px 0; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
-th, td { padding: 7px 12px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th, td { padding: 7px 11px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 tr:last-child td { border-bottom: 0; }
 th { color: var(--soft); font-weight: 600; }
-th:first-child, td:first-child { text-align: left; }
-td.plot { padding: 0 12px; }
-td.plot svg { display: block; min-width: 180px; width: 100%; height: 24px; }
+th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--card); }
+td.plot { padding: 0 4px; }
+td.plot svg { display: block; width: 180px; height: 24px; max-width: none; }
 tr.plain td { font-weight: 600; }
 .gained { color: var(--good); }
 .lost { color: var(--bad); }
 .verdict { background: var(--card); border: 1px solid var(--line); border-left: 4px solid var(--after);
   border-radius: 10px; padding: 12px 18px; margin: 20px 0; }
-.verdict p { margin: .25em 0; }
+.verdict p { margin: .25em 0; max-width: none; }
 """
 
 
@@ -50,30 +52,23 @@ def _about(trials: Trials) -> str:
 
 
 def _table(trials: Trials) -> str:
+    """The table of the trials, with a drawing behind the first interval."""
     heading, *rows = trials.table()
     first = trials.measures[0]
-    low = min((trial.scores[first].low for trial in trials), default=0.0)
-    high = max((trial.scores[first].high for trial in trials), default=1.0)
-    cells = "".join(f'<th scope="col">{escape(name)}</th>' for name in [heading[0], f"{first}, drawn", *heading[1:]])
+    limits = min(trial.scores[first].low for trial in trials), max(trial.scores[first].high for trial in trials)
+    titles = [f'<th scope="col">{escape(title)}</th>' for title in heading]
+    titles.insert(DRAWN, '<th scope="col" aria-label="drawn"></th>')
     lines = []
     for trial, row in zip(trials, rows, strict=True):
-        drawn = svg.interval(trial.scores[first], low, high, trial.method == PLAIN)
-        values = "".join(f"<td{_kind(trial, heading[place], first)}>{escape(cell)}</td>" for place, cell in _after(row))
+        gain = trial.gains[first]
+        side = "before" if trial.method == PLAIN else "bad" if gain.high < 0 else "after"
+        cells = [f"<td>{escape(cell)}</td>" for cell in row]
+        if trial.method != PLAIN and (gain.low > 0 or gain.high < 0):
+            cells[GAINED] = f'<td class="{"gained" if gain.low > 0 else "lost"}">{escape(row[GAINED])}</td>'
+        cells.insert(DRAWN, f'<td class="plot">{svg.interval(trial.scores[first], *limits, side)}</td>')
         kind = ' class="plain"' if trial.method == PLAIN else ""
-        lines.append(f'<tr{kind}><td>{escape(row[0])}</td><td class="plot">{drawn}</td>{values}</tr>')
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-
-
-def _after(row: list[str]) -> list[tuple[int, str]]:
-    return list(enumerate(row))[1:]
-
-
-def _kind(trial: Trial, heading: str, measure: str) -> str:
-    """Colours for a gain whose whole interval lies on one side of 0."""
-    gain = trial.gains[measure]
-    if not heading.endswith("gained") or not (gain.low > 0 or gain.high < 0):
-        return ""
-    return f' class="{"gained" if gain.low > 0 else "lost"}"'
+        lines.append(f"<tr{kind}>{''.join(cells)}</tr>")
+    return f"<table><thead><tr>{''.join(titles)}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _notes(trials: Trials) -> str:

@@ -78,12 +78,12 @@ def dumbbells(names: Sequence[str], before: NDArray[np.float64], after: NDArray[
     return _drawing(left + side + 14, height + 44, text, "".join(parts), "plot")
 
 
-def interval(score: Score, low: float, high: float, plain: bool) -> str:
-    """The mean of a score as a dot on its interval, drawn between the limits `low` and `high`; grey where `plain`."""
-    width, height = 200.0, 24.0
+def interval(score: Score, low: float, high: float, kind: str) -> str:
+    """The mean of a score as a dot on its interval, drawn between the limits `low` and `high`; `kind` is its colour."""
+    width, height = 180.0, 24.0
     scale = (width - 12) / max(high - low, 1e-9)
     left, middle, right = (6 + scale * (value - low) for value in (score.low, score.mean, score.high))
-    color = "var(--before)" if plain else "var(--after)"
+    color = f"var(--{escape(kind)})"
     body = (
         f'<path d="M0 12h{width:g}" stroke="var(--grid)"/>'
         f'<path d="M{left:.1f} 12H{right:.1f}" stroke="{color}" stroke-width="3" stroke-linecap="round"/>'
