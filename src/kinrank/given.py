@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")  # how a whole number is written
 INT64 = np.iinfo(np.int64)
 UINT64 = np.iinfo(np.uint64)
 
@@ -91,11 +93,11 @@ def _numbers(entries: Any, low: int, high: int, parameter: str) -> NDArray[Any]:
 
 
 def _texts(entries: list[str], parameter: str) -> NDArray[Any]:
-    for place, entry in enumerate(entries):
-        try:
-            entry.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"{parameter} at {place}, {entry!r:.80}, is no text that UTF-8 can hold") from None
+    try:
+        "".join(entries).encode()
+    except UnicodeEncodeError:
+        entry = next(entry for entry in entries if entry.encode("utf-8", "replace").decode() != entry)
+        raise ValueError(f"{parameter} has {entry!r:.80}, which is no text that UTF-8 can hold") from None
     found = np.empty(len(entries), object)
     found[:] = entries
     return found

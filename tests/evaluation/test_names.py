@@ -51,7 +51,7 @@ def test_after_a_removal_the_right_items_are_scored(data, ids: list[Any] | None,
 def test_ids_need_a_truth_with_ids(data, ids: list[Any]) -> None:
     queries, gallery, asked, offered = data
     ranking = kr.Manifold.build(gallery, METHOD, ids=ids).search(queries)
-    with pytest.raises(ValueError, match=r"such as item_ids=manifold\.ids"):
+    with pytest.raises(ValueError, match=r"give the truth item_ids=.* manifold\.ids"):
         kr.evaluate(ranking, kr.Truth.from_labels(asked, offered))
     with pytest.raises(ValueError, match=r"not an item of the truth .*none of them is"):
         kr.evaluate(ranking, kr.Truth.from_labels(asked, offered, item_ids=[f"other {i}" for i in range(60)]))
@@ -59,7 +59,7 @@ def test_ids_need_a_truth_with_ids(data, ids: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"not an item of the truth .* are not"):
         kr.evaluate(ranking, kr.Truth.from_labels(asked, offered[:31], item_ids=some))
     named = ranking.with_ids(query_ids=[f"q{i}" for i in range(12)])
-    with pytest.raises(ValueError, match="make the truth with query_ids="):
+    with pytest.raises(ValueError, match="give the truth query_ids="):
         kr.evaluate(named, kr.Truth.from_labels(asked, offered, item_ids=ids))
 
 
@@ -142,3 +142,7 @@ def test_numbers_beyond_all_bounds_take_no_memory() -> None:
 def test_masked_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="query_labels has 1 masked"):
         kr.Truth.from_labels(np.ma.array([1, 2], mask=[True, False]))
+    with pytest.raises(ValueError, match="positives of query 0 has 1 masked"):
+        kr.Truth.from_lists([np.ma.array([1, 2], mask=[True, False])])
+    with pytest.raises(ValueError, match="ranking has 1 masked"):
+        kr.evaluate(np.ma.array([[1, 2]], mask=[[True, False]]), kr.Truth.from_lists([[0]]))

@@ -213,7 +213,7 @@ def test_ids_that_look_like_numbers_are_not_item_numbers(tmp_path) -> None:
     truth = kr.Truth.from_labels([0, 0, 0], [0, 1, 0])
     for ending in ("npz", "trec", "csv"):
         save_ranking(named(["1", "2", "3"]).top(2), tmp_path / f"x.{ending}")
-        with pytest.raises(ValueError, match="make the truth with item_ids="):
+        with pytest.raises(ValueError, match="give the truth item_ids="):
             kr.evaluate(load_ranking(tmp_path / f"x.{ending}"), truth.subset(range(3 if ending == "npz" else 2)))
 
 

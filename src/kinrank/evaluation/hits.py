@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank import given
 from kinrank.evaluation.lists import Integers, Lists
 from kinrank.evaluation.names import UNKNOWN, places_of_items, places_of_queries
 from kinrank.evaluation.truth import Truth
@@ -105,7 +106,7 @@ def _aligned(ranking: Ranking | ArrayLike, truth: Truth) -> tuple[Integers, int,
 
 
 def _as_ranking(indices: ArrayLike) -> Ranking:
-    array = np.asarray(indices)
+    array = np.asarray(given.unmasked(indices, "ranking"))
     if array.ndim != 2 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(f"ranking must be 2-d item numbers, one row per query; got {array.dtype} of {array.shape}")
     return Ranking(array.astype(np.int64), np.zeros(array.shape, np.float32))

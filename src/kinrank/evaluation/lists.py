@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank import given
+
 Integers = NDArray[np.int64]
 MOST = 2**31  # items that can be told apart
 
@@ -57,7 +59,7 @@ class Lists:
 
 
 def _numbers(row: ArrayLike, name: str) -> Integers:
-    array = np.asarray(row)
+    array = np.asarray(given.unmasked(row, name))
     if array.size == 0:
         return np.empty(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu" or not 0 <= int(array.min()) <= int(array.max()) < MOST:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import given
 from kinrank.evaluation.lists import Integers
 from kinrank.ranking import Ranking
 
 UNKNOWN = -2
-NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class Naming:
         return np.array([known.get(str(name), -1) for name in ids.ravel().tolist()], np.int64).reshape(ids.shape)
 
     def only_numbers(self) -> bool:
-        return all(NUMBER.fullmatch(str(name)) for name in self.ids.tolist())
+        return all(given.NUMBER.fullmatch(str(name)) for name in self.ids.tolist())
 
 
 def places_of_queries(ranking: Ranking, naming: Naming | None, count: int) -> Integers:
@@ -57,7 +56,7 @@ def places_of_queries(ranking: Ranking, naming: Naming | None, count: int) -> In
     if naming is None:
         raise ValueError(
             f"the queries of the ranking have names, such as {_first(ranking.query_ids)}, and those of the truth have "
-            "none; make the truth with query_ids=, the names of its queries in their order"
+            "none; give the truth query_ids=, the names of its queries in their order"
         )
     places = naming.find(rows if ranking.query_ids is None else ranking.query_ids)
     if ranking.query_ids is None:
@@ -85,8 +84,8 @@ def places_of_items(ranking: Ranking, naming: Naming | None, size: int | None) -
     if naming is None:
         raise ValueError(
             f"the items of the ranking have ids, such as {_first(ranking.ids[numbers >= 0])}, and those of the truth "
-            "have none; make the truth with item_ids=, the ids of the whole gallery in the order of its labels or "
-            "numbers, such as item_ids=manifold.ids"
+            "have none; give the truth item_ids=, the ids of the whole gallery in the order of its labels or numbers, "
+            "as a manifold has them in manifold.ids"
         )
     if not ranking.has_ids and not naming.only_numbers():
         raise ValueError(
@@ -100,8 +99,8 @@ def places_of_items(ranking: Ranking, naming: Naming | None, size: int | None) -
         which = "none of them is" if unknown.sum() == listed.sum() else f"{int(unknown.sum())} are not"
         raise ValueError(
             f"the ranking lists {_first(ranking.ids[unknown])}, which is not an item of the truth (such as "
-            f"{_first(naming.ids)}): of {int(listed.sum())} listed items {which}; check how they are spelled, or make "
-            "the truth with the ids of the whole gallery, in its order"
+            f"{_first(naming.ids)}): of {int(listed.sum())} listed items {which}; check how they are spelled, or give "
+            "the truth item_ids=, the ids of the whole gallery in its order"
         )
     places[unknown] = UNKNOWN
     places[~listed] = -1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinrank import given
 from kinrank.evaluation.lists import Lists
-from kinrank.evaluation.names import NUMBER, Naming
+from kinrank.evaluation.names import Naming
 
 Qrels = Mapping[Any, Mapping[Any, float] | Iterable[Any]]
 Judged = dict[str, dict[str, float]]  # query -> document -> relevance
@@ -81,7 +81,7 @@ def _naming(mentioned: list[str], ids: Sequence[Any] | None, parameter: str) -> 
 
 def _in_order(judged: Judged) -> list[str]:
     """The judged queries: by number, if they are numbers, and otherwise as they came."""
-    return sorted(judged, key=int) if all(NUMBER.fullmatch(query) for query in judged) else list(judged)
+    return sorted(judged, key=int) if all(given.NUMBER.fullmatch(query) for query in judged) else list(judged)
 
 
 def _of_mapping(qrels: Qrels) -> Iterator[tuple[str, str, str, float]]:

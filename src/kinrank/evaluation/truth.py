@@ -56,7 +56,8 @@ class Truth:
                 f"average_precision={self.average_precision!r} is not allowed; give trapezoidal | rectangle"
             )
         size = self.gallery_size
-        if size is not None and (isinstance(size, bool) or size != int(size) or not 0 <= size <= MOST):
+        whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+        if size is not None and not (whole and 0 <= size <= MOST):
             raise ValueError(f"gallery_size={size!r} is not allowed; give a whole number from 0 to {MOST}")
         for name, naming, count in (("item_ids", self.items, size), ("query_ids", self.queries, len(self.positives))):
             if naming is not None and naming.in_order and len(naming.ids) != count:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,8 @@ SPARSEST = 1000  # rows of padding per row with lines: one stray number must not
 TAGS = {(False, False): "kinrank", (True, False): "kinrank-named-queries"}
 TAGS |= {(False, True): "kinrank-named-items", (True, True): "kinrank-named"}  # (queries, items) have ids
 TIES = ("rank", "trec_eval")
-NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}")
+ARRAYS = ["version", "indices", "distances", "meta", "places"]  # of an .npz
+ARRAYS += [f"{kind}_ids{part}" for kind in ("query", "item") for part in ("", "_text", "_starts")]
 Names = Sequence[Any] | NDArray[Any] | None
 Rows = dict[str, dict[str, tuple[float, int]]]  # query -> item -> distance, rank
 
@@ -135,7 +135,7 @@ def _packed_items(ranking: Ranking) -> dict[str, NDArray[Any]]:
 def _read_npz(path: Path) -> Ranking:
     try:
         with np.load(path, allow_pickle=False) as content:
-            arrays = {name: content[name] for name in content.files}
+            arrays = {name: content[name] for name in ARRAYS if name in content.files}
         version, indices, distances = (arrays[name] for name in ("version", "indices", "distances"))
         meta = json.loads(str(arrays["meta"]))
         if int(version) > VERSION:
@@ -306,7 +306,7 @@ class _Numbering:
             if unknown is not None:
                 raise ValueError(f"{unknown!r} is not among {parameter}")
             return cls(places, known)
-        numbers = [int(name) for name in names if NUMBER.fullmatch(name)]
+        numbers = [int(name) for name in names if given.NUMBER.fullmatch(name)]
         low, high = min(numbers, default=0), max(numbers, default=0)
         whole = len(numbers) == len(names)
         if numbered and whole:

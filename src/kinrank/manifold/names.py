@@ -92,7 +92,7 @@ class Names:
         """The ranking as it leaves the manifold: with ids, or with item numbers that stay what they are."""
         if self.ids is None:
             return Ranking(places, distances, meta)
-        return Ranking(self.numbers(places), distances, meta, self.of(places).copy())
+        return Ranking(self.numbers(places), distances, meta, self.of(places))
 
     def number_of(self, item: Any) -> int:
         """The place of the item with a name, or a ValueError."""
