@@ -25,7 +25,7 @@ def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
     np.save(tmp_path / "ql.npy", labels[:8])
     np.save(tmp_path / "gl.npy", labels[8:])
     (tmp_path / "labels.csv").write_text("label\n" + "\n".join(f"class {label}" for label in labels))
-    lines = [f"{q + 1} 0 {d + 1} 1" for q in range(8) for d in range(40) if labels[q] == labels[8 + d]]
+    lines = [f"{q} 0 {d} 1" for q in range(8) for d in range(40) if labels[q] == labels[8 + d]]
     (tmp_path / "qrels.txt").write_text("\n".join(lines))
     return tmp_path
 
