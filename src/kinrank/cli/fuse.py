@@ -10,9 +10,10 @@ import typer
 import kinrank
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, print_json, writable
-from kinrank.cli.rerank import ENDINGS
 from kinrank.files.rankings import load_ranking, save_ranking
 from kinrank.ranking import Ranking
+
+ENDINGS = (".npz", ".trec", ".csv")
 
 
 def fuse(
