@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "kinrank"
 ORDER = [
     ["parameters", "progress", "memory", "deferred", "given"],
     ["ranking"],
-    ["files"],
+    ["files", "fuse"],
     ["features"],
     ["stages.kernels"],
     ["neighbors"],

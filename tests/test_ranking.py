@@ -120,6 +120,9 @@ def test_items_listed_twice_are_found() -> None:
     refuse_repeats(np.array([[1, 0, -1, -1], [2, 1, 0, -1]]))
     with pytest.raises(ValueError, match="query 1 lists item 2 twice"):
         refuse_repeats(np.array([[1, 0, -1, -1], [2, 1, 2, -1]]))
+    with pytest.raises(ValueError, match="query 0 lists item 4294967298 twice"):
+        refuse_repeats(np.array([[2**32 + 2, 2, 2**32 + 2]]))
+    refuse_repeats(np.array([[2**32 + 2, 2]]))
 
 
 COPIES = range(20, 40)

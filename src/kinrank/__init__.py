@@ -6,10 +6,11 @@ Example:
 """
 
 from kinrank.augment import DBA, augment
-from kinrank.evaluation import Truth, compare, evaluate
+from kinrank.evaluation import Truth, compare, compare_methods, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
-from kinrank.manifold import Manifold
+from kinrank.fuse import fuse
+from kinrank.manifold import Manifold, groups
 from kinrank.memory import NotEnoughMemory
 from kinrank.methods import (
     AQE,
@@ -88,8 +89,11 @@ __all__ = [
     "Truth",
     "augment",
     "compare",
+    "compare_methods",
     "evaluate",
     "explain",
+    "fuse",
+    "groups",
     "load_ranking",
     "rerank",
     "save_ranking",

@@ -93,11 +93,11 @@ def _numbers(entries: Any, low: int, high: int, parameter: str) -> NDArray[Any]:
 
 
 def _texts(entries: list[str], parameter: str) -> NDArray[Any]:
-    for place, entry in enumerate(entries):
-        try:
-            entry.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"{parameter} at {place}, {entry!r:.80}, is no text that UTF-8 can hold") from None
+    try:
+        "".join(entries).encode()
+    except UnicodeEncodeError:
+        entry = next(entry for entry in entries if entry.encode("utf-8", "replace").decode() != entry)
+        raise ValueError(f"{parameter} has {entry!r:.80}, which is no text that UTF-8 can hold") from None
     found = np.empty(len(entries), object)
     found[:] = entries
     return found

@@ -55,9 +55,9 @@ def warm_up(processes: int | None = None, progress: Show = None) -> float:
     return time.perf_counter() - started
 
 
-def warm(name: str) -> None:
+def warm(method: Method | str) -> None:
     """Compile the loops of one method in a joint graph, or load them from disk."""
-    method = resolve(name)
+    method = resolve(method)
     rows = _rows(FEW)
     rerank(rows[:8], rows[8:], method)
     rerank(None, rows, method)

@@ -96,14 +96,15 @@ def test_accuracy_table_marks_what_is_worse(data: Path) -> None:
 def test_worse_is_measured(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kinrank.bench import accuracy
 
-    real = accuracy.rerank
+    real = accuracy.ranked
 
-    def backwards(queries: Any, gallery: Any, method: str) -> kinrank.Ranking:
-        found = real(queries, gallery, method)
+    def backwards(method: str, queries: Any, gallery: Any) -> kinrank.Ranking:
+        found = real(method, queries, gallery)
+        assert isinstance(found, kinrank.Ranking)
         order = found.indices[:, ::-1] if method == "aqe" else found.indices
         return kinrank.Ranking(order, found.distances, found.meta)
 
-    monkeypatch.setattr(accuracy, "rerank", backwards)
+    monkeypatch.setattr(accuracy, "ranked", backwards)
     rows = accuracy.accuracy(data, ["aqe"])["results"]
     assert [row["worse"] for row in rows] == [False, True]
 

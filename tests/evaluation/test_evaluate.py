@@ -35,14 +35,17 @@ def values(ranking, truth, measure):
 def test_revisited_protocol_equals_its_transcription(seed: int, depth: int | None, k: int) -> None:
     order, positives, junk = random_case(seed, depth=depth)
     truth = kr.Truth.from_lists(positives, junk, gallery_size=40, average_precision="trapezoidal")
-    ap, mp = values(order, truth, "mAP"), values(order, truth, f"mP@{k}")
+    ap, cut, mp = (values(order, truth, measure) for measure in ("mAP", f"mAP@{k}", f"mP@{k}"))
     for query, (row, right, ignored) in enumerate(zip(order, positives, junk, strict=True)):
         ranks = reference.ranks_without_junk(row.tolist(), right.tolist(), ignored.tolist())
         if not len(right):
             assert math.isnan(ap[query])
+            assert math.isnan(cut[query])
             assert math.isnan(mp[query])
             continue
         assert ap[query] == pytest.approx(reference.trapezoidal_ap(ranks, len(right)))
+        first = [rank for rank in ranks if rank < k]  # ranks are counted without junk
+        assert cut[query] == pytest.approx(reference.trapezoidal_ap(first, len(right)))
         assert mp[query] == pytest.approx(reference.revisited_precision(ranks, len(right), k))
 
 
@@ -59,6 +62,14 @@ def test_blocks_of_queries_do_not_matter(block: int | None, monkeypatch: pytest.
     np.testing.assert_allclose(values(order, truth, "mAP"), expected)
 
 
+def test_map_at_k_divides_by_all_positives_as_map_cut_does() -> None:
+    truth = kr.Truth.from_lists([[0, 1, 2, 3]], [[8, 9]])
+    row = [[8, 0, 9, 7, 1, 2, 3]]  # without junk: right, wrong, right, right, right
+    assert values(row, truth, "mAP@1")[0] == pytest.approx(1 / 4)
+    assert values(row, truth, "mAP@3")[0] == pytest.approx((1 + 2 / 3) / 4)
+    np.testing.assert_array_equal(values(row, truth, "mAP@5"), values(row, truth, "mAP"))
+
+
 @pytest.mark.parametrize("depth", [5, 40])
 def test_measures_agree_with_trec_eval(depth: int) -> None:
     ir = pytest.importorskip("ir_measures")
@@ -70,6 +81,8 @@ def test_measures_agree_with_trec_eval(depth: int) -> None:
     run = {str(q): {str(d): float(depth - rank) for rank, d in enumerate(row)} for q, row in enumerate(order)}
     names = {
         "mAP": "AP",
+        "mAP@3": "AP@3",
+        "mAP@20": "AP@20",
         "nDCG@10": "nDCG@10",
         "nDCG": "nDCG",
         "P@5": "P@5",
@@ -182,15 +195,17 @@ def test_nothing_to_evaluate_is_no_error() -> None:
         json.dumps(scores.to_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize("text", ["mAP", "R@1", "recall@40", "mP@10", "nDCG", "nDCG@10", "P@5", "MRR", "MRR@10"])
+@pytest.mark.parametrize(
+    "text", ["mAP", "mAP@10", "R@1", "recall@40", "mP@10", "nDCG", "nDCG@10", "P@5", "MRR", "MRR@10"]
+)
 def test_measures_print_as_they_parse(text: str) -> None:
     assert str(Measure.parse(text)) == text
     assert Measure.parse(text.lower()) == Measure.parse(text)
 
 
-@pytest.mark.parametrize("text", ["mAP@5", "R", "R@0", "R@-1", "F1", "", "nDCG@", "P@1.5", 3])
+@pytest.mark.parametrize("text", ["mAP@0", "R", "R@0", "R@-1", "F1", "", "nDCG@", "P@1.5", 3])
 def test_unknown_measures_are_refused_with_the_known_ones(text: str) -> None:
-    with pytest.raises(ValueError, match=r"mAP, R@k, recall@k, mP@k, P@k, nDCG, nDCG@k"):
+    with pytest.raises(ValueError, match=r"mAP, mAP@k, R@k, recall@k, mP@k, P@k, nDCG, nDCG@k"):
         kr.evaluate([[0]], kr.Truth.from_lists([[0]]), [text])
 
 

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 import kinrank
 from kinrank.datasets.turntable import turntable
 from kinrank.report import svg
-from kinrank.report.demo import chain, choose, embed, run_demo
-from kinrank.report.html import document, picture, png, write_page
+from kinrank.report.demo import chain, choose, embed, one_of_each_other, run_demo
+from kinrank.report.html import DARK, LIGHT, coarse, document, picture, png, write_page
+from reference.browser import seen_in
+from reference.commands import good
 
 OBJECTS, VIEWS = 8, 36
 VOID = {"meta", "img", "br", "link", "hr", "input"}
@@ -207,3 +209,108 @@ def test_chain_walks_from_the_query_to_the_far_side(shown: tuple[dict[str, Any],
     assert len(walk["costs"]) == len(walk["items"]) - 1 >= 2
     found = chain(embed(images), first, last)
     assert found.total == pytest.approx(sum(walk["costs"]), rel=1e-4)
+
+
+def test_page_opens_with_the_product_and_what_it_is(shown: tuple[dict[str, Any], str]) -> None:
+    text = shown[1]
+    header = text[text.index("<header>") : text.index("</header>")]
+    words = " ".join(re.sub(r"<[^>]+>", " ", header).split())
+    assert words.startswith("kinrank re-ranks what a vector search found: ")
+    assert header.index("kinrank") < header.index("<h1>")
+    assert "kinrank" in text[text.index("<title>") : text.index("</title>")]
+
+
+def test_page_ends_with_commands_for_your_data_that_exist(shown: tuple[dict[str, Any], str], tmp_path: Path) -> None:
+    text = shown[1]
+    end = text[text.rindex("<section") :]
+    assert "On your data" in end
+    commands = re.findall(r"^(?:<pre[^>]*><code>)?(kinrank [^<\n]+)", end, flags=re.MULTILINE)
+    assert {command.split()[1] for command in commands} == {"rerank", "compare", "build", "search"}
+    for command in commands:
+        _, verb, *words = command.split()
+        help_text = good(tmp_path, verb, "--help")
+        for flag in (word for word in words if word.startswith("-")):
+            assert re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", help_text), f"{command}: {flag}"
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_contrast_is_enough_by_day_and_by_night(colors: dict[str, str]) -> None:
+    """WCAG AA: 4.5 for text, 3 for what only has to be seen."""
+    for ground in ("paper", "card"):
+        for name, least in {"ink": 4.5, "soft": 4.5, "good": 4.5, "bad": 4.5, "after": 4.5, "before": 3.0}.items():
+            light, dark = sorted((luminance(colors[name]), luminance(colors[ground])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= least, (name, ground)
+
+
+def test_page_has_colours_for_the_dark_and_none_beside_them(shown: tuple[dict[str, Any], str]) -> None:
+    text = shown[1]
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "@media (prefers-color-scheme: dark)" in style
+    assert all(f"--{name}: {color};" in style for name, color in DARK.items())
+    drawn = re.sub(r"base64,[^\"]+", "", text[text.index("</style>") :])
+    assert not re.search(r'(?:fill|stroke|color)="?#', drawn)  # plots change with the rest
+    assert set(LIGHT) == set(DARK)
+
+
+def test_a_query_of_every_toy_can_be_chosen(shown: tuple[dict[str, Any], str]) -> None:
+    text = shown[1]
+    tags = Checker(text).found
+    buttons = [attributes for tag, attributes in tags if tag == "input"]
+    assert len(buttons) == OBJECTS
+    assert {button["type"] for button in buttons} == {"radio"}
+    assert {button["name"] for button in buttons} == {"query"}
+    assert ["checked" in button for button in buttons] == [True] + [False] * (OBJECTS - 1)
+    articles = [attributes["id"] for tag, attributes in tags if tag == "article"]
+    assert articles == [str(button["id"]).replace("pick-", "query-") for button in buttons]
+    for button in buttons:
+        number = str(button["id"]).removeprefix("pick-")
+        assert f".chooser:has(#pick-{number}:checked) #query-{number}" in text
+    assert len(text) < OBJECTS * 220_000  # 24 toys: less than 5 MB
+
+
+def test_the_other_queries_are_the_middle_ones_of_their_toys() -> None:
+    labels = np.repeat([3, 1, 7], 5)
+    before = np.zeros(15)
+    after = np.concatenate([np.arange(5), [9, 1, 5, 7, 3], np.arange(5)]) / 10
+    assert one_of_each_other(before, after, labels, [0]) == [
+        (7, "the middle one of its toy's gains"),
+        (12, "the middle one of its toy's gains"),
+    ]
+
+
+def test_coarse_pictures_differ_little() -> None:
+    image = np.arange(256, dtype=np.uint8)[None, :]
+    assert len(np.unique(coarse(image))) == 16
+    assert np.abs(coarse(image).astype(int) - image).max() <= 9
+    assert (coarse(image)[0, 0], coarse(image)[0, -1]) == (0, 255)
+
+
+LOOK = """
+const picks = [...document.querySelectorAll(".pick input")], seen = () => [...document.querySelectorAll("article")]
+  .filter(article => getComputedStyle(article).display !== "none").map(article => article.id);
+const first = seen();
+picks[3].focus();
+const reached = document.activeElement === picks[3];
+picks[3].click();
+return {first, second: seen(), ids: picks.map(pick => pick.id), reached,
+  page: document.documentElement.scrollWidth, window: window.innerWidth,
+  ground: getComputedStyle(document.body).backgroundColor};
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1400])
+def test_in_a_browser(shown: tuple[dict[str, Any], str], tmp_path: Path, width: int, dark: bool) -> None:
+    found = seen_in(shown[1], LOOK, tmp_path, width, dark)
+    assert found["first"] == [found["ids"][0].replace("pick", "query")]
+    assert found["second"] == [found["ids"][3].replace("pick", "query")]
+    assert found["reached"]
+    assert found["page"] <= found["window"] == width
+    paper = (DARK if dark else LIGHT)["paper"]
+    assert found["ground"] == f"rgb({', '.join(str(int(paper[place : place + 2], 16)) for place in (1, 3, 5))})"

@@ -69,3 +69,12 @@ def test_mutual_means_each_in_the_first_k_of_the_other(rng: np.random.Generator,
     if k:
         sets = mutual.reciprocal(lists, k).toarray()
         np.testing.assert_array_equal(sets, [[j in first[i] and i in first[j] for j in range(60)] for i in range(60)])
+
+
+def test_components_follow_kept_entries_either_way() -> None:
+    lists = np.array([[1], [0], [1], [4], [3], [0]], np.int32)
+    keep = np.array([[False], [False], [True], [True], [False], [False]])
+    label = csr.components(lists, keep)
+    assert label[1] == label[2]
+    assert label[3] == label[4]
+    assert len(set(label.tolist())) == 4

@@ -10,12 +10,10 @@ from typing import Any
 from kinrank.bench.record import chosen, record
 from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
 from kinrank.evaluation import Scores, evaluate
+from kinrank.evaluation.trials import PLAIN, ranked
 from kinrank.methods import resolve
 from kinrank.progress import Progress, Show
-from kinrank.rerank import rerank
-from kinrank.warmup import warm
 
-PLAIN = "none"
 DEFAULT = (PLAIN, "lpmt")
 
 
@@ -64,11 +62,9 @@ def present(folder: str | os.PathLike[str]) -> list[str]:
 def _measure(benchmark: Benchmark, method: str, plain: dict[str, Scores]) -> list[dict[str, Any]]:
     asked = benchmark.gallery if benchmark.queries is None else benchmark.queries
     about = {"set": benchmark.name, "queries": len(asked), "items": len(benchmark.gallery), "method": method}
-    warm(method)
-    try:
-        ranking = rerank(benchmark.queries, benchmark.gallery, method)
-    except MemoryError as error:
-        return [{**about, "truth": truth, "error": str(error)} for truth in benchmark.truths]
+    ranking = ranked(method, benchmark.queries, benchmark.gallery)
+    if isinstance(ranking, str):
+        return [{**about, "truth": truth, "error": ranking} for truth in benchmark.truths]
     about |= {key: ranking.meta[key] for key in ("mode", "seconds")} | {"parameters": resolve(method).spelled_out()}
     results = []
     for label, truth in benchmark.truths.items():

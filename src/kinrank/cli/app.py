@@ -6,7 +6,23 @@ from typing import Annotated
 
 import typer
 
-from kinrank.cli import bench, build, change, demo, evaluate, explain, folder, methods, rerank, search, warmup
+from kinrank.cli import (
+    bench,
+    build,
+    change,
+    compare,
+    demo,
+    evaluate,
+    explain,
+    export,
+    folder,
+    fuse,
+    groups,
+    methods,
+    rerank,
+    search,
+    warmup,
+)
 from kinrank.cli.mistakes import Commands
 
 RANK, SERVE, LOOK = "Re-rank and score", "Prepare once, search online", "See and measure"
@@ -16,6 +32,8 @@ app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None, pre
 for heading, verb, function, short, settings in (
     (RANK, "rerank", rerank.rerank, "Re-rank a gallery for every query.", ANY_FLAG),
     (RANK, "evaluate", evaluate.evaluate, "Score a ranking, with 95 % intervals.", None),
+    (RANK, "compare", compare.compare, "Which method is best on your data.", None),
+    (RANK, "fuse", fuse.fuse, "Make one ranking out of several.", None),
     (RANK, "methods", methods.methods, "List all methods, or the parameters of one.", None),
     (SERVE, "build", build.build, "Prepare a gallery: a folder that answers queries.", ANY_FLAG),
     (SERVE, "search", search.search, "Nearest items of queries it has never seen.", None),
@@ -23,7 +41,9 @@ for heading, verb, function, short, settings in (
     (SERVE, "add", change.add, "Put more items into a prepared gallery.", None),
     (SERVE, "remove", change.remove, "Take items out of it.", None),
     (SERVE, "info", folder.info, "What a prepared gallery holds.", None),
+    (SERVE, "export", export.export, "Its graph, states and steps as sparse matrices.", None),
     (SERVE, "verify", folder.verify, "Whether all its files are whole.", None),
+    (LOOK, "groups", groups.groups, "Groups of near-duplicates.", None),
     (LOOK, "demo", demo.demo, "Write a page that shows what re-ranking does.", None),
     (LOOK, "warmup", warmup.warmup, "Compile all loops now, not at their first use.", None),
 ):

@@ -74,7 +74,7 @@ def evaluate(
     separate(None, query_ids, item_ids)
     found = load_ranking(ranking, ties=ties)
     names = read_names(query_ids), read_names(item_ids)
-    right, usual = _truth(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
+    right, usual = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
     wanted = [word.strip() for word in (measures or usual).split(",")]
     scores = kinrank.evaluate(found, right, wanted)
     facts = {key: found.meta[key] for key in ("mode", "method") if key in found.meta}
@@ -86,7 +86,7 @@ def evaluate(
             print(", ".join(map(str, facts.values())))
 
 
-def _truth(
+def truth_from(
     truth: File,
     protocol: str | None,
     labels: File,

@@ -122,8 +122,9 @@ def evaluate(
         truth: what is right. Where ranking and truth have ids, queries and items are matched by them. Where the ranking
             has none, its rows and item numbers are those of the truth. A ranking with ids and a truth without are
             refused: give the truth `item_ids=manifold.ids`.
-        measures: `mAP`, `R@k` (at least one positive in the first k), `recall@k` (share of positives found),
-            `mP@k` (precision of the revisited protocol), `P@k`, `nDCG`, `nDCG@k`, `MRR`, `bullseye@k`.
+        measures: `mAP`, `mAP@k` (only hits in the first k, over the number of all positives: trec_eval's map_cut_k),
+            `R@k` (at least one positive in the first k), `recall@k` (share of positives found), `mP@k` (precision of
+            the revisited protocol), `P@k`, `nDCG`, `nDCG@k`, `MRR`, `bullseye@k`.
         confidence: of the interval, between 0 and 1.
         resamples: of the queries, with replacement; 0 for no interval (NaN).
         seed: same seed, same interval.

@@ -16,7 +16,7 @@ class Kind:
     """One family of measures: its function of the hits and the cut k, whether it takes a cut, its meaning."""
 
     function: Callable[[Hits, int], Values]
-    cut: str  # "needed", "possible" or "none"
+    cut: str  # "needed" or "possible"
     meaning: str
 
 
@@ -33,7 +33,7 @@ class Measure:
         name = _NAMES.get(match[1].lower()) if match else None
         if match and name:
             k = int(match[2]) if match[2] else None
-            if (k is None and MEASURES[name].cut != "needed") or (k is not None and MEASURES[name].cut != "none"):
+            if k is not None or MEASURES[name].cut == "possible":
                 return cls(name, k)
         raise ValueError(f"measure {text!r} is not known; give one of: {', '.join(_spelled())} with k a number >= 1")
 
@@ -47,8 +47,10 @@ class Measure:
 
 
 def _average_precision(hits: Hits, k: int) -> Values:
-    """Sum over the hits, divided by the number of positives, of the precision at each.
+    """Sum over the hits of the first k, divided by the number of all positives, of the precision at each.
 
+    The cut is that of trec_eval's map_cut_k: positives that cannot fit into the first k count as not found, so a query
+    with more than k of them stays below 1. Junk takes no rank, so k counts the items that are left without it.
     With j positives and r items before a hit: rectangle takes (j + 1) / (r + 1), that just after it;
     trapezoidal, as published with the revisited benchmarks, the mean of it and j / r (1 at the very top).
     """
@@ -56,7 +58,7 @@ def _average_precision(hits: Hits, k: int) -> Values:
     if hits.truth.average_precision == "trapezoidal":
         ahead = np.where(hits.rank > 0, hits.before / np.maximum(hits.rank, 1), 1.0)
         after = (ahead + after) / 2
-    return hits.total(after) / _positives(hits)
+    return hits.total(np.where(hits.rank < k, after, 0.0)) / _positives(hits)
 
 
 def _hit(hits: Hits, k: int) -> Values:
@@ -107,7 +109,12 @@ def _positives(hits: Hits) -> Values:
 
 
 MEASURES: dict[str, Kind] = {
-    "mAP": Kind(_average_precision, "none", "mean average precision, by the protocol of the truth"),
+    "mAP": Kind(
+        _average_precision,
+        "possible",
+        "mean average precision, by the protocol of the truth; with k only hits in the first k count, divided by the "
+        "number of all positives, as trec_eval's map_cut_k does",
+    ),
     "R": Kind(
         _hit,
         "needed",
@@ -128,5 +135,5 @@ _NAMES = {name.lower(): name for name in MEASURES}
 
 
 def _spelled() -> list[str]:
-    forms = {"needed": "{0}@k", "possible": "{0}, {0}@k", "none": "{0}"}
+    forms = {"needed": "{0}@k", "possible": "{0}, {0}@k"}
     return [forms[kind.cut].format(name) for name, kind in MEASURES.items()]

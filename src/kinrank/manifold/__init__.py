@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kinrank.manifold.export import export
+from kinrank.manifold.groups import Group, groups
 from kinrank.manifold.journal import ChangedMeanwhile
 from kinrank.manifold.manifold import Manifold, SearchedExactly
 
-__all__ = ["ChangedMeanwhile", "Manifold", "SearchedExactly"]
+__all__ = ["ChangedMeanwhile", "Group", "Manifold", "SearchedExactly", "export", "groups"]

@@ -74,7 +74,9 @@ def _compute(objects: int, views: int, seed: int, progress: Show) -> Demo:
     before = _side(vectors, truth, "none", "No re-ranking", progress)
     after = _side(vectors, truth, "lpmt", "LPMT", progress)
     comparison = kinrank.compare(before.scores, after.scores, "mAP")
-    chosen = choose(before.scores["mAP"].per_query, after.scores["mAP"].per_query, labels)
+    values = before.scores["mAP"].per_query, after.scores["mAP"].per_query
+    chosen = choose(*values, labels)
+    chosen += one_of_each_other(*values, labels, [query for query, _ in chosen])
     walk = _far_side(vectors, labels, angles, before, after, [query for query, _ in chosen])
     return Demo(images, labels, angles, NAMES, vectors.shape[1], before, after, comparison, chosen, walk)
 
@@ -112,6 +114,19 @@ def choose(
     take(middle, 1, "a typical query: the median gain")
     chosen = chosen[worst:] + chosen[:worst]
     return chosen
+
+
+def one_of_each_other(
+    before: NDArray[np.float64], after: NDArray[np.float64], labels: NDArray[np.int64], chosen: list[int]
+) -> list[tuple[int, str]]:
+    """A query of every toy that is not chosen yet: the one whose gain is in the middle of its toy's gains."""
+    gain = after - before
+    found = []
+    for toy in np.setdiff1d(labels, labels[chosen]):
+        own = np.flatnonzero(labels == toy)
+        order = own[np.argsort(gain[own], kind="stable")]
+        found.append((int(order[(len(order) - 1) // 2]), "the middle one of its toy's gains"))
+    return found
 
 
 def _far_side(

@@ -13,26 +13,52 @@ from numpy.typing import NDArray
 
 from kinrank.files.atomic import replacing
 
-STYLE = """
-:root { --ink: #1c2530; --soft: #5b6673; --line: #dde3ea; --paper: #f6f8fa; --card: #fff;
-  --good: #16874f; --bad: #cf3a34; --before: #8a94a3; --after: #2458c5; }
+WHAT = "re-ranks what a vector search found: it follows chains of near neighbours, so that right answers come first."
+LIGHT = {
+    "ink": "#1c2530", "soft": "#56616e", "line": "#dde3ea", "paper": "#f6f8fa", "card": "#ffffff", "good": "#137a46",
+    "bad": "#c5322c", "before": "#7b8695", "after": "#2458c5", "grid": "#e6eaef", "guide": "#8c97a5",
+}  # fmt: skip
+DARK = {
+    "ink": "#e4e9ef", "soft": "#a5b0bd", "line": "#303a46", "paper": "#0f141a", "card": "#182029", "good": "#3cc282",
+    "bad": "#ff7b72", "before": "#8d99a9", "after": "#7fa9ff", "grid": "#2a333e", "guide": "#67758a",
+}  # fmt: skip
+
+
+def _colors(colors: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {color};" for name, color in colors.items())
+
+
+STYLE = (
+    f"""
+:root {{ color-scheme: light dark; {_colors(LIGHT)} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {_colors(DARK)} }} }}
+@media print {{ :root {{ color-scheme: light; {_colors(LIGHT)} }} }}
+"""
+    + """
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-main, header > div, footer { max-width: 1120px; margin: 0 auto; padding: 0 20px; }
-header { background: var(--card); border-bottom: 1px solid var(--line); padding: 36px 0 28px; }
+main, header > div { max-width: 1120px; margin: 0 auto; padding: 0 20px; }
+main { padding-bottom: 56px; }
+header { background: var(--card); border-bottom: 1px solid var(--line); padding: 22px 0 28px; }
+.brand { max-width: none; margin: 0 0 26px; padding-bottom: 14px; border-bottom: 1px solid var(--line);
+  color: var(--soft); }
+.brand b { color: var(--after); font-size: 1.25rem; letter-spacing: -.01em; margin-right: .15em; }
 h1 { font-size: clamp(1.6rem, 4vw, 2.3rem); line-height: 1.2; margin: 0 0 .4em; letter-spacing: -.02em; }
 h2 { font-size: 1.35rem; margin: 2.2em 0 .3em; letter-spacing: -.01em; }
 h3 { font-size: 1.02rem; margin: 0 0 .2em; }
 p { margin: .3em 0 .9em; max-width: 75ch; }
 .soft, figcaption, small { color: var(--soft); }
-a { color: var(--after); }
-code { font: .9em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+code, pre { font: .9em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+code { overflow-wrap: anywhere; }
+pre { margin: .3em 0 1.3em; padding: 12px 16px; overflow-x: auto; line-height: 1.6; background: var(--card);
+  border: 1px solid var(--line); border-radius: 10px; }
+pre code { font-size: 1em; overflow-wrap: normal; }
 svg { max-width: 100%; height: auto; }
-footer { padding-top: 24px; padding-bottom: 40px; color: var(--soft); font-size: .9rem; }
-@media print { body { background: #fff; } }
+:focus-visible { outline: 3px solid var(--after); outline-offset: 2px; }
 """
+)
 
 
 def png(image: NDArray[np.uint8]) -> bytes:
@@ -63,6 +89,13 @@ def png(image: NDArray[np.uint8]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunks
 
 
+def coarse(images: NDArray[np.uint8], shades: int = 16) -> NDArray[np.uint8]:
+    """The images with so many shades of each colour: noisy pictures take half the bytes, and look alike when small."""
+    step = 255 / (shades - 1)
+    table = np.rint(np.rint(np.arange(256) / step) * step).astype(np.uint8)
+    return np.asarray(table[images])
+
+
 def _chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
@@ -74,6 +107,13 @@ def picture(image: NDArray[np.uint8], text: str, *, mark: str = "") -> str:
     kind = f' class="{escape(mark)}"' if mark else ""
     size = f'width="{width}" height="{height}"'
     return f'<img{kind} alt="{escape(text)}" {size} src="data:image/png;base64,{data}">'
+
+
+def masthead(title: str, body: str) -> str:
+    """The top of every page: the product and what it is, the title (escaped here), and a body that is HTML already."""
+    return (
+        f'<header><div><p class="brand"><b>kinrank</b> {escape(WHAT)}</p><h1>{escape(title)}</h1>{body}</div></header>'
+    )
 
 
 def document(title: str, body: str, style: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 import numpy as np
@@ -12,9 +12,20 @@ from numpy.typing import NDArray
 from kinrank.evaluation import Comparison, Scores
 from kinrank.ranking import Ranking
 from kinrank.report import svg
-from kinrank.report.html import document, picture
-from kinrank.report.page_style import STYLE
+from kinrank.report.html import coarse, document, masthead, picture
+from kinrank.report.page_style import STYLE, chosen_style
 
+YOURS = """<section class="yours"><h2>On your data</h2>
+<p>Vectors of any model, one row per item. Re-rank a gallery for every query and write the ranking:</p>
+<pre tabindex="0"><code>kinrank rerank --queries queries.npy --gallery gallery.npy -o ranking.npz</code></pre>
+<p>If you know what is right, measure whether it helps, with which method, and where it hurts:</p>
+<pre tabindex="0"><code>kinrank compare --gallery all.npy --labels labels.csv -o table.html</code></pre>
+<p>Prepare a gallery once, then answer queries it has never seen in milliseconds:</p>
+<pre tabindex="0"><code>kinrank build --gallery gallery.npy -o gallery.manifold
+kinrank search gallery.manifold --queries queries.npy -k 10</code></pre>
+<p>The same in Python:</p>
+<pre tabindex="0"><code>import kinrank
+ranking = kinrank.rerank(queries, gallery)</code></pre></section>"""
 SHOWN = (1, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 70)  # the ranks drawn for every query, chosen beforehand
 
 
@@ -64,8 +75,10 @@ class Demo:
 
 def demo_page(demo: Demo) -> str:
     """The whole page as text."""
-    main = "\n".join([_queries(demo), _chain(demo), _plots(demo), _method(demo)])
-    return document("kinrank demo: following the turntable", f"{_header(demo)}\n<main>{main}</main>", STYLE)
+    demo = replace(demo, images=coarse(demo.images))
+    main = "\n".join([_queries(demo), _chain(demo), _plots(demo), _method(demo), YOURS])
+    style = STYLE + chosen_style([query for query, _ in demo.chosen])
+    return document("kinrank demo: walking around toys", f"{_header(demo)}\n<main>{main}</main>", style)
 
 
 def _percent(value: float) -> str:
@@ -90,14 +103,14 @@ def _header(demo: Demo) -> str:
         f"<dt>queries better</dt><dd>{gain.better}</dd>"
         f"<dt>queries worse</dt><dd>{gain.worse}</dd></dl></section>"
     )
-    return (
-        f"<header><div><h1>Walking around {toys} toys</h1>"
+    return masthead(
+        f"Walking around {toys} toys",
         f"<p>{toys} toys, {views} views each: {len(demo.images):,} pictures. Every picture asks "
         f"for the others; right are the other {views - 1} views of the same toy. "
         "Plain search compares raw pixels, so it finds the neighbouring angles and then loses the toy. "
         f"{escape(demo.after.name)} follows the chain of views around it. Both numbers are "
         f"<em>joint</em>: every picture is a query and part of the one graph.</p>"
-        f'<div class="numbers">{cards}{difference}</div></div></header>'
+        f'<div class="numbers">{cards}{difference}</div>',
     )
 
 
@@ -107,13 +120,30 @@ def _interval(side: Side, measure: str) -> str:
 
 
 def _queries(demo: Demo) -> str:
+    picks = "".join(_pick(demo, query, place == 0) for place, (query, _) in enumerate(demo.chosen))
     articles = "\n".join(_query(demo, query, reason) for query, reason in demo.chosen)
     return (
-        "<section><h2>Before and after</h2>"
+        '<section class="chooser"><h2>Before and after</h2>'
+        "<p>Choose a query, with the mouse or the arrow keys. Under each stands its average precision (AP) before and "
+        "after. First come some of the largest gains, a typical query and the two worst; then one query of every other "
+        "toy, the one in the middle of its gains.</p>"
+        f'<fieldset class="picks"><legend>Choose a query</legend>{picks}</fieldset>'
         '<p>A <span class="key good"></span> green frame is a right answer, a '
-        '<span class="key bad"></span> red dashed one is wrong. Every row shows the same '
-        "ranks of its list; the bar below it shows all ranks down to the last one that could be right.</p>"
+        '<span class="key bad"></span> red dashed one is wrong. Both rows show the same '
+        "ranks of their lists; the bar below shows all ranks down to the last one that could be right.</p>"
         f"{articles}</section>"
+    )
+
+
+def _pick(demo: Demo, query: int, first: bool) -> str:
+    """A radio button that shows its query: no script, and the keyboard reaches it."""
+    before, after = (float(side.scores["mAP"].per_query[query]) for side in (demo.before, demo.after))
+    worse = " worse" if after < before else ""
+    image = picture(demo.images[query], demo.name(query), mark="thumb")
+    toy = f'<b aria-hidden="true">{escape(demo.names[demo.labels[query]])}</b>'
+    return (
+        f'<label class="pick{worse}"><input type="radio" name="query" id="pick-{query}"{" checked" if first else ""}>'
+        f"{image}<span>{toy} {100 * before:.0f} &rarr; {100 * after:.0f}&thinsp;%</span></label>"
     )
 
 
@@ -123,7 +153,7 @@ def _query(demo: Demo, query: int, reason: str) -> str:
     sides = "".join(_side(demo, side, query) for side in (demo.before, demo.after))
     text = f"query: {demo.name(query)}"
     return (
-        f'<article{worse}><div class="query">{picture(demo.images[query], text)}<div><p><b>'
+        f'<article id="query-{query}"{worse}><div class="query">{picture(demo.images[query], text)}<div><p><b>'
         f"{escape(demo.name(query))}</b></p><p>{escape(reason)}</p><p>AP {_percent(values[0])} &rarr; "
         f"<b>{_percent(values[1])}</b></p></div></div><div>{sides}</div></article>"
     )
@@ -201,9 +231,10 @@ def _method(demo: Demo) -> str:
         "noise, and small changes of place, scale and light in every picture. A picture's vector is its raw "
         f"pixels: halved in size, minus their mean, scaled to length one ({demo.dimensions:,} numbers); no "
         f"model, no training. {used}. Parameters were left at their defaults. Times are those of this "
-        "machine, after a first small run compiled the loops. The intervals resample the "
-        "queries; queries of one toy resemble each other, so they say how sure the number is for these toys, "
-        "not for others.</p><p><strong>What this does not show.</strong> The set is made to be followed: "
+        "machine, after a first small run compiled the loops. Pictures on this page have 16 shades of each colour, "
+        "which keeps it small. The intervals resample the queries; queries of one toy resemble each other, so they say "
+        "how sure the number is for these toys, not for others.</p>"
+        "<p><strong>What this does not show.</strong> The set is made to be followed: "
         "neighbouring views stay neighbours nearly always, all the way around. Data of your own rarely hangs "
-        "together so well: expect a smaller gain there, and measure it.</p></section>"
+        "together so well: expect a smaller gain there, and measure it (below).</p></section>"
     )

@@ -12,6 +12,18 @@ STYLE = """
   font-size: .88rem; }
 .number dt { color: var(--soft); }
 .number dd { margin: 0; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.picks { border: 0; margin: 0 0 18px; padding: 0; min-width: 0; display: grid; gap: 8px;
+  grid-template-columns: repeat(auto-fill, minmax(82px, 1fr)); }
+.picks legend { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+.pick { position: relative; display: block; padding: 7px 2px; border: 2px solid var(--line); border-radius: 10px;
+  background: var(--card); font-size: .78rem; line-height: 1.3; text-align: center; cursor: pointer; }
+.pick:hover { border-color: var(--guide); }
+.pick.worse { border-color: var(--bad); }
+.pick input { position: absolute; opacity: 0; inset: 0; width: 100%; height: 100%; margin: 0; cursor: pointer; }
+.pick img { display: block; width: 64px; height: 64px; margin: 0 auto 4px; border-radius: 6px; }
+.pick b { display: block; }
+.pick:has(input:checked) { border-color: var(--after); box-shadow: inset 0 0 0 1px var(--after); }
+.pick:focus-within { outline: 3px solid var(--after); outline-offset: 2px; }
 article { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 16px 18px 8px;
   margin: 14px 0; display: grid; grid-template-columns: 120px minmax(0, 1fr); gap: 6px 20px; }
 article.worse { border-left: 4px solid var(--bad); }
@@ -43,6 +55,8 @@ svg.plot text { font-size: 12px; fill: var(--soft); }
 .key.good { background: var(--good); }
 .key.bad { background: var(--bad); }
 @media (max-width: 700px) {
+  .picks { display: flex; overflow-x: auto; scroll-snap-type: x proximity; padding: 4px 4px 10px; }
+  .pick { flex: 0 0 88px; scroll-snap-align: start; }
   article { grid-template-columns: minmax(0, 1fr); }
   .query { display: flex; gap: 14px; }
   ol.found { grid-template-columns: repeat(6, minmax(0, 1fr)); }
@@ -51,3 +65,9 @@ svg.plot text { font-size: 12px; fill: var(--soft); }
   ol.chain .step { width: 42px; font-size: .72rem; }
 }
 """
+
+
+def chosen_style(queries: list[int]) -> str:
+    """Only the chosen query is shown, where the browser can tell; the others show all of them."""
+    shown = ", ".join(f".chooser:has(#pick-{query}:checked) #query-{query}" for query in queries)
+    return f"@supports selector(:has(*)) {{ .chooser article {{ display: none; }} {shown} {{ display: grid; }} }}\n"

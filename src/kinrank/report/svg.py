@@ -8,6 +8,8 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.evaluation import Score
+
 
 def _drawing(width: float, height: float, text: str, body: str, kind: str, more: str = "") -> str:
     return (
@@ -33,16 +35,16 @@ def scatter(before: NDArray[np.float64], after: NDArray[np.float64], text: str) 
 
     def dots(which: NDArray[np.bool_], color: str) -> str:
         path = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(x[which], y[which], strict=True))
-        look = 'stroke-width="4" stroke-linecap="round" stroke-opacity=".5"'
+        look = 'stroke-width="4" stroke-linecap="round" stroke-opacity=".6"'
         return f'<path d="{path}" stroke="{color}" {look}/>'
 
     lines = []
     for share in (0, 0.25, 0.5, 0.75, 1):
         across, up = left + side * share, 8 + side * (1 - share)
-        lines.append(f'<path d="M{left:g} {up:g}h{side:g}M{across:g} 8v{side:g}" stroke="#e6eaef"/>')
+        lines.append(f'<path d="M{left:g} {up:g}h{side:g}M{across:g} 8v{side:g}" stroke="var(--grid)"/>')
         lines.append(f'<text x="{left - 8:g}" y="{up + 4:g}" text-anchor="end">{100 * share:g}</text>')
         lines.append(f'<text x="{across:g}" y="{side + 26:g}" text-anchor="middle">{100 * share:g}</text>')
-    lines.append(f'<path d="M{left:g} {8 + side:g}L{left + side:g} 8" stroke="#9aa4b1" stroke-dasharray="4 4"/>')
+    lines.append(f'<path d="M{left:g} {8 + side:g}L{left + side:g} 8" stroke="var(--guide)" stroke-dasharray="4 4"/>')
     middle = 8 + side / 2
     names = (
         f'<text x="{left + side / 2:g}" y="{side + 48:g}" text-anchor="middle">AP before, %</text>'
@@ -59,7 +61,7 @@ def dumbbells(names: Sequence[str], before: NDArray[np.float64], after: NDArray[
     parts = []
     for share in (0, 0.25, 0.5, 0.75, 1):
         across = left + side * share
-        parts.append(f'<path d="M{across:g} 6v{height - 8:g}" stroke="#e6eaef"/>')
+        parts.append(f'<path d="M{across:g} 6v{height - 8:g}" stroke="var(--grid)"/>')
         parts.append(f'<text x="{across:g}" y="{height + 16:g}" text-anchor="middle">{100 * share:g}</text>')
     for row, (name, low, high) in enumerate(zip(names, before, after, strict=True)):
         y, color = 14 + step * row, "var(--after)" if high >= low else "var(--bad)"
@@ -74,3 +76,17 @@ def dumbbells(names: Sequence[str], before: NDArray[np.float64], after: NDArray[
         f'<text x="{left + side / 2:g}" y="{height + 36:g}" text-anchor="middle">mean AP of its views, %</text>'
     )
     return _drawing(left + side + 14, height + 44, text, "".join(parts), "plot")
+
+
+def interval(score: Score, low: float, high: float, kind: str) -> str:
+    """The mean of a score as a dot on its interval, drawn between the limits `low` and `high`; `kind` is its colour."""
+    width, height = 180.0, 24.0
+    scale = (width - 12) / max(high - low, 1e-9)
+    left, middle, right = (6 + scale * (value - low) for value in (score.low, score.mean, score.high))
+    color = f"var(--{escape(kind)})"
+    body = (
+        f'<path d="M0 12h{width:g}" stroke="var(--grid)"/>'
+        f'<path d="M{left:.1f} 12H{right:.1f}" stroke="{color}" stroke-width="3" stroke-linecap="round"/>'
+        f'<circle cx="{middle:.1f}" cy="12" r="5" fill="{color}"/>'
+    )
+    return _drawing(width, height, repr(score), body, "interval")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from kinrank.stages.kernels.rows import Rows as Rows
 
@@ -50,3 +51,9 @@ def from_lists(
 def plus_transpose(matrix: csr_array) -> csr_array:
     """A + A' of a square matrix."""
     return csr_array(matrix + matrix.T)
+
+
+def components(lists: NDArray[np.int32], keep: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """(n,) the number of the component every item belongs to, joined along list entries where `keep`; both (n, k)."""
+    joined = from_lists(lists, keep, len(lists), keep)
+    return np.asarray(connected_components(joined, directed=False)[1], np.int32)

@@ -1,0 +1,137 @@
+"""`kinrank compare`: your vectors and what is right -> which method is best on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import kinrank
+from kinrank.cli.evaluate import truth_from
+from kinrank.cli.inputs import vectors
+from kinrank.cli.names import read_names
+from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
+from kinrank.cli.wording import in_flags
+from kinrank.evaluation import Trials
+from kinrank.files.atomic import replacing
+from kinrank.report import comparison
+
+WRITERS: dict[str, Callable[[Trials], str]] = {
+    ".csv": comparison.comparison_csv,
+    ".html": comparison.comparison_page,
+    ".md": comparison.comparison_markdown,
+    ".json": lambda trials: json.dumps(trials.to_dict(), indent=2, ensure_ascii=False, allow_nan=False),
+}
+FIGURES = (".png", ".svg", ".pdf")
+File = Path | None
+
+
+def compare(
+    context: typer.Context,
+    gallery: Annotated[Path, typer.Option("--gallery", "-g", help="Vectors to rank, one row per item.")],
+    queries: Annotated[
+        File, typer.Option("--queries", help="Vectors that ask. Without: every item queries the others.")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option("--methods", help="Names with commas between them, see `kinrank methods`, or all.")
+    ] = "all",
+    truth: Annotated[
+        File,
+        typer.Option("--truth", help="Ground truth .pkl of revisited Oxford or Paris, TREC qrels .txt, or labels."),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", help="easy, medium (unless given) or hard, for a .pkl.")
+    ] = None,
+    labels: Annotated[
+        File, typer.Option("--labels", help="Labels .npz, .npy or .csv of items that query each other.")
+    ] = None,
+    query_labels: Annotated[File, typer.Option("--query-labels", help="Labels of the queries.")] = None,
+    gallery_labels: Annotated[File, typer.Option("--gallery-labels", help="Labels of the gallery.")] = None,
+    labels_key: Annotated[
+        str | None, typer.Option("--labels-key", help="Which array of an .npz holds the labels.")
+    ] = None,
+    measures: Annotated[
+        str | None, typer.Option("--measures", help="Such as mAP,mAP@10,R@1; the first decides about the order.")
+    ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option("--candidates", help="Re-rank only so many nearest items per query, in a graph of their own."),
+    ] = None,
+    max_memory: Annotated[
+        str | None, typer.Option("--max-memory", help="A method that needs more, such as 2GB, is left out.")
+    ] = None,
+    output: Annotated[
+        File, typer.Option("--output", "-o", help="The table as a file: .html, .md, .csv or .json.")
+    ] = None,
+    plot: Annotated[File, typer.Option("--plot", help="A figure of the intervals: .png, .svg or .pdf.")] = None,
+    queries_key: Annotated[
+        str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
+    ] = None,
+    gallery_key: Annotated[str | None, typer.Option("--gallery-key", help="The same, for the gallery.")] = None,
+    query_ids: Annotated[
+        File, typer.Option("--query-ids", help="Text file of the queries' names, one per line, for qrels.")
+    ] = None,
+    item_ids: Annotated[File, typer.Option("--item-ids", help="The same, for the items.")] = None,
+    binary: Annotated[
+        bool, typer.Option("--binary", help="Relevance above 0 in qrels counts as 1 (for nDCG).")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Try all or some methods on your data and compare each with no re-ranking, query by query.
+
+    \b
+    kinrank compare --gallery all.npy --labels labels.csv
+    kinrank compare --gallery g.npy --queries q.npy --query-labels ql.npy --gallery-labels gl.npy --methods lpmt,aqe
+    kinrank compare --gallery g.npy --queries q.npy --truth qrels.txt -o table.html --plot table.png
+
+    Every method runs at its defaults. The table has every measure with its 95 % interval, what is gained over no
+    re-ranking with the interval and p of a paired test, and the time per query. Methods that refuse, because they would
+    need too much memory for example, are listed with the reason. Figures need kinrank[plot].
+    """
+    if output is not None:
+        writable(output, tuple(WRITERS))
+    if plot is not None:
+        writable(plot, FIGURES)
+        comparison.figure_class()  # whether figures can be drawn is known now, not after an hour of work
+    for path in (output, plot):
+        separate(path, gallery, queries, truth, labels, query_labels, gallery_labels, query_ids, item_ids)
+    asked = None if queries is None else vectors(queries, queries_key)
+    offered = vectors(gallery, gallery_key)
+    names = read_names(query_ids), read_names(item_ids)
+    right, usual = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
+    trials = kinrank.compare_methods(
+        asked,
+        offered,
+        right,
+        "all" if methods.strip() == "all" else [word.strip() for word in methods.split(",")],
+        [word.strip() for word in (measures or usual).split(",")],
+        candidates=candidates,
+        max_memory=max_memory,
+        progress=bars(quiet),
+    )
+    commands = context.find_root().command
+    trials = replace(trials, refused={name: in_flags(why, commands) for name, why in trials.refused.items()})
+    _write(trials, output, plot)
+    if json:
+        print_json(trials.to_dict())
+        return
+    written = [path for path in (output, plot) if path is not None]
+    if not (quiet and written):
+        print(trials)
+        for path in written:
+            print(f"written: {path}")
+
+
+def _write(trials: Trials, output: File, plot: File) -> None:
+    if output is not None:
+        with replacing(output) as file:
+            file.write(WRITERS[output.suffix.lower()](trials).encode())
+    if plot is not None:
+        figure = comparison.comparison_figure(trials)
+        with replacing(plot) as file:
+            figure.savefig(file, format=plot.suffix[1:].lower())
