@@ -41,8 +41,6 @@ SLOW = {
     "datasets/test_turntable.py",
     "distributed/test_build_and_rerank.py",
     "distributed/test_cluster.py",
-    "faults/test_corruption.py",
-    "faults/test_surroundings.py",
     "manifold/test_changes.py",
     "manifold/test_export.py",
     "manifold/test_files.py",
@@ -69,5 +67,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests are fast unless their file stands in SLOW: `make test-fast` runs them, in under a minute."""
     root = Path(__file__).resolve().parent
     for item in items:
-        if item.path.relative_to(root).as_posix() not in SLOW:
+        path = item.path.relative_to(root)
+        if path.as_posix() not in SLOW and path.parts[0] != "faults":
             item.add_marker(pytest.mark.fast)

@@ -53,7 +53,7 @@ def test_rerank_names_by_columns(folder: Path) -> None:
     assert [line[2] for line in lines[::2]] == NAMES[:3]
     good(folder, *words, "-o", "@all.csv", "-q")
     with (folder / "all.csv").open() as file:
-        asked = {row["query"] for row in csv.DictReader(file)}
+        asked = {row["query_id"] for row in csv.DictReader(file)}
     assert asked == set(NAMES)
 
 
@@ -108,7 +108,7 @@ def test_vectors_through_standard_input_and_a_ranking_through_standard_output(fo
     assert "-: 3 queries x 2 items" in done.stderr
     done = piped((folder / name).read_bytes(), *words, "--format", "trec", "--json")
     assert len(done.stdout.splitlines()) == 6
-    assert done.stdout.startswith("1 Q0 1 1 ")
+    assert done.stdout.startswith("0 Q0 0 1 ")
     assert json.loads(done.stderr)["output"] == "-"
 
 
@@ -128,7 +128,9 @@ def test_search_reads_and_writes_streams_too(folder: Path) -> None:
         "-",
     )
     found = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert [(row["query"], row["item"]) for row in found] == [(f"ask{number}", NAMES[number]) for number in range(3)]
+    assert [(row["query_id"], row["item_id"]) for row in found] == [
+        (f"ask{number}", NAMES[number]) for number in range(3)
+    ]
 
 
 def test_names_through_standard_input(folder: Path) -> None:
@@ -136,7 +138,7 @@ def test_names_through_standard_input(folder: Path) -> None:
         (folder / "names.txt").read_bytes(),
         *("rerank", "--gallery", folder / "g.npy", "--item-ids", "-", "-m", "aqe", "--depth", 1, "-o", "-"),
     )
-    assert {row["query"] for row in csv.DictReader(io.StringIO(done.stdout))} == set(NAMES)
+    assert {row["query_id"] for row in csv.DictReader(io.StringIO(done.stdout))} == set(NAMES)
 
 
 def test_a_device_as_standard_input_is_left_at_once(folder: Path) -> None:

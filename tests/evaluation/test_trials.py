@@ -60,7 +60,7 @@ def test_every_number_is_that_of_its_parts(data: tuple[Rows, NDArray[np.int64]])
     assert {trial.method for trial in trials} == {"none", "aqe", repr(kr.AQE(k=2))}
     plain = kr.evaluate(kr.rerank(None, rows, "none"), truth, ["mAP", "R@1"])
     for trial, method in ((trial, "none" if trial.method == "none" else trial.parameters) for trial in trials):
-        chosen = {"none": "none", repr(kr.AQE()): kr.AQE(), repr(kr.AQE(k=2)): kr.AQE(k=2)}[method]
+        chosen = {method.spelled_out(): method for method in (kr.AQE(), kr.AQE(k=2))}.get(method, "none")
         scores = kr.evaluate(kr.rerank(None, rows, chosen), truth, ["mAP", "R@1"])
         for measure in ("mAP", "R@1"):
             assert repr(trial.scores[measure]) == repr(scores[measure])

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinrank as kr
+from kinrank.manifold.journal import packed, unpacked
 from kinrank.manifold.manifest import sealed
 from kinrank.manifold.verify import verify
 
@@ -61,7 +62,14 @@ def saved_folders(place: Path) -> list[Path]:
     }
     for name, manifold in manifolds.items():
         manifold.save(place / name)
-    return [place / name for name in manifolds]
+    for name in ("lpmt", "alpha_qe"):  # and the same with changes beside the arrays
+        shutil.copytree(place / name, place / f"{name}_appended")
+        manifold = kr.Manifold.load(place / f"{name}_appended")
+        for change in (_add, _remove):
+            change(manifold)
+            manifold.save(place / f"{name}_appended")
+        assert len(changes_in(place / f"{name}_appended")) == 2
+    return sorted(place.iterdir())
 
 
 # what is made wrong: each function changes a folder, and says how
@@ -89,6 +97,8 @@ def crafted(folder: Path, rng: random.Random) -> str:
     """One array or one value of a manifest replaced, all checksums made right again."""
     arrays = [path for path in files_in(folder) if path.suffix == ".npy"]
     kind = rng.choice(["values"] * 6 + ["shape", "header", "manifest", "manifest"])
+    if changes_in(folder) and rng.random() < 0.7:
+        return _other_change(folder, rng.choice(changes_in(folder)), rng)
     if kind == "manifest":
         return _other_manifest(rng.choice([path for path in files_in(folder) if path.suffix == ".json"]), rng)
     path = rng.choice(arrays)
@@ -98,6 +108,23 @@ def crafted(folder: Path, rng: random.Random) -> str:
     array, how = _other_values(array, rng) if kind == "values" else _other_shape(array, rng)
     replace(folder, path, array)
     return f"{how} in {path.name}"
+
+
+def _other_change(folder: Path, path: Path, rng: random.Random) -> str:
+    """One array of a file of changes replaced."""
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    differences = [dict(found) for found in unpacked(path.read_bytes())]
+    found = rng.choice(differences)
+    name = rng.choice(sorted(found))
+    spoil = _other_shape if rng.random() < 0.2 else _other_values
+    found[name], how = spoil(found[name], rng)
+    path.write_bytes(packed(differences))
+    _describe(folder, before, path)
+    return f"{how} in {name} of a change"
+
+
+def changes_in(folder: Path) -> list[Path]:
+    return [path for path in files_in(folder) if path.name.startswith("change-")]
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -160,7 +187,7 @@ def _claimed(folder: Path, path: Path, array: NDArray[Any], rng: random.Random) 
         file.truncate()
         np.lib.format.write_array_header_1_0(file, header)
         file.write(data)
-    _describe(folder, before, path, kind, list(shape))
+    _describe(folder, before, path, dtype=kind, shape=list(shape))
     return f"header {header} of {path.name}"
 
 
@@ -206,12 +233,12 @@ def replace(folder: Path, path: Path, array: NDArray[Any]) -> None:
     before = hashlib.sha256(path.read_bytes()).hexdigest()
     with path.open("wb") as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
-    _describe(folder, before, path, array.dtype.str, list(array.shape))
+    _describe(folder, before, path, dtype=array.dtype.str, shape=list(array.shape))
 
 
-def _describe(folder: Path, before: str, path: Path, kind: str, shape: list[int]) -> None:
-    """Let the JSON files say of an array what it is now; it had the checksum `before`."""
-    entry = {"dtype": kind, "shape": shape, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+def _describe(folder: Path, before: str, path: Path, **about: Any) -> None:
+    """Let the JSON files say of a file what it is now; it had the checksum `before`."""
+    entry = {**about, "bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     for other in files_in(folder):
         if other.suffix == ".json":
             content = json.loads(other.read_bytes())
@@ -237,7 +264,7 @@ def same_or_refused(folder: Path, whole: Path) -> str:
 
 def answers_of(manifold: kr.Manifold) -> list[NDArray[Any]]:
     found = manifold.search(vectors(3, 4), 10)
-    return [found.indices, found.distances, found.meta["ids"], manifold.ids]
+    return [found.indices, found.distances, found.ids, manifold.ids]
 
 
 def valid_or_refused(folder: Path, whole: Path) -> str:
@@ -268,7 +295,7 @@ def valid_or_refused(folder: Path, whole: Path) -> str:
 
 def _add(manifold: kr.Manifold) -> None:
     given = manifold.info()["ids"] == "given"
-    new: list[Any] = ["new", "newer"] if manifold.ids.dtype.kind == "U" else [10**6, 10**6 + 1]
+    new: list[Any] = ["new", "newer"] if manifold.ids.dtype.kind == "O" else [10**6, 10**6 + 1]
     manifold.add(vectors(5, 2), new if given else None)
 
 
@@ -281,11 +308,11 @@ def check_answers(manifold: kr.Manifold) -> None:
     found = manifold.search(vectors(3, 4), 10, depth=15)
     there = found.indices >= 0
     assert there[:, : min(10, len(manifold))].all()
-    assert found.indices.max(initial=-1) < len(manifold)
     assert np.isfinite(found.distances[there]).all()
     assert (found.distances[:, 1:] >= found.distances[:, :-1]).all()
     assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in found.indices)
-    np.testing.assert_array_equal(found.meta["ids"][there], manifold.ids[found.indices[there]])
+    assert set(found.ids[there].tolist()) <= set(manifold.ids.tolist())
+    assert (np.isfinite(found.distances) == there).all()
 
 
 # many cases, in a process of their own

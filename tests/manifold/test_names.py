@@ -139,5 +139,5 @@ def test_numbers_never_shift() -> None:
     ],
 )
 def test_saved_names_that_contradict_themselves_are_refused(arrays: dict[str, Any], following: float | None) -> None:
-    with pytest.raises(ValueError, match=r"its |ids"):
+    with pytest.raises(ValueError, match=r"its |ids|next_number="):
         Names.restored(4, dict(arrays), following)

@@ -127,11 +127,16 @@ def test_a_state_without_entries_is_refused(folder: Path) -> None:
     refused(folder / "lpmt", "state_indptr must give every row 1 to 20 entries", "state_indptr.npy")
 
 
-@pytest.mark.parametrize("ids", [["a"] * 60, np.zeros(60, np.int8)])
-def test_names_that_stand_there_twice_are_refused(folder: Path, ids: Any) -> None:
-    path = next(folder.glob("dfs/data-*/ids.npy"))
-    replace(folder / "dfs", path, np.array(ids))
+def test_names_that_stand_there_twice_are_refused(folder: Path) -> None:
+    path = next(folder.glob("dfs/data-*/ids_text.npy"))
+    replace(folder / "dfs", path, np.full(len(np.load(path)), ord("a"), np.uint8))
     refused(folder / "dfs", "ids must differ", MANIFEST)
+
+
+def test_numbers_that_stand_there_twice_are_refused(folder: Path) -> None:
+    path = next(folder.glob("numbered/data-*/ids.npy"))
+    replace(folder / "numbered", path, np.zeros_like(np.load(path)))
+    refused(folder / "numbered", "ids must differ", MANIFEST)
 
 
 def edited(folder: Path, table: str, **changes: Any) -> None:

@@ -61,7 +61,7 @@ def groups(
         raise ValueError("say what to look at, once: a prepared gallery, or --gallery with a file of vectors")
     if folder is not None and (item_ids or gallery_key or id_column) is not None:
         raise ValueError(
-            "--item-ids, --id-column and --gallery-key go with --gallery; a prepared gallery knows its ids"
+            "--item-ids, --id-column and --gallery-key are for --gallery; a prepared gallery has its own ids"
         )
     source: Any
     if folder is not None:

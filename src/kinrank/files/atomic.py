@@ -29,9 +29,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())  # mkstemp hides files from everybody else
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+        if isinstance(error, OSError) and error.filename is None and error.strerror is not None:
+            why = f"{path} could not be written ({error.strerror}); what was there before is untouched"
+            raise type(error)(error.errno, why) from error
         raise
 
 

@@ -66,9 +66,10 @@ def save(snapshot: Snapshot, path: str | os.PathLike[str], journal: Journal, wai
     except TimeoutError:
         raise
     except OSError as error:
+        first = error.__cause__ if isinstance(error.__cause__, OSError) else error
         raise type(error)(
             error.errno,
-            f"the manifold could not be written to {folder} ({error.strerror or error}); what was saved "
+            f"the manifold could not be written to {folder} ({first.strerror or first}); what was saved "
             "there before is untouched",
         ) from error
 

@@ -91,7 +91,7 @@ def unpacked(content: bytes) -> list[Arrays]:
                 found[str(name)] = array = _array(body, offset, np.dtype(str(kind)), [int(size) for size in shape])
                 offset += array.nbytes
             differences.append(found)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"a file of changes is not what kinrank writes: {error}") from error
     if offset != len(body):
         raise ValueError("a file of changes is longer than it says")
