@@ -21,6 +21,7 @@ def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
     rows[1:4] = rows[0] + 0.01 * rng.standard_normal((3, 16))
     rows[11] = rows[10]
     np.save(tmp_path / "g.npy", rows)
+    np.savetxt(tmp_path / "words.csv", rows, delimiter=",")
     names = [f'picture "{number}", a' for number in range(30)]
     (tmp_path / "names.txt").write_text("\n".join(names))
     kinrank.Manifold.build(rows, kinrank.LPMT(k1=8, k=4), ids=names).save(tmp_path / "g.manifold")
@@ -29,10 +30,11 @@ def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
 
 
 def test_groups_are_printed_largest_first_and_say_what_the_threshold_was(folder: Path) -> None:
-    said = good(folder, "groups", "--gallery", "@g.npy", "-q").splitlines()
+    said = good(folder, "groups", "--gallery", "@g.npy").splitlines()
     assert [line.split()[0] for line in said[:3]] == ["size", "4", "2"]
     assert "0, 1, 2, 3" in said[1]
     assert said[-1] == "2 groups hold 6 of 30 items (cosine distance at most 0.05)"
+    assert good(folder, "groups", "--gallery", "@g.npy", "-q").splitlines() == said[:3]
     facts = json.loads(good(folder, "groups", "@g.manifold", "--json", "-q"))
     assert [entry["size"] for entry in facts["found"]] == [4, 2]
     assert facts["found"][1]["items"] == ['picture "10", a', 'picture "11", a']
@@ -40,7 +42,7 @@ def test_groups_are_printed_largest_first_and_say_what_the_threshold_was(folder:
 
 
 def test_groups_go_to_a_table(folder: Path) -> None:
-    words = ("groups", "--gallery", "@g.npy", "--item-ids", "@names.txt", "-o", "@groups.csv", "-q")
+    words = ("groups", "--gallery", "@g.npy", "--item-ids", "@names.txt", "-o", "@groups.csv")
     assert "groups.csv: 2 groups" in good(folder, *words)
     with open(folder / "groups.csv", newline="") as file:
         lines = list(csv.DictReader(file))
@@ -50,9 +52,9 @@ def test_groups_go_to_a_table(folder: Path) -> None:
 
 
 def test_groups_doubt_a_threshold_that_swallows_the_gallery(folder: Path) -> None:
-    said = good(folder, "groups", "--gallery", "@g.npy", "--max-distance", "2", "-q")
+    said = good(folder, "groups", "--gallery", "@g.npy", "--max-distance", "2")
     assert "--max-distance is probably too large" in said
-    assert "--max-distance is probably too large" not in good(folder, "groups", "--gallery", "@g.npy", "-q")
+    assert "--max-distance is probably too large" not in good(folder, "groups", "--gallery", "@g.npy")
 
 
 @pytest.mark.parametrize(
@@ -60,10 +62,11 @@ def test_groups_doubt_a_threshold_that_swallows_the_gallery(folder: Path) -> Non
     [
         ([], "say what to look at, once"),
         (["@g.manifold", "--gallery", "@g.npy"], "say what to look at, once"),
-        (["@g.manifold", "--item-ids", "@names.txt"], "go with --gallery"),
+        (["@g.manifold", "--item-ids", "@names.txt"], "are for --gallery"),
         (["--gallery", "@g.npy", "--max-distance", "3"], "a cosine distance from 0 to 2"),
-        (["--gallery", "@g.npy", "-k", "0"], "k=0"),
+        (["--gallery", "@g.npy", "-k", "0"], "--k 0"),
         (["--gallery", "@g.npy", "-o", "@groups.txt"], "give .csv"),
+        (["--gallery", "@words.csv", "-o", "@words.csv"], "would overwrite"),
         (["--gallery", "@absent.npy"], "is not there"),
     ],
 )
@@ -72,7 +75,7 @@ def test_mistakes_of_groups(folder: Path, words: list[str], said: str) -> None:
 
 
 def test_export_writes_a_matrix_per_file_and_the_ids(folder: Path) -> None:
-    said = good(folder, "export", "@g.manifold", "-o", "@matrices", "-q")
+    said = good(folder, "export", "@g.manifold", "-o", "@matrices")
     manifold = kinrank.Manifold.load(folder / "g.manifold")
     for name, matrix in kinrank.manifold.export(manifold).items():
         read = sparse.load_npz(folder / "matrices" / f"{name}.npz")
@@ -93,7 +96,8 @@ def test_export_of_some(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["@g.manifold", "-o", "@g.manifold"], "is a prepared gallery"),
+        (["@g.manifold", "-o", "@g.manifold"], "would overwrite"),
+        (["@g.manifold", "-o", "@dfs.manifold"], "is a prepared gallery"),
         (["@g.manifold", "-o", "@g.npy"], "is a file; give a folder"),
         (["@g.manifold", "-o", "@nowhere/matrices"], "is not there"),
         (["@g.manifold", "-o", "@m", "--only", "state"], "--only names 'state'"),

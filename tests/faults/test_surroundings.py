@@ -72,11 +72,8 @@ def full_disk(folder: Path, words: list[str]) -> Any:
     """`place` is a disk of its own, on which nothing is left."""
     used = sum(-(-path.stat().st_size // 4096) * 4096 + 4096 for path in (folder / "place").rglob("*"))
     mount = f'mount -t tmpfs -o size={used // 1024 + 64}k tmpfs "$0/place"'
-    return elsewhere(
-        folder,
-        words,
-        f'cp -a "$0/place" "$0/store"; {mount}; cp -a "$0/store/." "$0/place/"; head -c 9M /dev/zero > "$0/place/filler" 2> /dev/null || true',
-    )
+    fill = 'head -c 9M /dev/zero > "$0/place/filler" 2> /dev/null || true'
+    return elsewhere(folder, words, f'cp -a "$0/place" "$0/store"; {mount}; cp -a "$0/store/." "$0/place/"; {fill}')
 
 
 def read_only(folder: Path, words: list[str]) -> Any:

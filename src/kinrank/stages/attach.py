@@ -122,7 +122,7 @@ def query_states(graph: PreparedGraph, found: Neighbors, settings: Attachment, m
     """p_q of the queries that found these items."""
     count = len(found.indices)
     weights = weights_of(found, graph.lengths, settings)
-    width = min(settings.support, len(graph.states.indptr) - 1)
+    width = settings.support
     if not width:
         sizes = np.diff(graph.states.indptr)
         width = int(sizes[np.maximum(found.indices[:, : settings.k2], 0)].sum(axis=1).max(initial=1))
