@@ -63,14 +63,6 @@ NOT_FLAGS = (
     "query_id and item_id",  # columns of a file
     *("kinrank.METHODS", "rankings[7]", "average_precision", "gallery_size"),  # what no command gives
 )
-    "part_sizes",
-    "near_",
-    "query_id and item_id",
-    "rankings[7]",
-    "kinrank.METHODS",
-    "average_precision",
-    "gallery_size",
-)
 
 
 @pytest.mark.parametrize(
