@@ -68,6 +68,8 @@ def test_uuids_become_their_text() -> None:
         ([7, 7], "7 stands there twice"),
         (["a", "\ud800"], "UTF-8"),
         (np.ma.array([1, 2], mask=[False, True]), "1 masked"),
+        ({"a", "b"}, "a set, which has no order; give a list"),
+        (frozenset([1, 2]), "a set, which has no order"),
     ],
 )
 def test_ids_that_are_none_are_refused(ids: Any, message: str) -> None:

@@ -68,6 +68,8 @@ def _entries(ids: Any, parameter: str) -> list[Any] | NDArray[Any]:
     """The ids one by one, or an array of whole numbers."""
     if isinstance(ids, (str, bytes, UUID)) or not hasattr(ids, "__iter__"):
         raise ValueError(f"{parameter} must be a list of texts or of whole numbers; got {ids!r}"[:300])
+    if isinstance(ids, (set, frozenset)):
+        raise ValueError(f"{parameter} is a set, which has no order; give a list, in the order of the rows")
     if not isinstance(ids, (list, tuple)) and hasattr(ids, "__array__"):
         ids = np.asarray(unmasked(ids, parameter))
         if ids.ndim != 1:

@@ -124,10 +124,28 @@ def test_an_added_item_is_appended(folder: Path) -> None:
     assert "whole, " in good(folder, "verify", "@numbered")
 
 
+def test_ids_in_a_file_are_numbers_where_those_of_the_gallery_are(folder: Path) -> None:
+    rows = np.load(folder / "all.npy")
+    big = [2**63 + number for number in range(60)]
+    kr.Manifold.build(rows[:50], METHOD, ids=big[:50]).save(folder / "big")
+    (folder / "big.txt").write_text("\n".join(map(str, big[50:])))
+    words = ("add", "@big", "--vectors", "@new.npz", "--vectors-key", "d", "--ids", "@big.txt", "-q")
+    good(folder, *words)
+    good(folder, *words, "--replace")
+    assert kr.Manifold.load(folder / "big").ids.tolist() == big
+    (folder / "big.txt").write_text("\n".join(f"0{number}" for number in big[50:]))
+    assert "are whole numbers" in bad(folder, *words)
+    good(folder, "remove", "@big", "--item", str(big[59]), "-q")
+    assert kr.Manifold.load(folder / "big").ids.tolist() == big[:59]
+
+
 def test_add_replaces_those_that_are_there_if_told_to(folder: Path) -> None:
     (folder / "some.txt").write_text("\n".join(NAMES[45:55]))
     words = ("add", "@named", "--vectors", "@new.npz", "--vectors-key", "d")
-    assert "is there already" in bad(folder, *words, "--ids", "@some.txt")
+    assert "is there already: give another name, or replace it with --replace" in bad(
+        folder, *words, "--ids", "@some.txt"
+    )
+    assert "--ids is missing: items of this manifold have names" in bad(folder, *words)
     assert json.loads(good(folder, *words, "--ids", "@some.txt", "--replace", "--json", "-q"))["items"] == 55
     expected = kr.Manifold.build(np.load(folder / "all.npy")[:50], METHOD, ids=NAMES[:50])
     expected.upsert(np.load(folder / "new.npz")["d"], NAMES[45:55])

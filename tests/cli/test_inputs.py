@@ -105,7 +105,7 @@ def test_vectors_through_standard_input_and_a_ranking_through_standard_output(fo
         "-q",
     )
     assert done.stdout_bytes == (folder / "r.csv").read_bytes()
-    assert "-: 3 queries x 2 items" in done.stderr
+    assert "standard output: 3 queries x 2 items" in done.stderr
     done = piped((folder / name).read_bytes(), *words, "--format", "trec", "--json")
     assert len(done.stdout.splitlines()) == 6
     assert done.stdout.startswith("0 Q0 0 1 ")

@@ -77,6 +77,9 @@ NOT_FLAGS = (
         ("none of them is in doc_ids", "evaluate", "none of them is in --item-ids"),
         ("/data/k=10/max_memory/my_depth.npy is not there", "build", "/data/k=10/max_memory/my_depth.npy is not there"),
         ("'depth=3' is out of place", "build", "'depth=3' is out of place"),
+        ("give the truth item_ids=, as text", "evaluate", "give --item-ids, as text"),
+        ("give the folder that Manifold.save wrote", "info", "give the folder that `kinrank build` wrote"),
+        ("give a number, or None for no limit", "search", "give a number, or leave it out for no limit"),
         ("colour=3 is no flag here", "build", "colour=3 is no flag here"),
     ],
 )  # fmt: skip

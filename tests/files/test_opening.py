@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import kinrank as kr
 from kinrank import features
 from kinrank.files import closed_pickle, opening
 from kinrank.files.opening import fits, piped, regular
+from kinrank.files.rankings import load_ranking
 from kinrank.memory import NotEnoughMemory
 
 
@@ -23,7 +25,7 @@ def odd_places(folder: Path) -> dict[str, Path]:
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     for what, path in odd_places(tmp_path).items():
-        for reader in (regular, features.load, closed_pickle.load):
+        for reader in (regular, features.load, closed_pickle.load, load_ranking, kr.Truth.from_qrels):
             with pytest.raises(ValueError, match=f"is {what} and not a file"):
                 reader(path)
     for name in ("absent.npy", "x" * 5000, "a\0b"):

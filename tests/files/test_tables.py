@@ -86,7 +86,7 @@ def test_the_id_column_names_the_rows_and_is_no_dimension(
         ("id\nx\n", "id", "no column of numbers beside its ids"),
         ("a,b\n", None, "holds no row of numbers"),
         ("\n \n", None, "holds no row of numbers"),
-        ("1;2\n3;4\n", None, "holds '3;4', which is not a number"),
+        ("1;2\n3;4\n", None, "holds '3;4', which is not a number; separate cells by commas"),
         ('1,"2\n3,4\n', None, r"x\.csv"),
         ("1,2\n3,4\0\n", None, r"x\.csv"),
     ],

@@ -210,7 +210,7 @@ def test_names_of_all_kinds() -> None:
         ("add", ([[1.0] * 8], ["a3"]), "'a3' is there already"),
         ("add", ([[1.0] * 8] * 2, ["x", "x"]), "must differ"),
         ("add", ([[1.0] * 8] * 2, ["x"]), "1 names but there are 2"),
-        ("add", ([[1.0] * 8], None), "ids is missing"),
+        ("add", ([[1.0] * 8], None), "ids= is missing"),
         ("add", ([[1.0] * 8], [5]), "are texts"),
         ("remove", (["a1", "nobody"],), "'nobody'"),
         ("remove", (["a1", "a1"],), "twice"),
@@ -459,7 +459,7 @@ def test_upsert_only_of_new_or_only_of_old_items() -> None:
         (["n1", "n1"], "differ"),
         (["n1"], "1 names but there are 2"),
         ([1, 2], "texts"),
-        (None, "ids is missing"),
+        (None, "ids= is missing"),
     ],
 )
 def test_upsert_of_bad_ids_changes_nothing(ids: Any, said: str) -> None:

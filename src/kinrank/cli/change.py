@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.explain import item_named
+from kinrank.cli.explain import ids_meant
 from kinrank.cli.inputs import IdColumn, named_vectors
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
@@ -63,10 +63,11 @@ def add(
         raise ValueError("--replace needs the names of the items; give them with --ids or --id-column")
 
     def change(manifold: Manifold) -> None:
+        meant = None if names is None else ids_meant(manifold, names)
         if replace:
-            manifold.upsert(rows, names or [])
+            manifold.upsert(rows, meant or [])
         else:
-            manifold.add(rows, names)
+            manifold.add(rows, meant)
 
     _change(folder, change, refresh, wait, json, quiet)
 
@@ -94,7 +95,7 @@ def remove(
         raise ValueError("nothing to remove; name items with --item NAME, or give a file of names with --ids")
 
     def change(manifold: Manifold) -> None:
-        manifold.remove([item_named(manifold, name) for name in names])
+        manifold.remove(ids_meant(manifold, names))
 
     _change(folder, change, refresh, wait, json, quiet)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import kinrank
+from kinrank import given
 from kinrank.cli.inputs import vectors
 from kinrank.cli.output import Json, print_json, separate, writable
 from kinrank.files.atomic import replacing
@@ -48,7 +50,7 @@ def explain(
     rows = vectors(queries, queries_key)
     if not 0 <= query < len(rows):
         raise ValueError(f"--query {query} is not there; {queries} has {len(rows)} rows, counted from 0")
-    why = manifold.explain(rows[query], item_named(manifold, item), flows)
+    why = manifold.explain(rows[query], ids_meant(manifold, [item])[0], flows)
     if output is not None:
         figure = why.figure()
         with replacing(output) as file:
@@ -59,11 +61,9 @@ def explain(
         print(why)
 
 
-def item_named(manifold: Manifold, text: str) -> str | int:
-    """The id that a word of the command line means: a number where the ids of the manifold are numbers."""
+def ids_meant(manifold: Manifold, words: Iterable[str | int]) -> list[str | int]:
+    """The ids that words of the command line, or of a file, mean: numbers where the ids of the manifold are numbers."""
     if manifold.ids.dtype.kind == "O":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        return text  # the manifold says what its ids look like
+        return [str(word) for word in words]
+    # what is no number stays: the manifold says what its ids look like
+    return [int(word) if given.NUMBER.fullmatch(str(word)) else word for word in words]

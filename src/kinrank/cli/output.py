@@ -53,7 +53,9 @@ def _as_json(document: Any) -> str:
 def tell(line: str, facts: dict[str, Any], json: bool, output: Path | None, quiet: bool = False) -> None:
     """What was done, as JSON, or as a line unless quiet: on stdout, or on stderr where stdout carries the result."""
     if json or not quiet:
-        print(_as_json(facts) if json else line.format(**facts), file=sys.stderr if output == STANDARD else sys.stdout)
+        piped = output == STANDARD
+        words = line.format(**{**facts, "output": "standard output"} if piped else facts)
+        print(_as_json(facts) if json else words, file=sys.stderr if piped else sys.stdout)
 
 
 def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:

@@ -18,6 +18,12 @@ VALUE = r"('[^']*'|\"[^\"]*\"|\[[^\]]*\]|[^\s;,)]+)?"
 OTHERWISE = {"doc_ids": "--item-ids", "difficulty": "--protocol", "kind": "--store"}
 SENTENCES = {
     "rerank(queries, store, method, candidates=...)": "`kinrank rerank` with --candidates",
+    "give the truth ": "give ",
+    ", as a manifold has them in manifold.ids": "",
+    ", or cut the truth with truth.subset": "",
+    "the folder that Manifold.save wrote": "the folder that `kinrank build` wrote",
+    "replace it by upsert": "replace it with --replace",
+    "or None for no limit": "or leave it out for no limit",
     "build it with changes=True": "build it again with `kinrank build`",
 }
 

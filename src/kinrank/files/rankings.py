@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kinrank import given
 from kinrank.files.atomic import replacing
+from kinrank.files.opening import regular
 from kinrank.files.texts import packed, unpacked
 from kinrank.ranking import Ranking, chosen, refuse_repeats
 
@@ -81,9 +82,7 @@ def load_ranking(
     Distances of a run are its negative scores. Anything that is no ranking, a row that lists an item twice, or a table
     whose ranks contradict its distances, is refused with a ValueError.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there, or is not a file; check the path")
+    path = regular(Path(path))
     suffix = path.suffix.lower()
     if suffix not in _WRITERS:
         raise ValueError(f"{path} has the unknown ending {path.suffix!r}; give {' | '.join(_WRITERS)}")

@@ -150,6 +150,8 @@ def _refuse_bad_cell(name: object, rows: Rows, layout: Layout) -> None:
                 raise FileProblem(f"{where} is empty; fill the cell or drop the line")
             if number != at and not _is_number(cell):
                 problem = f"{where} holds {cell[:40]!r}, which is not a number"
+                if width == 1 and re.search(r"[;\t|]", cell):
+                    raise FileProblem(f"{problem}; separate cells by commas in a .csv, by tabs in a .tsv")
                 _refuse_column(problem, column, number, at, "mend the cell or drop the column")
 
 

@@ -49,7 +49,7 @@ def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot
         )
     given = check_ids(ids, len(rows))
     if given is None:
-        raise ValueError(f"ids is missing; give the name of each of the {len(rows)} rows, new or there already")
+        raise ValueError(f"ids= is missing; give the name of each of the {len(rows)} rows, new or there already")
     places = {name: place for place, name in enumerate(before.all.tolist())}
     there = [places[name] for name in given.tolist() if name in places]
     stay = np.setdiff1d(np.arange(len(snapshot)), there)

@@ -111,9 +111,8 @@ def _is_sparse(stem: str, arrays: Arrays, count: int) -> bool:
 
 
 def _one_row_each(then: NDArray[Any], now: NDArray[Any], turnover: Turnover) -> bool:
-    alike = then.dtype == now.dtype or (then.dtype.kind == now.dtype.kind == "U" and then.itemsize <= now.itemsize)
     lengths = then.shape[:1] == (turnover.before,) and now.shape[:1] == (turnover.after,)
-    return alike and lengths and then.shape[1:] == now.shape[1:]
+    return then.dtype == now.dtype and lengths and then.shape[1:] == now.shape[1:]
 
 
 def _same_ends(then: NDArray[Any], now: NDArray[Any]) -> tuple[int, int]:

@@ -100,10 +100,10 @@ def unpacked(content: bytes) -> list[Arrays]:
 
 def _array(body: bytes, offset: int, kind: np.dtype[Any], shape: list[int]) -> Any:
     count = math.prod(shape)
-    if kind.kind not in "biufU" or min(shape, default=0) < 0:
+    if kind.kind not in "biuf" or min(shape, default=0) < 0:
         raise ValueError(f"it holds {kind} of shape {shape}")
     if offset + count * kind.itemsize > len(body):
         raise ValueError("it is too short")
-    if not count * kind.itemsize:
+    if not count:
         return np.zeros(shape, kind)
     return np.frombuffer(body, kind, count, offset).reshape(shape)

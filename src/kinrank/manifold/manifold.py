@@ -326,7 +326,7 @@ def _cost(folder: Path, snapshot: Snapshot) -> str:
     return (
         f"{folder} was built over {snapshot.built_over}, which is not saved with it, and is searched exactly now: a "
         f"query is compared with all {n:,} items, which takes {products} multiplications ({n:,} x {d}); "
-        "Manifold.load(path, store=...) searches that store instead"
+        "in Python, Manifold.load(path, store=...) searches that store instead"
     )
 
 

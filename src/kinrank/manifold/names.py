@@ -103,7 +103,8 @@ class Names:
             raise ValueError(f"item={item!r} does not exist; give an item number from 0 to {self.count - 1}")
         entries = self.ids.tolist()
         if isinstance(plain, bool) or not isinstance(plain, (str, int)) or plain not in entries:
-            raise ValueError(f"item={item!r} is not among the ids of this manifold, such as {entries[:1]}")
+            such = f", such as {entries[0]!r}" if entries else ", which is empty"
+            raise ValueError(f"item={item!r} is not among the ids of this manifold{such}")
         return int(entries.index(plain))
 
     def numbers_of(self, ids: Any) -> NDArray[np.int64]:
@@ -140,7 +141,7 @@ class Names:
         names = check_ids(ids, count)
         if names is None:
             raise ValueError(
-                f"ids is missing: items of this manifold have names; give one for each of the {count} rows"
+                f"ids= is missing: items of this manifold have names; give one for each of the {count} rows"
             )
         if old is None or not len(old) or not count:
             return Names(total, names if old is None or count else old)
@@ -165,7 +166,7 @@ def _joined(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
     there = set(old.tolist())
     again = next((name for name in new.tolist() if name in there), None)
     if again is not None:
-        raise ValueError(f"ids must be new; {again!r} is there already: remove it first, or give another name")
+        raise ValueError(f"ids must be new; {again!r} is there already: give another name, or replace it by upsert")
     if new.dtype != old.dtype:  # int64 and uint64: numpy would make floats of them
         return given.names([*old.tolist(), *new.tolist()])
     return np.concatenate([old, new])

@@ -17,7 +17,7 @@ from numba.core import caching as _numba_caching
 
 caching: Any = _numba_caching  # not typed
 log = logging.getLogger("kinrank")
-COMPILING = "kinrank: compiling its loops, once per installation; `kinrank warmup` does it beforehand"
+COMPILING = "kinrank: compiling the loops this needs, once per installation; `kinrank warmup` compiles all beforehand"
 NOT_KEPT = (
     "kinrank: compiling its loops for this process only, because their machine code cannot be kept; "
     "set NUMBA_CACHE_DIR to a folder that can be written to"
