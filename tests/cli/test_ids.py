@@ -91,4 +91,6 @@ def test_ties_of_a_run(folder: Path) -> None:
         json.loads(good(folder, *words, *more))["measures"]["MRR"]["mean"] for more in ((), ("--ties", "trec_eval"))
     ]
     assert found == [1.0, 0.2]
+    assert "1 queries have equal scores" in good(folder, *words[:-1])
+    assert "equal scores" not in good(folder, *words[:-1], "--ties", "trec_eval")
     assert "rank | trec_eval" in bad(folder, *words, "--ties", "alphabet")

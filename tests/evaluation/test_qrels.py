@@ -77,7 +77,7 @@ def test_what_is_not_judged_is_not_right_and_counted() -> None:
     scores = kr.evaluate(ranking([["x", "a"], ["y", "a"]], ["q", "unasked"]), truth)
     assert scores["mAP"].mean == 0.5
     assert (scores.queries, scores.left_out, scores.unknown, scores.missing) == (2, 1, 1, 0)
-    assert "1 of the listed items are not judged" in str(scores)
+    assert "1 of the listed items are not in the judgements" in str(scores)
     assert scores.to_dict(per_query=True)["query_ids"] == ["q"]
 
 

@@ -15,6 +15,7 @@ from kinrank.files.rankings import load_ranking
 
 if TYPE_CHECKING:
     from kinrank.evaluation import Truth
+    from kinrank.ranking import Ranking
 
 LABELS = (".npy", ".npz", ".csv")
 File = Path | None
@@ -82,8 +83,17 @@ def evaluate(
         print_json({**scores.to_dict(), **facts})
     else:
         print(scores)
+        tied = _tied(found) if ranking.suffix.lower() == ".trec" and ties == "rank" else 0
+        if tied:
+            print(f"{tied} queries have equal scores, which keep the order of their ranks; see --ties trec_eval")
         if "method" in facts:
             print(", ".join(map(str, facts.values())))
+
+
+def _tied(ranking: Ranking) -> int:
+    """How many queries list two items at one distance."""
+    near, far = ranking.distances[:, :-1], ranking.distances[:, 1:]
+    return int(((near == far) & (ranking.indices[:, 1:] >= 0)).any(axis=1).sum())
 
 
 def truth_from(

@@ -85,7 +85,7 @@ class Scores(Mapping[str, Score]):
         if self.missing:
             lines.append(f"{self.missing} queries are not in the ranking: nothing is found for them")
         if self.unknown:
-            lines.append(f"{self.unknown} of the listed items are not judged: they count as not right")
+            lines.append(f"{self.unknown} of the listed items are not in the judgements: they count as not right")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
