@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kinrank import given
 from kinrank.evaluation.lists import Lists
 from kinrank.evaluation.names import Naming
+from kinrank.files.opening import regular
 
 Qrels = Mapping[Any, Mapping[Any, float] | Iterable[Any]]
 Judged = dict[str, dict[str, float]]  # query -> document -> relevance
@@ -92,10 +93,8 @@ def _of_mapping(qrels: Qrels) -> Iterator[tuple[str, str, str, float]]:
 
 
 def _read(path: Path) -> Judged:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there, or is not a file; check the path")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = regular(path).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text; judgements are lines `query 0 document relevance`") from None
     try:
