@@ -30,6 +30,7 @@ with atheris.instrument_imports(include=["kinrank"]):
     from kinrank.files import arrays, closed_pickle, matlab, rankings, tables  # noqa: F401 - instrumented
     from kinrank.files import features as readers  # noqa: F401 - instrumented
     from kinrank.manifold import journal
+    from kinrank.manifold.arrays import open_array
     from kinrank.manifold.manifest import sealed
     from kinrank.memory import NotEnoughMemory
     from kinrank.ranking import Ranking
@@ -87,6 +88,11 @@ def sealed_manifold(path: Path) -> None:
     Manifold.load(path.parent)
 
 
+def an_array(path: Path) -> None:
+    for mmap in (True, False):
+        open_array(path, {"dtype": "<f4", "shape": [3, 4]}, mmap)
+
+
 def a_change(place: Path) -> list[bytes]:
     return [journal.packed([{"keep": np.arange(3), "vectors": ROWS}, {"lengths": np.ones(2)}])]
 
@@ -128,6 +134,7 @@ READERS = {
     "revisited": Reader(Truth.revisited, "x.pkl", lambda _: [pickle.dumps({"imlist": ["a"], "gnd": []}, 2)]),
     "manifest": Reader(manifold, "manifest.json", a_manifest),
     "manifest-sealed": Reader(sealed_manifold, "manifest.json", a_manifest),
+    "arrays": Reader(an_array, "x.npy", lambda _: [saved(lambda file: np.save(file, ROWS))]),
     "changes": Reader(lambda path: journal.unpacked(path.read_bytes()), "change", a_change),
 }
 
