@@ -86,7 +86,7 @@ SMALL = {
     "bench speed": ["--methods", "none", "--sizes", "60", "--repetitions", "1", "--parts", "growth"],
     "bench candidates": ["--counts", "20", "--repetitions", "1"],
     "bench memory": ["--methods", "none", "--sizes", "60"],
-    "bench scale": ["--sizes", "200", "--probes", "1"],
+    "bench scale": ["--sizes", "200", "--probes", "1", "--change", ""],
 }
 
 
