@@ -2,6 +2,7 @@
 #   make demo    a page that shows what re-ranking does         make test    all tests
 #   make bench   accuracy, speed and memory (DATA=folder)       make check   style, types, import directions
 #   make docs    the documentation, as a site in site/          make fuzz    file readers against random bytes (SECONDS=60)
+#   make test-faults   kills, many writers, broken folders, full disks, senseless arguments
 PYTHON ?= python3
 VENV ?= .venv
 DATA ?= ../shared/data
@@ -11,10 +12,10 @@ PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 
-.PHONY: help demo test check bench docs fuzz clean
+.PHONY: help demo test test-fast test-faults check bench docs fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 4
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 5
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +43,9 @@ test: $(VENV)/dev.stamp
 
 test-fast: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m fast
+
+test-faults: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m pytest -m faults
 
 check: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .

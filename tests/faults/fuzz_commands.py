@@ -86,7 +86,7 @@ SMALL = {
     "bench speed": ["--methods", "none", "--sizes", "60", "--repetitions", "1", "--parts", "growth"],
     "bench candidates": ["--counts", "20", "--repetitions", "1"],
     "bench memory": ["--methods", "none", "--sizes", "60"],
-    "bench scale": ["--sizes", "200", "--probes", "1"],
+    "bench scale": ["--sizes", "200", "--probes", "1", "--change", ""],
 }
 
 
@@ -177,12 +177,13 @@ def check(words: list[str]) -> None:
 
 def fuzz(verb: str, seconds: float) -> int:
     """Call the verb for some seconds; how often."""
-    ends, calls = time.monotonic() + seconds, 0
+    calls = 0
     with tempfile.TemporaryDirectory() as place:
         fresh, used = Path(place, "fresh"), Path(place, "used")
         fresh.mkdir()
         make_files(fresh)
         tries = arguments(verb, verbs()[verb], fresh)
+        ends = time.monotonic() + seconds
         start = time.time_ns() % 2**32
         while time.monotonic() < ends:
             start += 1

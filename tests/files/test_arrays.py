@@ -57,3 +57,11 @@ def test_a_header_that_claims_too_much_is_refused(shape: str, tmp_path: Path) ->
             features.load(tmp_path / name)
     with pytest.raises(ValueError):
         npy_from(claimed, "x")
+
+
+def test_a_member_without_the_ending_is_not_read_in_place_of_the_one_with_it(tmp_path: Path) -> None:
+    """Only headers of members that end in .npy were looked at, so only these may be read."""
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x", npy(np.full((9, 9), 9.0)))
+        archive.writestr("x.npy", npy(np.ones((2, 3))))
+    assert features.load(tmp_path / "x.npz").tolist() == [[1, 1, 1], [1, 1, 1]]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import kinrank as kr
-from kinrank import features
+from kinrank import Truth, features
 from kinrank.files import closed_pickle, opening
 from kinrank.files.opening import fits, piped, regular
 from kinrank.files.rankings import load_ranking
@@ -19,13 +18,13 @@ from kinrank.memory import NotEnoughMemory
 def odd_places(folder: Path) -> dict[str, Path]:
     os.mkfifo(folder / "pipe.csv")  # nobody writes to it
     (folder / "folder.npy").mkdir()
-    (folder / "zero.pkl").symlink_to("/dev/zero")
-    return {"a pipe": folder / "pipe.csv", "a folder": folder / "folder.npy", "a device": folder / "zero.pkl"}
+    (folder / "zero.npz").symlink_to("/dev/zero")
+    return {"a pipe": folder / "pipe.csv", "a folder": folder / "folder.npy", "a device": folder / "zero.npz"}
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     for what, path in odd_places(tmp_path).items():
-        for reader in (regular, features.load, closed_pickle.load, load_ranking, kr.Truth.from_qrels):
+        for reader in (regular, features.load, closed_pickle.load, load_ranking, Truth.from_qrels):
             with pytest.raises(ValueError, match=f"is {what} and not a file"):
                 reader(path)
     for name in ("absent.npy", "x" * 5000, "a\0b"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import kinrank as kr
+from kinrank.files import opening
 from kinrank.files.atomic import replacing
 from kinrank.files.rankings import load_ranking, save_ranking, strictly_decreasing
+from kinrank.memory import NotEnoughMemory
 
 
 def example(seed: int = 0, queries: int = 5, gallery: int = 9, pad: bool = True) -> kr.Ranking:
@@ -120,6 +124,34 @@ def test_damaged_archives_are_refused(tmp_path) -> None:
     assert load_ranking(path).indices.shape == (1, 2)
     with pytest.raises(FileNotFoundError):
         load_ranking(tmp_path / "absent.npz")
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_unread(tmp_path, monkeypatch) -> None:
+    """Each array on its own would fit; all that the ranking needs does not."""
+    path, rows = tmp_path / "x.npz", np.zeros((10**5, 1))
+    parts = {"indices": rows.astype(np.int64), "distances": rows, "meta": "{}", "version": 1}
+    np.savez_compressed(path, **parts)
+    assert path.stat().st_size < 10**4
+    assert len(load_ranking(path)) == 10**5
+    monkeypatch.setattr(opening, "allowed_bytes", lambda: 10**6)
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(NotEnoughMemory, match=r"x\.npz unpacks to 1\.6 MB but only 1 MB are free; save fewer queries"):
+        load_ranking(path)
+
+
+@pytest.mark.parametrize("name", ["indices", "distances", "version", "meta"])
+def test_a_header_that_claims_too_much_is_refused_before_anything_is_allocated(name: str, tmp_path) -> None:
+    path, claimed = tmp_path / "x.npz", io.BytesIO()
+    header = {"descr": "<i8", "fortran_order": False, "shape": (10**12, 2)}
+    np.lib.format.write_array_header_1_0(claimed, header)
+    save_ranking(example(), path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {part: archive.read(part) for part in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for part, content in parts.items():
+            archive.writestr(part, claimed.getvalue() + bytes(64) if part == f"{name}.npy" else content)
+    with pytest.raises(ValueError, match=f"{name} is shorter than its header says"):
+        load_ranking(path)
 
 
 @pytest.mark.parametrize("ending", ["npz", "trec", "csv"])

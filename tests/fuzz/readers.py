@@ -7,7 +7,9 @@ something. Its files are in the folder fuzz where it runs. The bytes behind a fi
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
 import pickle
 import shutil
 import sys
@@ -27,6 +29,9 @@ with atheris.instrument_imports(include=["kinrank"]):
     from kinrank.cli.names import read_labels, read_names
     from kinrank.files import arrays, closed_pickle, matlab, rankings, tables  # noqa: F401 - instrumented
     from kinrank.files import features as readers  # noqa: F401 - instrumented
+    from kinrank.manifold import journal
+    from kinrank.manifold.arrays import open_array
+    from kinrank.manifold.manifest import sealed
     from kinrank.memory import NotEnoughMemory
     from kinrank.ranking import Ranking
 
@@ -75,6 +80,23 @@ def manifold(path: Path) -> None:
     Manifold.load(path.parent)
 
 
+def sealed_manifold(path: Path) -> None:
+    """The same with a right seal, so that what the manifest says is looked at."""
+    with contextlib.suppress(ValueError, RecursionError):
+        content = json.loads(path.read_bytes())
+        path.write_text(json.dumps(sealed(content) if isinstance(content, dict) else content))
+    Manifold.load(path.parent)
+
+
+def an_array(path: Path) -> None:
+    for mmap in (True, False):
+        open_array(path, {"dtype": "<f4", "shape": [3, 4]}, mmap)
+
+
+def a_change(place: Path) -> list[bytes]:
+    return [journal.packed([{"keep": np.arange(3), "vectors": ROWS}, {"lengths": np.ones(2)}])]
+
+
 def a_manifest(place: Path) -> list[bytes]:
     """Save a small manifold where the fuzzed manifest will be, and start from its own manifest."""
     place.rmdir()
@@ -111,6 +133,9 @@ READERS = {
     "qrels": Reader(Truth.from_qrels, "x.txt", lambda _: [b"1 0 2 1\n1 0 3 0\n2 0 1 2\n"]),
     "revisited": Reader(Truth.revisited, "x.pkl", lambda _: [pickle.dumps({"imlist": ["a"], "gnd": []}, 2)]),
     "manifest": Reader(manifold, "manifest.json", a_manifest),
+    "manifest-sealed": Reader(sealed_manifold, "manifest.json", a_manifest),
+    "arrays": Reader(an_array, "x.npy", lambda _: [saved(lambda file: np.save(file, ROWS))]),
+    "changes": Reader(lambda path: journal.unpacked(path.read_bytes()), "change", a_change),
 }
 
 

@@ -53,7 +53,13 @@ def test_a_header_that_claims_more_than_there_is_takes_no_memory(tmp_path: Path,
 
 @pytest.mark.parametrize(
     "header",
-    [header_of(-2, -3), header_of(2, 3, columns_first=True), header_of(3, kind="|O"), header_of(2, 2, kind="<f8")],
+    [
+        header_of(-2, -3),
+        header_of(2, 3, columns_first=True),
+        header_of(3, kind="|O"),
+        header_of(2, 2, kind="<f8"),
+        header_of(1, kind=", <f8"),  # of which numpy says that it is bad Python
+    ],
 )
 def test_arrays_that_kinrank_does_not_write_are_refused(tmp_path: Path, header: dict[str, Any]) -> None:
     entry = written(tmp_path / "a.npy", header, bytes(24))

@@ -24,6 +24,7 @@ from kinrank.files.lock import LOCK, alone_in
 from kinrank.manifold import ChangedMeanwhile, files
 from kinrank.manifold.manifest import MANIFEST, sealed
 from kinrank.manifold.verify import verify
+from reference.writers import a_gallery, at_once, killed, left_by_lines
 
 KILLS = 100
 
@@ -497,108 +498,21 @@ def test_leftovers_of_killed_processes_go_with_the_next_change(saved: Path) -> N
     assert len(kr.Manifold.load(saved)) == 91
 
 
-WRITER = """
-import os, sys, time
-import numpy as np
-import kinrank as kr
-folder, who, until = sys.argv[1], sys.argv[2], float(sys.argv[3])
-rng = np.random.default_rng(int(who))
-print("ready", flush=True)
-sys.stdin.readline()
-number, deadline = 0, time.monotonic() + until
-while time.monotonic() < deadline:
-    with kr.Manifold.changing(folder) as manifold:
-        manifold.add(rng.normal(size=(1, 6)), [f"w{who}-{number}"])
-    os.write(1, f"w{who}-{number}\\n".encode())  # acknowledged: saved
-    number += 1
-"""
-
-
-def start_writer(folder: Path, who: int, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WRITER, str(folder), str(who), str(seconds)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def go(writer: subprocess.Popen[str]) -> None:
-    assert writer.stdin is not None
-    assert writer.stdout is not None
-    assert writer.stdout.readline() == "ready\n"
-    print("go", file=writer.stdin, flush=True)
-
-
 def test_four_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+    """For two seconds; `make test-faults` does it for longer, with readers, and by the command line."""
     target = tmp_path / "target"
-    kr.Manifold.build(rows_of(1), kr.AQE(k=3), ids=[f"n{i}" for i in range(90)]).save(target)
-    writers = [start_writer(target, who, 3.0) for who in range(4)]
-    for writer in writers:
-        go(writer)
-    acknowledged = [name for writer in writers for name in writer.communicate()[0].split()]
-    assert all(writer.returncode == 0 for writer in writers)
-    there = kr.Manifold.load(target).ids.tolist()
-    assert sorted(there) == sorted([f"n{i}" for i in range(90)] + acknowledged)
-    assert {name.split("-")[0] for name in acknowledged} == {"w0", "w1", "w2", "w3"}
-    assert json.loads((target / MANIFEST).read_text())["generation"] == 1 + len(acknowledged)
+    names = a_gallery(target, kr.AQE(k=3))
+    said = at_once(target, ["in_turn"] * 4, 2.0)
+    assert all(said)
+    assert set(kr.Manifold.load(target).ids.tolist()) == names | left_by_lines(said)
     assert verify(target).whole
-
-
-ADDERS = """
-import os, sys
-import numpy as np
-import kinrank as kr
-target, row = sys.argv[1], np.ones((1, 6), np.float32)
-with kr.Manifold.changing(target) as manifold:
-    manifold.add(row, ["first"])  # everything is imported before the first fork
-print("ready", flush=True)
-for line in sys.stdin:
-    writer = os.fork()
-    if writer:
-        print(writer, flush=True)
-        os.waitpid(writer, 0)
-        print("killed", flush=True)
-        continue
-    acknowledged, number = os.open(line.strip(), os.O_WRONLY | os.O_CREAT), 0
-    while True:
-        name = f"{line.strip()}-{number}"
-        with kr.Manifold.changing(target) as manifold:
-            manifold.add(row + np.random.default_rng(number).normal(size=(1, 6)), [name])
-        os.write(acknowledged, f"{name}\\n".encode())
-        number += 1
-"""
 
 
 def test_killed_while_they_append(tmp_path: Path) -> None:
-    """After every kill: each item that was acknowledged is there, at most one more, and nothing is damaged."""
+    """Ten times; `make test-faults` does it a hundred times, and by the command line."""
     target = tmp_path / "target"
-    kr.Manifold.build(rows_of(1), kr.AQE(k=3), ids=[f"n{i}" for i in range(90)]).save(target)
-    moments = random.Random(12)
-    started = time.perf_counter()
-    with kr.Manifold.changing(target) as manifold:
-        manifold.add(rows_of(2, 1), ["mine"])
-    pace = time.perf_counter() - started
-    command = [sys.executable, "-c", ADDERS, str(target)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdin is not None
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == "ready\n"
-        known = set(kr.Manifold.load(target).ids.tolist())
-        for kill in range(KILLS // 2):
-            file = tmp_path / f"k{kill}"
-            print(file, file=parent.stdin, flush=True)
-            writer = int(parent.stdout.readline())
-            wanted = moments.randrange(3)
-            while wanted and (not file.exists() or len(file.read_text().split()) < wanted):
-                time.sleep(0.002)
-            time.sleep(moments.random() * 2 * pace)
-            os.kill(writer, signal.SIGKILL)
-            assert parent.stdout.readline() == "killed\n"
-            acknowledged = set(file.read_text().split()) if file.exists() else set()
-            there = set(kr.Manifold.load(target).ids.tolist())
-            assert known | acknowledged <= there
-            assert len(there - known - acknowledged) <= 1
-            known = there
-        parent.stdin.close()
-    assert len(known) > 92 + KILLS // 2
-    assert verify(target).whole
+    a_gallery(target, kr.AQE(k=3))
+    assert killed(target, "in_turn", 10, seed=12).total() == 10
 
 
 LIMITED = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,15 @@ def test_a_manifest_without_end_is_refused(folder: Path) -> None:
         with pytest.raises(ValueError, match=f"{MANIFEST} is truncated or no JSON"):
             read_manifest(folder)
         assert list(verify(folder).bad) == [MANIFEST]
+
+
+def test_a_manifest_that_is_nested_almost_too_deeply_is_refused(folder: Path) -> None:
+    """At some depth it can be read, and its checksum not be computed."""
+    text = json.dumps(json.loads((folder / MANIFEST).read_text()) | {"store": "deep"})
+    for depth in range(sys.getrecursionlimit() - 200, sys.getrecursionlimit() + 10):
+        (folder / MANIFEST).write_text(text.replace('"deep"', "[" * depth + "]" * depth))
+        with pytest.raises(ValueError, match=f"{MANIFEST} (is truncated or no JSON|was altered)"):
+            read_manifest(folder)
 
 
 def test_a_pipe_for_a_manifest_is_refused(folder: Path) -> None:

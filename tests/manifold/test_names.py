@@ -133,6 +133,7 @@ def test_numbers_never_shift() -> None:
         ({"ids": np.arange(4)}, float("nan")),
         ({"ids": np.arange(4)}, float("inf")),
         ({"ids": np.arange(4)}, 7.5),
+        ({"ids": np.array([-2, 0, 1, 2])}, 4.0),  # item numbers count from 0
         ({}, 4.0),
         ({"ids_text": np.frombuffer(b"abcd", np.uint8), "ids_starts": np.arange(5)}, 4.0),
         ({"ids_text": np.frombuffer(b"abca", np.uint8), "ids_starts": np.arange(5)}, None),

@@ -10,6 +10,7 @@ from typing import IO, Any
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words
 
 STANDARD_INPUT = "standard input"
+IN_PLACE = "save it as .npy, which is read in place"
 NPY = b"\x93NUMPY"  # how every .npy file starts
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -38,14 +39,11 @@ def regular(path: Path) -> Path:
     return path
 
 
-def fits(name: object, size: int, limit: int | None = None) -> None:
+def fits(name: object, size: int, limit: int | None = None, advice: str = IN_PLACE) -> None:
     """Refuse before allocating what this machine cannot hold: a small file can unpack to a huge array."""
     limit = allowed_bytes() if limit is None else limit
     if size > limit:
-        raise NotEnoughMemory(
-            f"{name} unpacks to {in_words(size)} but only {in_words(limit)} are free; "
-            "save it as .npy, which is read in place"
-        )
+        raise NotEnoughMemory(f"{name} unpacks to {in_words(size)} but only {in_words(limit)} are free; {advice}")
 
 
 def piped(stream: IO[bytes]) -> bytes:
@@ -58,8 +56,7 @@ def piped(stream: IO[bytes]) -> bytes:
             raise FileProblem(f"{STANDARD_INPUT} is neither a .npy file nor text; pipe one of the two")
         if size > limit:
             raise NotEnoughMemory(
-                f"{STANDARD_INPUT} has more than the {in_words(limit)} that are read from a pipe; "
-                "save it as .npy, which is read in place"
+                f"{STANDARD_INPUT} has more than the {in_words(limit)} that are read from a pipe; {IN_PLACE}"
             )
     return b"".join(chunks)
 

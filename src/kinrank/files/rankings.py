@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import given
+from kinrank.files.arrays import headers, read_npz
 from kinrank.files.atomic import replacing
-from kinrank.files.opening import regular
+from kinrank.files.opening import fits, regular
 from kinrank.files.texts import packed, unpacked
+from kinrank.memory import NotEnoughMemory
 from kinrank.ranking import Ranking, chosen, refuse_repeats
 
 VERSION = 2
@@ -133,8 +135,9 @@ def _packed_items(ranking: Ranking) -> dict[str, NDArray[Any]]:
 
 def _read_npz(path: Path) -> Ranking:
     try:
-        with np.load(path, allow_pickle=False) as content:
-            arrays = {name: content[name] for name in ARRAYS if name in content.files}
+        claimed = {name: header for name, header in headers(path).items() if name in ARRAYS}
+        fits(path, sum(header.size for header in claimed.values()), advice="save fewer queries per file")
+        arrays = {name: read_npz(path, name, header) for name, header in claimed.items()}
         version, indices, distances = (arrays[name] for name in ("version", "indices", "distances"))
         meta = json.loads(str(arrays["meta"]))
         if int(version) > VERSION:
@@ -149,6 +152,8 @@ def _read_npz(path: Path) -> Ranking:
         if np.isnan(distances).any() or (distances[:, 1:] < distances[:, :-1]).any():
             raise ValueError("distances decrease along a row, or are not numbers")
         refuse_repeats(ranking.indices)
+    except NotEnoughMemory:
+        raise
     except Exception as error:  # zip, header, JSON: each has errors of its own
         raise ValueError(f"{path} is truncated, damaged or no saved ranking ({error})") from error
     return ranking

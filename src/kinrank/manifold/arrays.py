@@ -22,7 +22,9 @@ def open_array(path: Path, entry: dict[str, Any], mmap: bool) -> NDArray[Any]:
         shape, kind = _checked_header(path)
         # copy on write: the loops are compiled for writable arrays, and nothing ever reaches the file
         array = np.load(path, mmap_mode="c" if mmap and 0 not in shape else None, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # numpy reads a header as a piece of Python, in which anything can be wrong
         raise ValueError(f"{path} is not an array: {error}") from error
     if kind.str != entry["dtype"] or list(shape) != entry["shape"]:
         raise ValueError(f"{path} does not hold what the manifest says: {kind} {shape}")

@@ -84,6 +84,9 @@ def patched(before: Arrays, found: Arrays) -> Arrays:
 
 def _turnover(before: Arrays, found: Arrays) -> Turnover:
     """Who left and who came; a ValueError if it cannot be."""
+    for key, numbers in found.items():
+        if key in ("items", "gone") or key.endswith((".rows", ".sizes", ".ends")):
+            _check_numbers(key, numbers, 2 if key == "items" or key.endswith(".ends") else None)
     had, fresh = (int(number) for number in found["items"])
     gone = found["gone"]
     if had != len(before["vectors"]) or fresh < 0 or (np.diff(gone) <= 0).any():
@@ -96,6 +99,12 @@ def _turnover(before: Arrays, found: Arrays) -> Turnover:
             if (np.diff(rows) <= 0).any() or len(rows) < fresh or (len(rows) and not 0 <= rows[0] <= rows[-1] < after):
                 raise ValueError(f"a change of {key.removesuffix('.rows')} names rows that are not there")
     return Turnover(had, np.setdiff1d(np.arange(had), gone), fresh)
+
+
+def _check_numbers(key: str, numbers: NDArray[Any], count: int | None) -> None:
+    """A ValueError unless these are a list of whole numbers, of just so many where they are counted."""
+    if numbers.ndim != 1 or numbers.dtype.kind != "i" or count not in (None, len(numbers)):
+        raise ValueError(f"{key} of a change are {numbers.dtype} of shape {numbers.shape}")
 
 
 def _stems(arrays: Arrays) -> list[str]:

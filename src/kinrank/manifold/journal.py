@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from kinrank.manifold.snapshot import Snapshot
 
 CHANGES = 16  # in a folder at most: each is one more pass over the arrays when it is loaded
 SHARE = 4  # the changes take at most the fourth part of what everything takes
+KIND = re.compile(r"[<>|][biuf][1248]")  # numbers; numpy would read any other text as a piece of Python
 LITTLE = 2**20  # bytes that are always allowed
 
 
@@ -88,7 +90,7 @@ def unpacked(content: bytes) -> list[Arrays]:
         for entries in json.loads(head):
             found: Arrays = {}
             for name, kind, shape in entries:
-                found[str(name)] = array = _array(body, offset, np.dtype(str(kind)), [int(size) for size in shape])
+                found[str(name)] = array = _array(body, offset, str(kind), [int(size) for size in shape])
                 offset += array.nbytes
             differences.append(found)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -98,10 +100,10 @@ def unpacked(content: bytes) -> list[Arrays]:
     return differences
 
 
-def _array(body: bytes, offset: int, kind: np.dtype[Any], shape: list[int]) -> Any:
-    count = math.prod(shape)
-    if kind.kind not in "biuf" or min(shape, default=0) < 0:
-        raise ValueError(f"it holds {kind} of shape {shape}")
+def _array(body: bytes, offset: int, name: str, shape: list[int]) -> Any:
+    if not KIND.fullmatch(name) or min(shape, default=0) < 0:
+        raise ValueError(f"it holds {name[:20]} of shape {shape[:20]}")
+    count, kind = math.prod(shape), np.dtype(name)
     if offset + count * kind.itemsize > len(body):
         raise ValueError("it is too short")
     if not count:

@@ -72,6 +72,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     check_file(path)
     try:
         manifest = json.loads(path.read_bytes())
+        unaltered = isinstance(manifest, dict) and sealed(manifest) == manifest  # may be nested too deeply for this
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(
             f"{folder} is not a saved manifold: it has no {MANIFEST}; its first save may have been interrupted"
@@ -91,7 +92,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} was written by an earlier kinrank in format {version}, which this version cannot read; "
             "build the manifold again"
         )
-    if set(manifest) != KEYS or sealed(manifest) != manifest or not _fits(manifest):
+    if set(manifest) != KEYS or not unaltered or not _fits(manifest):
         raise ValueError(f"{path} was altered: its checksum differs; save the manifold again")
     _check_fields(manifest, path)
     return manifest

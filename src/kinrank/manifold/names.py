@@ -75,9 +75,12 @@ class Names:
             raise ValueError("its ids do not fit its vectors")
         if following is None:
             return cls(count, ids)
-        last = None if ids is None or ids.dtype != np.int64 else int(ids.max(initial=-1))
+        numbered = ids is not None and ids.dtype == np.int64 and ids.min(initial=0) >= 0
+        last = int(ids.max(initial=-1)) if ids is not None and numbered else None
         if last is None or not last < following < 2**53 or following != int(following):
-            raise ValueError(f"{NEXT}={following} is not allowed: it must be above every number that was given")
+            raise ValueError(
+                f"{NEXT}={following} is not allowed: it must be above every number that was given, and these from 0"
+            )
         return cls(count, ids, int(following))
 
     def of(self, places: NDArray[np.int64]) -> NDArray[Any]:

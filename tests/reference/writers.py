@@ -1,0 +1,276 @@
+"""Processes that change a saved manifold until their time is over, or until they are killed.
+
+A change that such a process acknowledges was made: whatever happens then, it must be there. The command line's own
+functions are called in the process, as `kinrank` calls them, so that a writer costs no start of an interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import zlib
+from collections import Counter, deque
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import kinrank as kr
+from kinrank.manifold import ChangedMeanwhile, journal
+from kinrank.manifold.manifest import MANIFEST, read_manifest
+from kinrank.manifold.verify import verify
+from reference.commands import good
+
+KEPT = 20  # items of its own that a writer which also removes leaves there
+PAUSE = 0.1  # seconds between two changes at most; who loads and saves without a lock has to find a gap
+WRITING = {"change-": 0.0004, "data-": 0.004}  # seconds that pass until the manifest names what is being written
+CHANGES = 3  # a killed writer's folder is written anew at every fourth change, not at every seventeenth
+
+
+def row_of(name: str) -> NDArray[np.float32]:
+    """The vector of an item, which follows from its name."""
+    return np.random.default_rng(zlib.crc32(name.encode())).normal(size=(1, 6)).astype(np.float32)
+
+
+def a_gallery(folder: Path, method: kr.Method) -> set[str]:
+    """A small gallery is saved there; the names of its items."""
+    names = [f"n{number}" for number in range(90)]
+    kr.Manifold.build(np.concatenate([row_of(name) for name in names]), method, ids=names).save(folder)
+    return set(names)
+
+
+def as_given(folder: Path) -> bool:
+    """Whether every item has the vector that it was given."""
+    manifold = kr.Manifold.load(folder)
+    rows = np.concatenate([row_of(name) for name in manifold.ids.tolist()])
+    return np.allclose(manifold._snapshot.vectors, rows / np.linalg.norm(rows, axis=1, keepdims=True), atol=1e-6)
+
+
+def by_command(folder: Path, add: list[str], remove: list[str]) -> None:
+    """`kinrank add` or `kinrank remove`, exit code 0."""
+    if add:
+        given = folder.parent / add[0]
+        np.save(f"{given}.npy", np.concatenate([row_of(name) for name in add]))
+        Path(f"{given}.txt").write_text("\n".join(add))
+        good(folder, "add", str(folder), "--vectors", f"{given}.npy", "--ids", f"{given}.txt", "-q")
+    else:
+        good(folder, "remove", str(folder), *(word for name in remove for word in ("--item", name)), "-q")
+
+
+def in_turn(folder: Path, add: list[str], remove: list[str]) -> None:
+    """`Manifold.changing`: others wait."""
+    with kr.Manifold.changing(folder) as manifold:
+        _change(manifold, add, remove)
+
+
+def by_trying(folder: Path, add: list[str], remove: list[str]) -> None:
+    """Load, change and save, again and again until nobody came between."""
+    while True:
+        manifold = kr.Manifold.load(folder)
+        _change(manifold, add, remove)
+        with contextlib.suppress(ChangedMeanwhile):
+            manifold.save(folder)
+            return
+
+
+def _change(manifold: kr.Manifold, add: list[str], remove: list[str]) -> None:
+    if add:
+        manifold.add(np.concatenate([row_of(name) for name in add]), add)
+    else:
+        manifold.remove(remove)
+
+
+WAYS = {way.__name__: way for way in (by_command, in_turn, by_trying)}
+
+
+def write(folder: Path, who: str, way: str, seconds: float) -> None:
+    """Add items, remove the oldest of them when there are many, and say so on a line: + or -, and the name."""
+    own: deque[str] = deque()
+    pauses, deadline, number = Random(who), time.monotonic() + seconds, 0
+    while time.monotonic() < deadline:
+        if len(own) > KEPT:
+            removed = [own.popleft(), own.popleft()]
+            WAYS[way](folder, [], removed)
+            _say(*(f"-{name}" for name in removed))
+        else:
+            own.append(f"{who}-{number}")
+            WAYS[way](folder, [own[-1]], [])
+            _say(f"+{own[-1]}")
+            number += 1
+        time.sleep(pauses.random() * PAUSE)
+
+
+def read_by_command(folder: Path, who: str) -> None:
+    np.save(folder.parent / f"{who}.npy", row_of(who))
+    good(folder, "search", str(folder), "--queries", f"{folder.parent}/{who}.npy", "-k", "5", "--json")
+
+
+def read(folder: Path, who: str) -> None:
+    found = kr.Manifold.load(folder).search(row_of(who), 5)
+    assert found.ids.shape == (1, 5)
+
+
+READERS = {reader.__name__: reader for reader in (read_by_command, read)}
+
+
+def _say(*words: str) -> None:
+    os.write(1, "".join(f"{word}\n" for word in words).encode())
+
+
+def at_work(folder: Path, who: str, how: str, seconds: float) -> None:
+    """A writer or a reader, once somebody says go."""
+    _say("ready")
+    sys.stdin.readline()
+    if how in WAYS:
+        write(folder, who, how, seconds)
+    deadline = time.monotonic() + seconds
+    while how in READERS and time.monotonic() < deadline:
+        READERS[how](folder, who)
+        _say("found")
+
+
+def fork_writers(folder: Path, way: str) -> None:
+    """For every name that comes in: a writer under this name, and once it is killed, the signal that did it.
+
+    It is forked from a process in which everything has run once. What it acknowledges is on the disk, in a file of its
+    name beside the folder.
+    """
+    journal.CHANGES = CHANGES
+    WAYS[way](folder, ["first"], [])
+    _say("ready")
+    for line in sys.stdin:
+        who, writer = line.strip(), os.fork()
+        if not writer:
+            try:
+                _add_for_ever(folder, who, way)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        _say(str(writer))
+        _say(str(os.WTERMSIG(os.waitpid(writer, 0)[1])))
+
+
+def _add_for_ever(folder: Path, who: str, way: str) -> None:
+    acknowledged, number = os.open(folder.parent / who, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 0
+    while True:
+        WAYS[way](folder, [f"{who}-{number}"], [])
+        os.write(acknowledged, f"{who}-{number}\n".encode())
+        os.fsync(acknowledged)
+        number += 1
+
+
+@contextlib.contextmanager
+def started(*words: object) -> Iterator[subprocess.Popen[str]]:
+    """One of the processes of this file; its first line was read, which says that it is ready."""
+    places = [str(Path(__file__).parents[1]), str(Path(kr.__file__).parents[1])]
+    command = [sys.executable, "-m", "reference.writers", *map(str, words)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "KINRANK_THREADS": "1"}
+    pipe: Any = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def at_once(folder: Path, how: list[str], seconds: float) -> list[list[str]]:
+    """Writers and readers at the same time; the lines each of them said."""
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(started("at_work", folder, f"w{who}", each, seconds)) for who, each in enumerate(how)
+        ]
+        for process in processes:
+            assert process.stdin is not None
+            print("go", file=process.stdin, flush=True)
+        said = [process.communicate(timeout=seconds + 120)[0].split() for process in processes]
+        assert [process.returncode for process in processes] == [0] * len(processes)
+    return said
+
+
+def left_by_lines(said: list[list[str]]) -> set[str]:
+    """What is there after all additions and removals that were acknowledged; no name comes twice."""
+    lines = [line for each in said for line in each]
+    added, removed = ({line[1:] for line in lines if line[0] == sign} for sign in "+-")
+    assert removed <= added
+    return added - removed
+
+
+def killed(folder: Path, way: str, kills: int, seed: int) -> Counter[str]:
+    """Writers are killed, one after the other; what they were at: "append", "rewrite", or something else.
+
+    Some are killed at any moment of their first changes, others while an append or a rewrite is under way.
+
+    After every kill the folder is whole and holds everything that was acknowledged, at most the one item more that its
+    writer was about to add, and nothing else.
+    """
+    moments, hit, seen = Random(seed), Counter[str](), set[str]()
+    WAYS[way](folder, ["before"], [])  # everything is compiled
+    started_at = time.perf_counter()
+    WAYS[way](folder, ["pace"], [])
+    pace = time.perf_counter() - started_at
+    with started("fork_writers", folder, way) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        known = set(kr.Manifold.load(folder).ids.tolist())
+        for kill in range(kills):
+            who = f"k{kill}"
+            print(who, file=parent.stdin, flush=True)
+            writer = int(parent.stdout.readline())
+            part = moments.choice(["", "change-", "change-", "data-"])
+            _await(folder, part)
+            time.sleep(moments.random() * WRITING.get(part, 4 * pace))
+            os.kill(writer, signal.SIGKILL)
+            assert int(parent.stdout.readline()) == signal.SIGKILL
+            left = _unnamed(folder) - seen
+            hit[_work_at(folder, left)] += 1
+            seen |= left
+            log = folder.parent / who
+            acknowledged = log.read_text().split() if log.exists() else []
+            assert verify(folder).whole
+            there = set(kr.Manifold.load(folder).ids.tolist())
+            expected = known | set(acknowledged)
+            assert expected <= there <= expected | {f"{who}-{len(acknowledged)}"}
+            known = there
+    assert as_given(folder)
+    return hit
+
+
+def _await(folder: Path, part: str) -> None:
+    """Return as soon as a new part of this kind is being written; for none at once, and after a minute anyway."""
+    before, deadline = set(os.listdir(folder)), time.monotonic() + 60
+    while part and time.monotonic() < deadline:  # without a pause, which would be longer than what there is to see
+        if any(name.startswith(part) for name in set(os.listdir(folder)) - before):
+            return
+
+
+def _unnamed(folder: Path) -> set[str]:
+    """Files and folders in it that its manifest does not name: somebody was killed before or after it was replaced."""
+    manifest = (folder / MANIFEST).read_text()
+    return {path.name for path in folder.iterdir() if path.name.startswith(("data-", "change-"))} - {
+        path.name for path in folder.iterdir() if path.name in manifest
+    }
+
+
+def _work_at(folder: Path, left: set[str]) -> str:
+    """What a process was at that left this; a manifest names no changes from a rewrite to the next change."""
+    if any(name.startswith("data-") for name in left):
+        return "rewrite"
+    return "append" if left and read_manifest(folder)["changes"] else "something else"
+
+
+if __name__ == "__main__":
+    what, target, *others = sys.argv[1:]
+    if what == "at_work":
+        at_work(Path(target), others[0], others[1], float(others[2]))
+    else:
+        fork_writers(Path(target), others[0])
