@@ -457,6 +457,8 @@ def test_the_guide_does_what_it_says(folder: Path, monkeypatch: pytest.MonkeyPat
     (folder / "names.txt").write_text("\n".join(f"picture-{number}" for number in range(60)))
     shutil.copy(folder / "q.npy", folder / "new.npy")
     (folder / "new-names.txt").write_text("\n".join(f"new-{number}" for number in range(7)))
+    shutil.copy(folder / "q.npy", folder / "some.npy")
+    (folder / "some-names.txt").write_text("\n".join(f"picture-{number}" for number in range(57, 64)))
     for line in commands:
         assert good(folder, *shlex.split(line)[2:])
     assert (folder / "run.trec").exists()
