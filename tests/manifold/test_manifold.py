@@ -24,6 +24,7 @@ from kinrank.manifold.gallery import gallery_over, neighbors_found
 from kinrank.stages import costs, dense, diffusion, graph
 from kinrank.stages.transport import entropy, state_of
 from reference import online as twin
+from reference.stores import Elsewhere
 
 
 def clusters(seed: int, items: int = 120, dimensions: int = 8, groups: int = 6) -> NDArray[np.float32]:
@@ -420,22 +421,6 @@ def test_accuracy_on_oxford_online(shared_dir: Path) -> None:
     scores = {level: kr.evaluate(ranking, data.truths[level])["mAP"].mean for level in ("medium", "hard")}
     assert scores["medium"] >= 0.49
     assert scores["hard"] >= 0.235
-
-
-class Elsewhere:
-    """A store of somebody else's, which says nothing about itself."""
-
-    def __init__(self, rows: NDArray[np.float32]) -> None:
-        self.store = kr.ArrayStore(rows)
-
-    def __len__(self) -> int:
-        return len(self.store)
-
-    def search(self, queries: Any, k: int) -> kr.Ranking:
-        return self.store.search(queries, k)
-
-    def vectors(self, ids: Any) -> Any:
-        return self.store.vectors(ids)
 
 
 def test_what_was_built_over_an_approximate_store_says_so(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import kinrank as kr
 from kinrank.manifold import ChangedMeanwhile
 from kinrank.manifold.travelling import parts_of, put_together
+from reference.stores import Elsewhere
 
 
 def rows_of(seed: int, items: int) -> NDArray[np.float32]:
@@ -91,20 +92,12 @@ def test_what_arrives_is_checked_as_what_is_loaded(manifold: kr.Manifold) -> Non
         put_together(parts._replace(arrays={}))
 
 
-class Connected:
+class Connected(Elsewhere):
     """A store that holds something that cannot be pickled, as a connection."""
 
     def __init__(self, rows: NDArray[np.float32]) -> None:
-        self.store, self.lock = kr.ArrayStore(rows), threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self.store)
-
-    def search(self, queries: Any, k: int) -> kr.Ranking:
-        return self.store.search(queries, k)
-
-    def vectors(self, ids: Any) -> Any:
-        return self.store.vectors(ids)
+        super().__init__(rows)
+        self.lock = threading.Lock()
 
 
 def test_a_store_travels_if_it_can() -> None:

@@ -10,7 +10,7 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import IdColumn, named_vectors
+from kinrank.cli.inputs import GalleryKey, IdColumn, named_vectors
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.manifold.files import check_target
 from kinrank.stores.faiss import FaissStore
@@ -36,9 +36,7 @@ def build(
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
     ] = None,
-    gallery_key: Annotated[
-        str | None, typer.Option("--gallery-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
-    ] = None,
+    gallery_key: GalleryKey = None,
     id_column: IdColumn = None,
     json: Json = False,
     quiet: Quiet = False,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.explain import ids_meant
 from kinrank.cli.inputs import IdColumn, named_vectors
-from kinrank.cli.names import read_names
+from kinrank.cli.names import ids_meant, read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.files.lock import WAIT
 

@@ -11,10 +11,20 @@ from typing import Annotated
 import typer
 
 import kinrank
-from kinrank.cli.evaluate import truth_from
-from kinrank.cli.inputs import vectors
+from kinrank.cli.inputs import GalleryKey, QueriesKey, vectors
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
+from kinrank.cli.truths import (
+    Binary,
+    File,
+    GalleryLabels,
+    Labels,
+    LabelsKey,
+    Protocol,
+    QueryLabels,
+    TruthFile,
+    truth_from,
+)
 from kinrank.cli.wording import in_flags
 from kinrank.evaluation import Trials
 from kinrank.files.atomic import replacing
@@ -27,7 +37,6 @@ WRITERS: dict[str, Callable[[Trials], str]] = {
     ".json": lambda trials: json.dumps(trials.to_dict(), indent=2, ensure_ascii=False, allow_nan=False),
 }
 FIGURES = (".png", ".svg", ".pdf")
-File = Path | None
 
 
 def compare(
@@ -39,21 +48,12 @@ def compare(
     methods: Annotated[
         str, typer.Option("--methods", help="Names with commas between them, see `kinrank methods`, or all.")
     ] = "all",
-    truth: Annotated[
-        File,
-        typer.Option("--truth", help="Ground truth .pkl of revisited Oxford or Paris, TREC qrels .txt, or labels."),
-    ] = None,
-    protocol: Annotated[
-        str | None, typer.Option("--protocol", help="easy, medium (unless given) or hard, for a .pkl.")
-    ] = None,
-    labels: Annotated[
-        File, typer.Option("--labels", help="Labels .npz, .npy or .csv of items that query each other.")
-    ] = None,
-    query_labels: Annotated[File, typer.Option("--query-labels", help="Labels of the queries.")] = None,
-    gallery_labels: Annotated[File, typer.Option("--gallery-labels", help="Labels of the gallery.")] = None,
-    labels_key: Annotated[
-        str | None, typer.Option("--labels-key", help="Which array of an .npz holds the labels.")
-    ] = None,
+    truth: TruthFile = None,
+    protocol: Protocol = None,
+    labels: Labels = None,
+    query_labels: QueryLabels = None,
+    gallery_labels: GalleryLabels = None,
+    labels_key: LabelsKey = None,
     measures: Annotated[
         str | None, typer.Option("--measures", help="Such as mAP,mAP@10,R@1; the first decides about the order.")
     ] = None,
@@ -68,17 +68,13 @@ def compare(
         File, typer.Option("--output", "-o", help="The table as a file: .html, .md, .csv or .json.")
     ] = None,
     plot: Annotated[File, typer.Option("--plot", help="A figure of the intervals: .png, .svg or .pdf.")] = None,
-    queries_key: Annotated[
-        str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
-    ] = None,
-    gallery_key: Annotated[str | None, typer.Option("--gallery-key", help="The same, for the gallery.")] = None,
+    queries_key: QueriesKey = None,
+    gallery_key: GalleryKey = None,
     query_ids: Annotated[
         File, typer.Option("--query-ids", help="Text file of the queries' names, one per line, for qrels.")
     ] = None,
     item_ids: Annotated[File, typer.Option("--item-ids", help="The same, for the items.")] = None,
-    binary: Annotated[
-        bool, typer.Option("--binary", help="Relevance above 0 in qrels counts as 1 (for nDCG).")
-    ] = False,
+    binary: Binary = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

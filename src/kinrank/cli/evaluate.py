@@ -8,36 +8,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import kinrank
-from kinrank.cli.names import read_labels, read_names
+from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, print_json, separate
-from kinrank.evaluation import Truth
+from kinrank.cli.truths import (
+    Binary,
+    File,
+    GalleryLabels,
+    Labels,
+    LabelsKey,
+    Protocol,
+    QueryLabels,
+    TruthFile,
+    truth_from,
+)
 from kinrank.files.rankings import load_ranking
 
 if TYPE_CHECKING:
-    from kinrank.evaluation import Truth
     from kinrank.ranking import Ranking
-
-LABELS = (".npy", ".npz", ".csv")
-File = Path | None
 
 
 def evaluate(
     ranking: Annotated[Path, typer.Argument(help="A ranking: .npz, .trec or .csv.")],
-    truth: Annotated[
-        File,
-        typer.Option("--truth", help="Ground truth .pkl of revisited Oxford or Paris, TREC qrels .txt, or labels."),
-    ] = None,
-    protocol: Annotated[
-        str | None, typer.Option("--protocol", help="easy, medium (unless given) or hard, for a .pkl.")
-    ] = None,
-    labels: Annotated[
-        File, typer.Option("--labels", help="Labels .npz, .npy or .csv of items that query each other.")
-    ] = None,
-    query_labels: Annotated[File, typer.Option("--query-labels", help="Labels of the queries.")] = None,
-    gallery_labels: Annotated[File, typer.Option("--gallery-labels", help="Labels of the gallery.")] = None,
-    labels_key: Annotated[
-        str | None, typer.Option("--labels-key", help="Which array of an .npz holds the labels.")
-    ] = None,
+    truth: TruthFile = None,
+    protocol: Protocol = None,
+    labels: Labels = None,
+    query_labels: QueryLabels = None,
+    gallery_labels: GalleryLabels = None,
+    labels_key: LabelsKey = None,
     measures: Annotated[
         str | None, typer.Option("--measures", help="Such as mAP,R@1,mP@10,nDCG@10,P@5,recall@100,MRR.")
     ] = None,
@@ -48,9 +45,7 @@ def evaluate(
     item_ids: Annotated[
         File, typer.Option("--item-ids", help="The same for the items: all of the gallery, in its order.")
     ] = None,
-    binary: Annotated[
-        bool, typer.Option("--binary", help="Relevance above 0 in qrels counts as 1 (for nDCG).")
-    ] = False,
+    binary: Binary = False,
     ties: Annotated[
         str, typer.Option("--ties", help="Equal scores of a .trec: by their rank, or as trec_eval orders them.")
     ] = "rank",
@@ -94,36 +89,3 @@ def _tied(ranking: Ranking) -> int:
     """How many queries list two items at one distance."""
     near, far = ranking.distances[:, :-1], ranking.distances[:, 1:]
     return int(((near == far) & (ranking.indices[:, 1:] >= 0)).any(axis=1).sum())
-
-
-def truth_from(
-    truth: File,
-    protocol: str | None,
-    labels: File,
-    query_labels: File,
-    gallery_labels: File,
-    key: str | None,
-    query_ids: list[str] | None,
-    item_ids: list[str] | None,
-    binary: bool,
-) -> tuple[Truth, str]:
-    """What is right, from whichever kind of file was given, and the measures usual for it."""
-    pair = query_labels is not None or gallery_labels is not None
-    if [truth is not None, labels is not None, pair].count(True) != 1:
-        raise ValueError("say what is right, once: --truth, or --labels, or --query-labels with --gallery-labels")
-    if truth is not None and truth.suffix.lower() in LABELS:
-        truth, labels = None, truth
-    revisited = truth is not None and truth.suffix.lower() in (".pkl", ".pickle")
-    if protocol is not None and not revisited:
-        raise ValueError(f"--protocol {protocol} is for a ground truth .pkl only; leave it out")
-    if labels is not None:
-        return Truth.from_labels(read_labels(labels, key), item_ids=item_ids, query_ids=query_ids), "mAP,R@1"
-    if truth is None:
-        if query_labels is None or gallery_labels is None:
-            raise ValueError("--query-labels and --gallery-labels belong together; give both")
-        both = read_labels(query_labels, key), read_labels(gallery_labels, key)
-        return Truth.from_labels(*both, item_ids=item_ids, query_ids=query_ids), "mAP,R@1"
-    if revisited:
-        names = {"item_ids": item_ids, "query_ids": query_ids}
-        return Truth.revisited(truth, protocol or "medium", **names), "mAP,mP@10"
-    return Truth.from_qrels(truth, query_ids, item_ids, graded=not binary), "mAP,nDCG@10"

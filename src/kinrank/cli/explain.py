@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import kinrank
-from kinrank import given
-from kinrank.cli.inputs import vectors
+from kinrank.cli.inputs import QueriesKey, vectors
+from kinrank.cli.names import ids_meant
 from kinrank.cli.output import Json, print_json, separate, writable
 from kinrank.files.atomic import replacing
-
-if TYPE_CHECKING:
-    from kinrank.manifold import Manifold
 
 FIGURES = (".png", ".svg", ".pdf")
 
@@ -29,9 +25,7 @@ def explain(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A figure of the chain: .png, .svg or .pdf.")
     ] = None,
-    queries_key: Annotated[
-        str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
-    ] = None,
+    queries_key: QueriesKey = None,
     json: Json = False,
 ) -> None:
     """Show the chain of items that leads from a query to a result, and what each step costs, moves and produces.
@@ -59,11 +53,3 @@ def explain(
         print_json(why.to_dict())
     else:
         print(why)
-
-
-def ids_meant(manifold: Manifold, words: Iterable[str | int]) -> list[str | int]:
-    """The ids that words of the command line, or of a file, mean: numbers where the ids of the manifold are numbers."""
-    if manifold.ids.dtype.kind == "O":
-        return [str(word) for word in words]
-    # what is no number stays: the manifold says what its ids look like
-    return [int(word) if given.NUMBER.fullmatch(str(word)) else word for word in words]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.inputs import IdColumn, named_vectors
+from kinrank.cli.inputs import GalleryKey, IdColumn, named_vectors
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, table, writable
 from kinrank.files.atomic import replacing
 
@@ -32,9 +32,7 @@ def groups(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .csv to write: group, size, id, distance.")
     ] = None,
-    gallery_key: Annotated[
-        str | None, typer.Option("--gallery-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
-    ] = None,
+    gallery_key: GalleryKey = None,
     item_ids: Annotated[
         Path | None, typer.Option("--item-ids", help="Text file of the items' names, one per line.")
     ] = None,

@@ -15,6 +15,12 @@ from kinrank.features import load_with_ids
 from kinrank.files.features import read_piped
 from kinrank.files.opening import FileProblem
 
+QueriesKey = Annotated[
+    str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors has the queries.")
+]
+GalleryKey = Annotated[
+    str | None, typer.Option("--gallery-key", help="Which array of an .npz, .h5, .mat or .safetensors has the gallery.")
+]
 IdColumn = Annotated[
     str | None,
     typer.Option(

@@ -1,18 +1,23 @@
-"""Files of names or labels -> lists, one entry per item."""
+"""Files of names or labels -> lists, one entry per item; and the ids that names mean."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import given
 from kinrank.cli.output import STANDARD
 from kinrank.files.arrays import headers, read_npy, read_npz
 from kinrank.files.opening import STANDARD_INPUT, fits, piped, regular
 from kinrank.memory import NotEnoughMemory
+
+if TYPE_CHECKING:
+    from kinrank.manifold import Manifold
 
 
 def read_names(path: Path | None) -> list[str] | None:
@@ -71,3 +76,11 @@ def _from_npz(path: Path, key: str | None) -> NDArray[Any]:
 
 def _without_heading(lines: list[str]) -> list[str]:
     return lines[1:] if lines and lines[0].strip().lower() in ("label", "labels") else lines
+
+
+def ids_meant(manifold: Manifold, words: Iterable[str | int]) -> list[str | int]:
+    """The ids that words of the command line, or of a file, mean: numbers where the ids of the manifold are numbers."""
+    if manifold.ids.dtype.kind == "O":
+        return [str(word) for word in words]
+    # what is no number stays: the manifold says what its ids look like
+    return [int(word) if given.NUMBER.fullmatch(str(word)) else word for word in words]

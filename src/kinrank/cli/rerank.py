@@ -9,7 +9,7 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import IdColumn, named_vectors
+from kinrank.cli.inputs import GalleryKey, IdColumn, QueriesKey, named_vectors
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Format, Json, Quiet, bars, check_ranking_target, ranking_target, separate, tell
 from kinrank.files.rankings import save_ranking
@@ -35,10 +35,8 @@ def rerank(
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
     ] = None,
-    queries_key: Annotated[
-        str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
-    ] = None,
-    gallery_key: Annotated[str | None, typer.Option("--gallery-key", help="The same, for the gallery.")] = None,
+    queries_key: QueriesKey = None,
+    gallery_key: GalleryKey = None,
     query_ids: Annotated[
         Path | None, typer.Option("--query-ids", help="Text file of names, one per line, for the ranking.")
     ] = None,

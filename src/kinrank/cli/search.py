@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.inputs import IdColumn, named_vectors
+from kinrank.cli.inputs import IdColumn, QueriesKey, named_vectors
 from kinrank.cli.output import Format, Json, Quiet, check_ranking_target, ranking_target, separate, table, tell
 from kinrank.files.rankings import save_ranking
 
@@ -36,9 +36,7 @@ def search(
     query_ids: Annotated[
         Path | None, typer.Option("--query-ids", help="Text file of the queries' names, one per line.")
     ] = None,
-    queries_key: Annotated[
-        str | None, typer.Option("--queries-key", help="Which array of an .npz, .h5, .mat or .safetensors.")
-    ] = None,
+    queries_key: QueriesKey = None,
     id_column: IdColumn = None,
     format: Format = None,
     json: Json = False,

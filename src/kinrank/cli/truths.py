@@ -1,0 +1,56 @@
+"""What is right: the flags that say so, and the files behind them -> a Truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinrank.cli.names import read_labels
+from kinrank.evaluation import Truth
+
+LABELS = (".npy", ".npz", ".csv")
+File = Path | None
+TruthFile = Annotated[
+    File, typer.Option("--truth", help="Ground truth .pkl of revisited Oxford or Paris, TREC qrels .txt, or labels.")
+]
+Protocol = Annotated[str | None, typer.Option("--protocol", help="easy, medium (unless given) or hard, for a .pkl.")]
+Labels = Annotated[File, typer.Option("--labels", help="Labels .npz, .npy or .csv of items that query each other.")]
+QueryLabels = Annotated[File, typer.Option("--query-labels", help="Labels of the queries.")]
+GalleryLabels = Annotated[File, typer.Option("--gallery-labels", help="Labels of the gallery.")]
+LabelsKey = Annotated[str | None, typer.Option("--labels-key", help="Which array of an .npz holds the labels.")]
+Binary = Annotated[bool, typer.Option("--binary", help="Relevance above 0 in qrels counts as 1 (for nDCG).")]
+
+
+def truth_from(
+    truth: File,
+    protocol: str | None,
+    labels: File,
+    query_labels: File,
+    gallery_labels: File,
+    key: str | None,
+    query_ids: list[str] | None,
+    item_ids: list[str] | None,
+    binary: bool,
+) -> tuple[Truth, str]:
+    """What is right, from whichever kind of file was given, and the measures usual for it."""
+    pair = query_labels is not None or gallery_labels is not None
+    if [truth is not None, labels is not None, pair].count(True) != 1:
+        raise ValueError("say what is right, once: --truth, or --labels, or --query-labels with --gallery-labels")
+    if truth is not None and truth.suffix.lower() in LABELS:
+        truth, labels = None, truth
+    revisited = truth is not None and truth.suffix.lower() in (".pkl", ".pickle")
+    if protocol is not None and not revisited:
+        raise ValueError(f"--protocol {protocol} is for a ground truth .pkl only; leave it out")
+    if labels is not None:
+        return Truth.from_labels(read_labels(labels, key), item_ids=item_ids, query_ids=query_ids), "mAP,R@1"
+    if truth is None:
+        if query_labels is None or gallery_labels is None:
+            raise ValueError("--query-labels and --gallery-labels belong together; give both")
+        both = read_labels(query_labels, key), read_labels(gallery_labels, key)
+        return Truth.from_labels(*both, item_ids=item_ids, query_ids=query_ids), "mAP,R@1"
+    if revisited:
+        names = {"item_ids": item_ids, "query_ids": query_ids}
+        return Truth.revisited(truth, protocol or "medium", **names), "mAP,mP@10"
+    return Truth.from_qrels(truth, query_ids, item_ids, graded=not binary), "mAP,nDCG@10"
