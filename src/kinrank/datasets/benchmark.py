@@ -89,6 +89,19 @@ def _split(paths: tuple[Path, ...]) -> Parts:
     return vectors[asked], vectors[~asked], {"class": truth}
 
 
+def _across_cameras(paths: tuple[Path, ...]) -> Parts:
+    """Pictures of the query's person that its own camera took are neither right nor wrong."""
+    (path,) = paths
+    queries, gallery, truths = _split(paths)
+    cameras, asked = _column(path, "cam"), _column(path, "is_query").astype(bool)
+    right, junk = [], []
+    for camera, same in zip(cameras[asked], truths["class"].positives, strict=True):
+        own = cameras[~asked][same] == camera
+        right.append(same[~own])
+        junk.append(same[own])
+    return queries, gallery, {"person": Truth.from_lists(right, junk, gallery_size=len(gallery))}
+
+
 def _text(paths: tuple[Path, ...]) -> Parts:
     """Queries are judged by position, and relevance above 0 counts as 1, as the published baseline does."""
     path, judgements = paths
@@ -129,5 +142,35 @@ BENCHMARKS: dict[str, Declaration] = {
         ("cranfield_minilm.npz", "cranfield_qrels.txt"),
         _text,
         ("mAP", "nDCG@10"),
+    ),
+    "market1501": Declaration(
+        "Market-1501: 682 queries, 5493 pictures of 350 persons across six cameras, OSNet features",
+        ("market1501_osnet.npz",),
+        _across_cameras,
+        ("mAP", "R@1"),
+    ),
+    "banking77": Declaration(
+        "Banking77: 616 queries, 4000 short texts of 77 intents, MiniLM sentence embeddings",
+        ("banking77_minilm.npz",),
+        _split,
+        ("mAP", "R@1"),
+    ),
+    "mousebladder": Declaration(
+        "mouse bladder: 500 queries, 1600 single cells of 16 types, 50 principal components",
+        ("mousebladder_pca50.npz",),
+        _split,
+        ("mAP", "R@1"),
+    ),
+    "esc50": Declaration(
+        "ESC-50: 400 queries, 1600 sounds of 50 kinds, MFCC statistics", ("esc50_mfcc.npz",), _split, ("mAP", "R@1")
+    ),
+    "omniglot": Declaration(
+        "Omniglot: 968 queries, 3872 hand-drawn glyphs of 242 kinds, pixels",
+        ("omniglot_pixels.npz",),
+        _split,
+        ("mAP", "R@1"),
+    ),
+    "lfw": Declaration(
+        "LFW: 722 queries, 1716 faces of 722 persons, dlib descriptors", ("lfw_dlib.npz",), _split, ("mAP", "R@1")
     ),
 }
