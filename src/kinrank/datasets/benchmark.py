@@ -95,7 +95,8 @@ def _across_cameras(paths: tuple[Path, ...]) -> Parts:
     queries, gallery, truths = _split(paths)
     cameras, asked = _column(path, "cam"), _column(path, "is_query").astype(bool)
     right, junk = [], []
-    for camera, same in zip(cameras[asked], truths["class"].positives, strict=True):
+    for query, camera in enumerate(cameras[asked]):
+        same = truths["class"].positives[query]
         own = cameras[~asked][same] == camera
         right.append(same[~own])
         junk.append(same[own])
