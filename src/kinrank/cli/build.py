@@ -36,6 +36,10 @@ def build(
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
     ] = None,
+    observed_limit: Annotated[
+        int | None,
+        typer.Option("--observed-limit", help="Most queries to remember. Without: a third of the items."),
+    ] = None,
     gallery_key: GalleryKey = None,
     id_column: IdColumn = None,
     json: Json = False,
@@ -60,7 +64,7 @@ def build(
     vectors, names = named_vectors(gallery, gallery_key, id_column, ids)
     source = _source(vectors, store)
     started = time.perf_counter()
-    manifold = kinrank.Manifold.build(source, chosen, names, max_memory, bars(quiet))
+    manifold = kinrank.Manifold.build(source, chosen, names, max_memory, bars(quiet), observed_limit=observed_limit)
     seconds = time.perf_counter() - started
     manifold.save(output)
     facts = {"output": str(output), **manifold.info(), "seconds": round(seconds, 6)}

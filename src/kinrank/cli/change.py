@@ -1,4 +1,4 @@
-"""`kinrank add` and `kinrank remove`: a prepared gallery -> the same folder with more or fewer items."""
+"""`kinrank add`, `remove` and `observe`: a prepared gallery -> the same folder with other items, or more it knows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.inputs import IdColumn, named_vectors
+from kinrank.cli import inputs
+from kinrank.cli.inputs import IdColumn, QueriesKey, named_vectors
 from kinrank.cli.names import ids_meant, read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.files.lock import WAIT
@@ -99,6 +100,41 @@ def remove(
     _change(folder, change, refresh, wait, json, quiet)
 
 
+def observe(
+    folder: Folder,
+    queries: Annotated[Path | None, typer.Option("--queries", help="Vectors that asked, one row per query.")] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget all that are remembered.")] = False,
+    queries_key: QueriesKey = None,
+    id_column: IdColumn = None,
+    refresh: Refresh = False,
+    wait: Wait = WAIT,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Remember queries, so that later ones find more: chains may pass through them. They are never results.
+
+    \b
+    kinrank observe gallery.manifold --queries q.npy
+    kinrank observe gallery.manifold --forget
+    kinrank search gallery.manifold --queries q.npy --observe
+
+    Near-copies of what is remembered are left out, and of more than --observed-limit (see `kinrank build`) the
+    oldest are forgotten. Galleries built by lpmt remember.
+    """
+    if (queries is None) == (not forget):
+        raise ValueError("give either --queries, which are remembered, or --forget")
+    separate(folder, queries)
+    rows = None if queries is None else inputs.vectors(queries, queries_key, id_column)
+
+    def change(manifold: Manifold) -> None:
+        if rows is None:
+            manifold.forget()
+        else:
+            manifold.observe(rows)
+
+    _change(folder, change, refresh, wait, json, quiet)
+
+
 def _change(
     folder: Path, change: Callable[[Manifold], None], refresh: bool, wait: float, json: bool, quiet: bool
 ) -> None:
@@ -114,4 +150,6 @@ def _change(
     if json:
         print_json(facts)
     elif not quiet:
-        print("{folder}: {items} items x {dimensions} dimensions, stale {stale:.3f}, {seconds:.2f} s".format(**facts))
+        more = ", {observed} remembered queries" if manifold.observed else ""
+        line = "{folder}: {items} items x {dimensions} dimensions" + more + ", stale {stale:.3f}, {seconds:.2f} s"
+        print(line.format(**facts))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import kinrank
+from kinrank.cli.change import Wait
 from kinrank.cli.inputs import IdColumn, QueriesKey, named_vectors
 from kinrank.cli.output import Format, Json, Quiet, check_ranking_target, ranking_target, separate, table, tell
+from kinrank.files.lock import WAIT
 from kinrank.files.rankings import save_ranking
 
 if TYPE_CHECKING:
@@ -36,6 +39,10 @@ def search(
     query_ids: Annotated[
         Path | None, typer.Option("--query-ids", help="Text file of the queries' names, one per line.")
     ] = None,
+    observe: Annotated[
+        bool, typer.Option("--observe", help="Remember these queries, too; see `kinrank observe`.")
+    ] = False,
+    wait: Wait = WAIT,
     queries_key: QueriesKey = None,
     id_column: IdColumn = None,
     format: Format = None,
@@ -56,10 +63,10 @@ def search(
         check_ranking_target(output, format)
     separate(output, folder, queries, query_ids)
     rows, names = named_vectors(queries, queries_key, id_column, query_ids, "--query-ids")
-    manifold = kinrank.Manifold.load(folder)
-    ranking = manifold.search(rows, k, depth, budget, max_distance)
-    if names is not None and len(names) != len(ranking):
-        raise ValueError(f"--query-ids has {len(names)} names but there are {len(ranking)} queries")
+    if names is not None and len(names) != len(rows):
+        raise ValueError(f"--query-ids has {len(names)} names but there are {len(rows)} queries")
+    with kinrank.Manifold.changing(folder, wait) if observe else nullcontext(kinrank.Manifold.load(folder)) as manifold:
+        ranking = manifold.search(rows, k, depth, budget, max_distance, observe=observe)
     ranking = ranking.with_ids(query_ids=names)
     facts = _facts(ranking)
     if output is not None:

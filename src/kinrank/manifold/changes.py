@@ -1,4 +1,4 @@
-"""A Snapshot, items to add or to remove -> the next Snapshot; or the same items built anew."""
+"""A Snapshot, items to add or to remove, queries to remember -> the next Snapshot; or the same items built anew."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.features import Vectors, check, unit
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.remembered import distances_of_tenth, no_copies
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.progress import Progress
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 from kinrank.stores.changed import ChangedStore
+from kinrank.stores.renumbered import Renumbered
 from kinrank.stores.words import in_words
 
 
@@ -24,8 +26,8 @@ def added(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike | None, toleran
     names = snapshot.names.and_more(ids, len(rows))
     if not len(rows):
         return snapshot
-    snapshot.method.check_changes(snapshot.kept, "add")
-    return _changed(snapshot, np.arange(len(snapshot)), rows, names, tolerance)
+    snapshot.method.check_changes(snapshot.kept, "add items")
+    return _changed(snapshot, _everyone(snapshot), rows, names, tolerance)
 
 
 def removed(snapshot: Snapshot, ids: Any, tolerance: float | None = None) -> Snapshot:
@@ -33,9 +35,9 @@ def removed(snapshot: Snapshot, ids: Any, tolerance: float | None = None) -> Sna
     gone = snapshot.names.numbers_of(ids)
     if not len(gone):
         return snapshot
-    snapshot.method.check_changes(snapshot.kept, "remove")
-    stay = np.setdiff1d(np.arange(len(snapshot)), gone)
-    return _changed(snapshot, stay, snapshot.vectors[:0], snapshot.names.without(stay), tolerance)
+    snapshot.method.check_changes(snapshot.kept, "remove items")
+    names = snapshot.names.without(np.setdiff1d(np.arange(len(snapshot)), gone))
+    return _changed(snapshot, _without(snapshot, gone), snapshot.vectors[:0], names, tolerance)
 
 
 def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot:
@@ -52,34 +54,84 @@ def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot
         raise ValueError(f"ids= is missing; give the name of each of the {len(rows)} rows, new or there already")
     places = {name: place for place, name in enumerate(before.all.tolist())}
     there = [places[name] for name in given.tolist() if name in places]
-    stay = np.setdiff1d(np.arange(len(snapshot)), there)
-    names = (before.without(stay) if there else before).and_more(given, len(rows))
+    others = np.setdiff1d(np.arange(len(snapshot)), there)
+    names = (before.without(others) if there else before).and_more(given, len(rows))
     if not len(rows):
         return snapshot
-    snapshot.method.check_changes(snapshot.kept, "upsert")
-    return _changed(snapshot, stay, rows, names, None)
+    snapshot.method.check_changes(snapshot.kept, "upsert items")
+    return _changed(snapshot, _without(snapshot, there), rows, names, None)
+
+
+def check_observes(snapshot: Snapshot) -> None:
+    """A ValueError if queries cannot be remembered here."""
+    snapshot.method.check_observed()
+    snapshot.method.check_changes(snapshot.kept, "observe queries")
+
+
+def observed(snapshot: Snapshot, queries: ArrayLike, tolerance: float | None = None) -> Snapshot:
+    """The snapshot with queries remembered, near-copies left out; the oldest leave where there are too many."""
+    check_observes(snapshot)
+    rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
+    remembered = snapshot.remembered
+    lengths = distances_of_tenth(rows, snapshot.gallery.search, remembered)
+    rows = rows[no_copies(rows, snapshot.vectors[remembered.queries], lengths)]
+    rows = rows[max(0, len(rows) - remembered.most(len(snapshot))) :]
+    if not len(rows):
+        return snapshot
+    return _changed(snapshot, _everyone(snapshot), rows, snapshot.names, tolerance, asked=True)
+
+
+def forgotten(snapshot: Snapshot) -> Snapshot:
+    """The snapshot without remembered queries."""
+    remembered = snapshot.remembered
+    if not remembered.count:
+        return snapshot
+    return _changed(snapshot, remembered.items, snapshot.vectors[:0], snapshot.names, None)
 
 
 def refreshed(snapshot: Snapshot, progress: Progress) -> Snapshot:
     """The same items built anew: everything measured again, nothing approximated."""
     method, vectors, store = snapshot.method, snapshot.vectors, snapshot.store
-    if isinstance(store, ChangedStore):
-        store = store.renewed(vectors)
+    if isinstance(store, ChangedStore | Renumbered):
+        store = store.renewed(vectors) or store
     kept = method.keep(gallery_over(vectors, store, progress), progress, _can_change(snapshot))
-    return Snapshot.of(method, vectors, snapshot.names, kept, store, built_over=in_words(store))
+    over, remembered = in_words(store), snapshot.remembered
+    return Snapshot.of(method, vectors, snapshot.names, kept, store, built_over=over, remembered=remembered)
+
+
+def _everyone(snapshot: Snapshot) -> NDArray[np.int64]:
+    """The places of items and remembered queries."""
+    return np.arange(len(snapshot.gallery))
+
+
+def _without(snapshot: Snapshot, items: NDArray[np.int64] | list[int]) -> NDArray[np.int64]:
+    """The same without some items, given by their numbers."""
+    return np.setdiff1d(_everyone(snapshot), snapshot.remembered.items[items])
 
 
 def _changed(
-    snapshot: Snapshot, stay: NDArray[np.int64], rows: Vectors, names: Names, tolerance: float | None
+    snapshot: Snapshot,
+    stay: NDArray[np.int64],
+    rows: Vectors,
+    names: Names,
+    tolerance: float | None,
+    asked: bool = False,
 ) -> Snapshot:
-    """The items `stay`, then new rows."""
-    turnover = Turnover(len(snapshot), stay, len(rows))
+    """What stands at the places `stay`, then new rows: items, or queries to remember (`asked`).
+
+    The oldest remembered queries leave where they are more than the items that are left allow.
+    """
+    stay = snapshot.remembered.oldest_out(stay, len(rows) if asked else 0, names.count)
+    remembered = snapshot.remembered.after(stay, len(rows), asked)
+    turnover = Turnover(len(snapshot.gallery), stay, len(rows))
     vectors = turnover.of(snapshot.vectors)
     vectors = np.concatenate([vectors, rows]) if len(rows) else vectors
     store = _store_after(snapshot, stay, rows)
     kept = snapshot.method.change(snapshot.kept, gallery_over(vectors, store), turnover, tolerance)
-    over = snapshot.built_over
-    return Snapshot.of(snapshot.method, vectors, names, kept, store, built_over=over, turnover=turnover)
+    return Snapshot.of(
+        snapshot.method, vectors, names, kept, store,
+        built_over=snapshot.built_over, turnover=turnover, remembered=remembered,
+    )  # fmt: skip
 
 
 def _store_after(snapshot: Snapshot, stay: NDArray[np.int64], rows: Vectors) -> Store | None:
@@ -88,14 +140,14 @@ def _store_after(snapshot: Snapshot, stay: NDArray[np.int64], rows: Vectors) -> 
         return None
     before = snapshot.store
     if not isinstance(before, ChangedStore):
-        before = ChangedStore(before, len(snapshot))
+        before = ChangedStore(before, len(snapshot.gallery))
     return before.after(stay, rows)
 
 
 def _can_change(snapshot: Snapshot) -> bool:
     """Whether the method kept what changes need."""
     try:
-        snapshot.method.check_changes(snapshot.kept, "change")
+        snapshot.method.check_changes(snapshot.kept, "change items")
     except ValueError:
         return False
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +27,12 @@ class OnlineExplanation(Explanation):
     log 2, so that a step produces log 2 times the mass it moves; of this, the states themselves gain
     S(p_end) - S(p_start), S = - sum p log p, and the environment the rest.
 
-    Items are told by their ids, also in `flows`; `items` has the numbers of the chain's items behind the query.
+    Items are told by their ids, also in `flows`; `items` has the numbers of the chain's items behind the query. A chain
+    may pass through a query that was remembered: its kind is "remembered", its number counts such queries, the oldest
+    is 0, and its name says so.
 
     Attributes:
-        names: the ids of the chain's items, the query's left out.
+        names: the ids of the chain's items, the query's left out; "remembered query 0" is no item.
         moved: the share of all mass that each step moves.
         entropy: the entropy each step produces.
         entropy_of_states: how much of it the states gain; negative where a step concentrates them.
@@ -101,28 +104,41 @@ class OnlineExplanation(Explanation):
 
 def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> OnlineExplanation:
     """Why an item, by its number, stands where it stands for one query (1, d) of unit length."""
-    method, gallery = snapshot.method, snapshot.gallery
+    method, gallery, place = snapshot.method, snapshot.gallery, int(snapshot.remembered.items[item])
     found = gallery.search(query, method.reach(1))
-    chain = method.explain_answer(gallery, snapshot.opened, query, found, item, flows)
-    names, passed = snapshot.names, np.array(chain.items or [item])
-    difference = query[0] - gallery.vectors[item]
+    chain = method.explain_answer(gallery, snapshot.opened, query, found, place, flows)
+    kinds, numbers, names = _links(snapshot, chain.items or (place,))
+    difference = query[0] - gallery.vectors[place]
     return OnlineExplanation(
-        kinds=("query", *("item" for _ in chain.items)) if chain.items else ("item",),
-        items=(0, *names.numbers(passed).tolist()) if chain.items else (int(names.numbers(passed)[0]),),
+        kinds=("query", *kinds) if chain.items else kinds,
+        items=(0, *numbers) if chain.items else numbers,
         costs=tuple(b - a for a, b in itertools.pairwise([0.0, *chain.totals])),
         total=chain.totals[-1] if chain.items else float("inf"),
         distance=float(np.sqrt(difference @ difference)),
         flows=tuple(
-            tuple((*names.of(np.array([start, end])).tolist(), mass, cost) for start, end, mass, cost in step)
+            tuple((*_links(snapshot, (start, end))[2], mass, cost) for start, end, mass, cost in step)
             for step in chain.flows
         ),
-        names=tuple(names.of(passed).tolist()),
+        names=names,
         moved=chain.moved,
         entropy=tuple(mass * ENTROPY_PER_MASS for mass in chain.moved),
         entropy_of_states=tuple(b - a for a, b in itertools.pairwise(chain.entropies)),
-        rank_before=rank_of(query, gallery.vectors, item),
+        rank_before=rank_of(query, snapshot.item_vectors, item),
         rank_after=_rank_after(snapshot, query, item),
     )
+
+
+def _links(snapshot: Snapshot, places: Sequence[int]) -> tuple[tuple[str, ...], tuple[int, ...], tuple[Any, ...]]:
+    """Kinds, numbers and names of what stands at these places: items, or remembered queries."""
+    remembered, names = snapshot.remembered, snapshot.names
+    kinds, numbers, words = [], [], []
+    for place, number in zip(places, remembered.numbers(np.array(places)).tolist(), strict=True):
+        asked = bool(remembered.mask[place])
+        one = np.array([number])
+        kinds.append("remembered" if asked else "item")
+        numbers.append(number if asked else int(names.numbers(one)[0]))
+        words.append(f"remembered query {number}" if asked else names.of(one).tolist()[0])
+    return tuple(kinds), tuple(numbers), tuple(words)
 
 
 def _rank_after(snapshot: Snapshot, query: Vectors, item: int) -> int:

@@ -34,6 +34,8 @@ def export(manifold: Manifold, progress: Show = None) -> dict[str, csr_array]:
     * `states`: p_i, one distribution over items per item, at most `support` entries each.
     * `steps`: what a chain pays for going from i to j; where nothing is stored, it cannot go. A cost may be 0.
 
+    Rows and columns of remembered queries are left out; then a state may sum to less than 1.
+
     States and steps are those that searches use. Graph and similarities are kept by a manifold that was built with
     `changes=True`; otherwise they are computed again, which takes as long as building it.
 
@@ -51,7 +53,11 @@ def export(manifold: Manifold, progress: Show = None) -> dict[str, csr_array]:
         raise ValueError(f"manifold was prepared by {method.name}; only those prepared by lpmt can be exported")
     kept = stages.saved.restored(vectors, snapshot.kept.arrays, snapshot.kept.facts)
     graph, similarities = _diffused(kept, snapshot.gallery, method, Progress(progress))
-    return {"graph": graph, "similarities": similarities, "states": _copied(kept.states), "steps": _copied(kept.steps)}
+    found = {"graph": graph, "similarities": similarities, "states": _copied(kept.states), "steps": _copied(kept.steps)}
+    if not snapshot.remembered.count:
+        return found
+    items = snapshot.remembered.items
+    return {name: matrix[items][:, items] for name, matrix in found.items()}
 
 
 def _diffused(kept: Prepared, gallery: Gallery, method: LPMT, progress: Progress) -> tuple[csr_array, csr_array]:

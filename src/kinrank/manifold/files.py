@@ -36,6 +36,7 @@ from kinrank.manifold.difference import Arrays, patched
 from kinrank.manifold.journal import ChangedMeanwhile, Journal, few, packed, size_of, unpacked
 from kinrank.manifold.manifest import MANIFEST, manifest_of, method_in, read_manifest
 from kinrank.manifold.names import NEXT, Names
+from kinrank.manifold.remembered import LIMIT, REMEMBERED, Remembered
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
 from kinrank.methods.served import Kept
@@ -160,7 +161,7 @@ def load(path: str | os.PathLike[str], mmap: bool, store: Store | None, journal:
     try:
         for found in (found for file in changes for found in file):
             arrays = patched(arrays, found)
-        snapshot = snapshot_of(method, arrays, facts, store, None if over is None else str(over))
+        snapshot = snapshot_of(method, arrays, facts, None, None if over is None else str(over))
     except (ValueError, KeyError, IndexError) as error:
         raise ValueError(f"{folder} is not a manifold that this version can use: {error}") from error
     if store is not None and isinstance(store, Sized) and len(store) != len(snapshot):
@@ -169,7 +170,7 @@ def load(path: str | os.PathLike[str], mmap: bool, store: Store | None, journal:
         )
     if journal is not None:
         journal.at(folder.resolve(), manifest["sha256"])
-    return snapshot
+    return snapshot if store is None else snapshot.over(store)
 
 
 def snapshot_of(
@@ -179,10 +180,15 @@ def snapshot_of(
     method.check_served()
     arrays, facts = dict(arrays), dict(facts)
     vectors, following = arrays.pop("vectors", None), facts.pop(NEXT, None)
+    mask, limit = arrays.pop(REMEMBERED, None), facts.pop(LIMIT, None)
     if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
         raise ValueError("it holds no vectors")
-    names = Names.restored(len(vectors), arrays, following)
-    return Snapshot.of(method, vectors, names, Kept(arrays, facts), store, checked=False, built_over=built_over)
+    remembered = Remembered.restored(len(vectors), mask, limit)
+    if remembered.count:
+        method.check_observed()
+    names = Names.restored(len(remembered.items), arrays, following)
+    kept = Kept(arrays, facts)
+    return Snapshot.of(method, vectors, names, kept, store, checked=False, built_over=built_over, remembered=remembered)
 
 
 def write_array(path: Path, array: NDArray[Any]) -> dict[str, Any]:

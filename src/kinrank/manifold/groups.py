@@ -102,7 +102,7 @@ def _gallery(source: Any, ids: ArrayLike | None) -> tuple[Vectors, NDArray[Any]]
     if isinstance(source, Manifold):
         if ids is not None:
             raise ValueError("ids belong to the manifold already; leave ids= out")
-        return source._snapshot.vectors, source.ids
+        return source._snapshot.item_vectors, source.ids
     vectors = unit_rows(source)
     return vectors, Names(len(vectors), check_ids(ids, len(vectors))).all
 

@@ -16,7 +16,7 @@ from kinrank.methods import METHODS, Method, method_named
 
 MANIFEST = "manifest.json"
 FORMAT = "kinrank manifold"
-VERSION = 3
+PLAIN, VERSION = 3, 4  # without remembered queries, as kinrank 0.1.0 reads it, and with them
 KEYS = {
     *("format", "version", "kinrank", "generation", "method", "parameters", "store", "facts"),
     *("data", "arrays", "changes", "sha256"),
@@ -43,7 +43,7 @@ def manifest_of(
         )
     manifest = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if snapshot.remembered.count else PLAIN,
         "kinrank": installed_version(),
         "generation": generation,
         "method": method.name,
@@ -87,7 +87,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} was written by kinrank {manifest.get('kinrank')} in format {version}, newer than format "
             f"{VERSION} of this version ({installed_version()}); upgrade kinrank, or build the manifold again"
         )
-    if version < VERSION:
+    if version < PLAIN:
         raise ValueError(
             f"{folder} was written by an earlier kinrank in format {version}, which this version cannot read; "
             "build the manifold again"

@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.features import check, unit
 from kinrank.files.lock import WAIT, alone_in
 from kinrank.manifold import files
-from kinrank.manifold.changes import added, refreshed, removed, upserted
+from kinrank.manifold.changes import added, check_observes, forgotten, observed, refreshed, removed, upserted
 from kinrank.manifold.explanation import OnlineExplanation, explained
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.journal import Journal
 from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.remembered import Remembered
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.manifold.travelling import Parts, parts_of, put_together
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
@@ -66,6 +67,7 @@ class Manifold:
         max_memory: int | str | None = None,
         progress: Show = None,
         changes: bool = True,
+        observed_limit: int | None = None,
     ) -> Manifold:
         """Prepare a gallery; time and memory grow with n, but for the search of its neighbours where it is exact.
 
@@ -77,13 +79,15 @@ class Manifold:
                 text; no two alike, and not numbers beside texts. Item numbers unless given.
             max_memory: bytes, or words such as "2GB"; four fifths of what is free unless given.
             progress: True for a bar, or a callable `f(label, done, total)`.
-            changes: whether `add` and `remove` are to be possible; LPMT keeps about 0.9 kB per item for them.
+            changes: whether `add`, `remove`, `observe` are to be possible; LPMT keeps about 0.9 kB per item for them.
+            observed_limit: how many queries are remembered at most, see `observe`; a third of the items unless given.
         """
         method = resolve(method)
         method.check_served()
         store = gallery_or_store if isinstance(gallery_or_store, Store) else None
         vectors = unit_rows(gallery_or_store)
         names = Names(len(vectors), check_ids(ids, len(vectors)))
+        remembered = Remembered.none(len(vectors), observed_limit)
         budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
         needed = method.limited(len(vectors)).memory_kept(len(vectors), vectors.shape[1], changes) + names.size
         if needed > budget:
@@ -93,14 +97,17 @@ class Manifold:
             )
         report = Progress(progress)
         kept = method.keep(gallery_over(vectors, store, report), report, changes)
-        return cls(Snapshot.of(method, vectors, names, kept, store, built_over=store_in_words(store)))
+        over = store_in_words(store)
+        return cls(Snapshot.of(method, vectors, names, kept, store, built_over=over, remembered=remembered))
 
     def __len__(self) -> int:
         return len(self._snapshot)
 
     def __repr__(self) -> str:
         snapshot = self._snapshot
-        return f"Manifold({len(snapshot)} items x {snapshot.vectors.shape[1]} dimensions, {snapshot.method!r})"
+        count = snapshot.remembered.count
+        more = f", {count} remembered queries" if count else ""
+        return f"Manifold({len(snapshot)} items x {snapshot.vectors.shape[1]} dimensions{more}, {snapshot.method!r})"
 
     @property
     def method(self) -> Method:
@@ -121,6 +128,7 @@ class Manifold:
         depth: int | None = None,
         budget: int | None = None,
         max_distance: float | None = None,
+        observe: bool = False,
     ) -> Ranking:
         """The k best items of every query, each query on its own; queries need not be in the gallery.
 
@@ -134,6 +142,7 @@ class Manifold:
             budget: most items whose chain is looked at, per query; the larger of 5000 and 50 k unless given.
             max_distance: items farther than this, by the distances of this search, are left out: padding (-1 and inf)
                 stands in their places. None leaves out nobody.
+            observe: remember these queries, too, once they are answered; see `observe`.
 
         Returns:
             Ranking with `ids` (q, depth), the names of the items, and distances that order the items of one query: they
@@ -142,6 +151,8 @@ class Manifold:
             items looked at, `budget`, `method`, `seconds`.
         """
         started = time.perf_counter()
+        if observe:
+            check_observes(self._snapshot)
         snapshot = self._snapshot  # read once: a change in the meantime makes another one
         k = whole_number(k, "k")
         depth = k if depth is None else whole_number(depth, "depth")
@@ -153,6 +164,8 @@ class Manifold:
         indices, distances = np.where(near, answer.indices, -1), np.where(near, answer.distances, np.float32(np.inf))
         meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
         meta["seconds"] = time.perf_counter() - started
+        if observe:
+            self.observe(rows)
         return snapshot.names.ranking(indices, distances, meta)
 
     def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> OnlineExplanation:
@@ -214,6 +227,42 @@ class Manifold:
         """
         self._change(lambda snapshot: upserted(snapshot, vectors, ids))
 
+    def observe(self, queries: ArrayLike) -> int:
+        """Remember queries, so that later ones find more: chains may pass through them. How many of them were new.
+
+        They become a part of the graph, as `add` makes items a part of it, and cost what an item costs. They are never
+        results, have no names, and do not count as items.
+
+        A near-copy is not remembered: a query nearer to a remembered one than 0.2 times the distance to its own 10th
+        nearest item. When there are more than `observed_limit` (see `build`), the oldest are forgotten.
+
+        Args:
+            queries: (q, d) rows.
+
+        Example:
+            >>> manifold.observe(queries)
+            >>> manifold.search(other_queries)
+        """
+        new = 0
+
+        def change(snapshot: Snapshot) -> Snapshot:
+            nonlocal new
+            after = observed(snapshot, queries)
+            new = 0 if after is snapshot or after.turnover is None else after.turnover.fresh
+            return after
+
+        self._change(change)
+        return new
+
+    @property
+    def observed(self) -> int:
+        """How many queries are remembered."""
+        return self._snapshot.remembered.count
+
+    def forget(self) -> None:
+        """Forget all remembered queries."""
+        self._change(forgotten)
+
     def refresh(self, progress: Show = None) -> None:
         """Build the present items anew, so that nothing is approximated: `stale` is 0 then.
 
@@ -234,6 +283,8 @@ class Manifold:
         method = snapshot.method
         return {
             "items": len(snapshot),
+            "observed": snapshot.remembered.count,
+            "observed_limit": snapshot.remembered.most(len(snapshot)),
             "dimensions": int(snapshot.vectors.shape[1]),
             "method": method.name,
             "parameters": {declared.name: getattr(method, declared.name) for declared in method.parameters()},

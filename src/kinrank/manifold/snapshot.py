@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,13 @@ from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
+from kinrank.manifold.remembered import Remembered
 from kinrank.methods import Method
 from kinrank.methods.served import Answer, Gallery, Kept
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
+from kinrank.stores.changed import ChangedStore
+from kinrank.stores.renumbered import Renumbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +27,9 @@ class Snapshot:
 
     Attributes:
         method: the hyper-parameters it was prepared with.
-        gallery: its vectors, and how their neighbours and those of queries are found.
+        gallery: vectors of items and remembered queries, and how their neighbours and those of queries are found.
         names: the names of the items.
+        remembered: which rows of the gallery are remembered queries, and no items.
         kept: what the method keeps of the gallery; this is what is saved.
         store: searched for neighbours; None for an exact search over the vectors.
         built_over: the store that found the neighbours when it was built, in words, where it may miss some; also of a
@@ -37,6 +41,7 @@ class Snapshot:
     method: Method
     gallery: Gallery
     names: Names
+    remembered: Remembered
     kept: Kept
     store: Store | None = None
     built_over: str | None = None
@@ -54,35 +59,52 @@ class Snapshot:
         checked: bool = True,
         built_over: str | None = None,
         turnover: Turnover | None = None,
+        remembered: Remembered | None = None,
     ) -> Snapshot:
         """A snapshot ready to be searched; `checked`: what was kept was made a moment ago, and is no foreign file."""
         if not checked:
             stages.checks.check_unit("vectors", vectors)
         opened = method.opened(vectors, kept, checked=checked)
-        return cls(method, gallery_over(vectors, store), names, kept, store, built_over, turnover, opened)
+        marks = Remembered.none(len(vectors)) if remembered is None else remembered
+        return cls(method, gallery_over(vectors, store), names, marks, kept, store, built_over, turnover, opened)
+
+    def over(self, store: Store) -> Snapshot:
+        """The same, searched by a store that holds the items; remembered queries are searched exactly beside it."""
+        marks, beside = self.remembered, store
+        if marks.count:
+            every = np.concatenate([marks.items, marks.queries])
+            beside = ChangedStore(store, len(self)).after(np.arange(len(self)), self.vectors[marks.queries])
+            beside = Renumbered(beside, every)
+        return replace(self, gallery=gallery_over(self.vectors, beside), store=beside)
 
     def __len__(self) -> int:
-        return len(self.gallery)
+        """How many items there are; remembered queries do not count."""
+        return self.names.count
 
     @property
     def vectors(self) -> Vectors:
-        """(n, d) unit rows."""
+        """(n, d) unit rows, of items and of remembered queries."""
         return self.gallery.vectors
+
+    @property
+    def item_vectors(self) -> Vectors:
+        """The unit rows of the items only."""
+        return self.vectors[self.remembered.items] if self.remembered.count else self.vectors
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that is saved but for single numbers: the vectors, what the method keeps, the ids if there are."""
-        return {"vectors": self.vectors, **self.kept.arrays, **self.names.arrays}
+        return {"vectors": self.vectors, **self.kept.arrays, **self.names.arrays, **self.remembered.arrays}
 
     @property
     def facts(self) -> dict[str, float]:
-        """Single numbers that are saved: of the method, such as powers measured from the data, and of the names."""
-        return self.kept.facts | self.names.facts
+        """Single numbers that are saved: of the method, such as powers measured from the data, of names and limits."""
+        return self.kept.facts | self.names.facts | self.remembered.facts
 
     @property
     def stale(self) -> float:
         """How far changes have moved it from a rebuild, from 0 to 1."""
-        return self.method.stale(self.kept, len(self))
+        return self.method.stale(self.kept, len(self.gallery))
 
     @property
     def size(self) -> int:
@@ -97,4 +119,5 @@ class Snapshot:
             shape = len(queries), depth
             return Answer(np.empty(shape, np.int64), np.empty(shape, np.float32))
         found = self.gallery.search(queries, self.method.reach(depth))
-        return self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget)
+        answer = self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget)
+        return replace(answer, indices=self.remembered.numbers(answer.indices))

@@ -10,7 +10,7 @@ from typing import Any
 
 from kinrank import stages
 from kinrank.manifold import files
-from kinrank.manifold.manifest import FORMAT, MANIFEST, VERSION, read_manifest
+from kinrank.manifold.manifest import FORMAT, MANIFEST, PLAIN, VERSION, read_manifest
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _is_ours(path: Path) -> bool:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         return False
     version = content.get("version")
-    return not isinstance(version, int) or version == VERSION
+    return not isinstance(version, int) or PLAIN <= version <= VERSION
 
 
 def _saved_since(folder: Path, manifest: dict[str, Any]) -> bool:

@@ -140,9 +140,16 @@ class Method:
         """A ValueError if `explain` has nothing to show of this method in a joint graph."""
         raise ValueError(f"{self!r} has no chains to show; use LPMT()")
 
+    def check_observed(self) -> None:
+        """A ValueError if queries that are remembered cannot help this method."""
+        raise ValueError(
+            f"remembered queries are stepping stones of chains, and {type(self).__name__} ranks without chains; build "
+            "the manifold with LPMT"
+        )
+
     def check_changes(self, kept: Kept, verb: str) -> None:
-        """A ValueError if a gallery of which this was kept cannot change; `verb` is "add" or "remove"."""
-        raise ValueError(f"a manifold of {type(self).__name__} cannot {verb} items; change the vectors and build anew")
+        """A ValueError if a gallery of which this was kept cannot change; `verb` is "add items" or the like."""
+        raise ValueError(f"a manifold of {type(self).__name__} cannot {verb}; change the vectors and build anew")
 
     def change(self, before: Kept, gallery: Gallery, turnover: Turnover, tolerance: float | None) -> Kept:
         """What is kept of a gallery that changed; `gallery` is the one after the change.

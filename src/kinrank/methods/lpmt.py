@@ -240,11 +240,12 @@ class LPMT(Method, Settings):
     def check_explained(self) -> None:
         """Every LPMT has chains."""
 
+    def check_observed(self) -> None:
+        """Chains pass through remembered queries."""
+
     def check_changes(self, kept: Kept, verb: str) -> None:
         if len(kept.arrays["lengths"]) > 1 and "nearest" not in kept.arrays:
-            raise ValueError(
-                f"this manifold was built without what it takes to {verb} items; build it with changes=True"
-            )
+            raise ValueError(f"this manifold was built without what it takes to {verb}; build it with changes=True")
 
     def change(self, before: Kept, gallery: Gallery, turnover: Turnover, tolerance: float | None) -> Kept:
         """Computed anew where the change reaches; made from the start where there is nothing to begin with."""
