@@ -126,7 +126,7 @@ def edited(saved: Path, seal: bool, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("seal", "changes", "message"),
     [
-        (True, {"version": 4, "kinrank": "9.0"}, r"kinrank 9\.0 in format 4, newer than format 3"),
+        (True, {"version": 5, "kinrank": "9.0"}, r"kinrank 9\.0 in format 5, newer than format 4"),
         (True, {"version": "1"}, "newer than"),
         (True, {"format": "something"}, "not the manifest of a kinrank manifold"),
         (False, {"method": "dfs"}, "was altered"),
