@@ -13,7 +13,9 @@ from kinrank.features import Vectors
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
 from kinrank.methods import Method
+from kinrank.methods.among import filled_up
 from kinrank.methods.served import Answer, Gallery, Kept
+from kinrank.stages.masks import EVERYONE, Masks
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 
@@ -90,11 +92,14 @@ class Snapshot:
         kept = sum(array.nbytes for array in self.kept.arrays.values())
         return kept + self.vectors.nbytes + self.names.size
 
-    def search(self, queries: Vectors, k: int, depth: int, budget: int | None) -> Answer:
-        """The answer to checked queries (q, d), at most as deep as the gallery."""
-        depth = min(depth, len(self))
+    def search(self, queries: Vectors, k: int, depth: int, budget: int | None, masks: Masks = EVERYONE) -> Answer:
+        """The answer to checked queries (q, d), at most as deep as there are items that may be results."""
+        depth = masks.at_most(min(depth, len(self)))
         if not len(queries) or not depth:
             shape = len(queries), depth
             return Answer(np.empty(shape, np.int64), np.empty(shape, np.float32))
         found = self.gallery.search(queries, self.method.reach(depth))
-        return self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget)
+        if masks is EVERYONE:
+            return self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget)
+        answer = self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget, masks)
+        return filled_up(answer, self.gallery, queries, masks.results)
