@@ -105,8 +105,8 @@ class OnlineExplanation(Explanation):
 def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> OnlineExplanation:
     """Why an item, by its number, stands where it stands for one query (1, d) of unit length."""
     method, gallery, place = snapshot.method, snapshot.gallery, int(snapshot.remembered.items[item])
-    found = gallery.search(query, method.reach(1))
-    chain = method.explain_answer(gallery, snapshot.opened, query, found, place, flows)
+    found = snapshot.found(query, 1)
+    chain = method.explain_answer(gallery, snapshot.opened, query, found, place, flows, snapshot.masks())
     kinds, numbers, names = _links(snapshot, chain.items or (place,))
     difference = query[0] - gallery.vectors[place]
     return OnlineExplanation(

@@ -96,6 +96,12 @@ class Remembered:
         """Item numbers at places of any shape, and for a remembered query its number among these, the oldest 0."""
         return places if not self.count else self._counted[places]
 
+    def over_places(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """A mask of the items as one of all places; remembered queries are not in it."""
+        spread = np.zeros(len(self.mask), np.bool_)
+        spread[self.items] = mask
+        return spread
+
     def most(self, items: int) -> int:
         """How many may be remembered beside so many items."""
         return items // SHARE if self.limit is None else self.limit
@@ -127,12 +133,20 @@ def no_copies(rows: Vectors, known: Vectors, lengths: NDArray[Any]) -> Places:
 
 def distances_of_tenth(rows: Vectors, search: Search, remembered: Remembered) -> NDArray[np.float32]:
     """(q,) the distance from queries to their TENTH nearest item; to the last there is, 0 without any."""
-    depth = 2 * TENTH
-    while True:  # remembered queries stand among what is found: look deeper where they leave too few items
-        found = search(rows, depth)
-        there = (found.indices >= 0) & ~remembered.mask[found.indices]
-        if depth >= len(remembered.mask) or bool((there.sum(axis=1) >= TENTH).all()):
-            break
-        depth *= 4
+    found = items_found(rows, search, TENTH, remembered)
+    there = (found.indices >= 0) & ~remembered.mask[found.indices]
     within = there & (there.cumsum(axis=1) <= TENTH)
     return np.asarray(np.max(found.distances, axis=1, where=within, initial=0.0), np.float32)
+
+
+def items_found(rows: Vectors, search: Search, count: int, remembered: Remembered) -> Neighbors:
+    """What stands nearest to queries: `count` items of each, or all there are, and the remembered queries between."""
+    if not remembered.count:
+        return search(rows, count)
+    depth = count + min(count, remembered.count)
+    while True:  # deeper where remembered queries leave too few items
+        found = search(rows, depth)
+        items = ((found.indices >= 0) & ~remembered.mask[found.indices]).sum(axis=1)
+        if depth >= count + remembered.count or bool((items >= count).all()):
+            return found
+        depth *= 2

@@ -12,9 +12,12 @@ from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
-from kinrank.manifold.remembered import Remembered
+from kinrank.manifold.remembered import Remembered, items_found
 from kinrank.methods import Method
+from kinrank.methods.among import filled_up
 from kinrank.methods.served import Answer, Gallery, Kept
+from kinrank.neighbors import Neighbors
+from kinrank.stages.masks import EVERYONE, Mask, Masks
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 from kinrank.stores.changed import ChangedStore
@@ -112,12 +115,26 @@ class Snapshot:
         kept = sum(array.nbytes for array in self.kept.arrays.values())
         return kept + self.vectors.nbytes + self.names.size
 
-    def search(self, queries: Vectors, k: int, depth: int, budget: int | None) -> Answer:
-        """The answer to checked queries (q, d), at most as deep as the gallery."""
-        depth = min(depth, len(self))
+    def masks(self, allowed: Mask | None = None) -> Masks:
+        """Who may be a result: the items, or of these the ones allowed, a mask in the order of the items."""
+        if not self.remembered.count:
+            return EVERYONE if allowed is None else Masks.of(allowed)
+        return Masks.of(None if allowed is None else self.remembered.over_places(allowed), ~self.remembered.mask)
+
+    def found(self, queries: Vectors, depth: int) -> Neighbors:
+        """What stands nearest to queries (q, d): as many items as the method needs, and remembered queries between."""
+        return items_found(queries, self.gallery.search, self.method.reach(depth), self.remembered)
+
+    def search(self, queries: Vectors, k: int, depth: int, budget: int | None, allowed: Mask | None = None) -> Answer:
+        """The answer to checked queries (q, d), by item numbers, at most as deep as there are items allowed."""
+        masks = self.masks(allowed)
+        depth = masks.at_most(min(depth, len(self)))
         if not len(queries) or not depth:
             shape = len(queries), depth
             return Answer(np.empty(shape, np.int64), np.empty(shape, np.float32))
-        found = self.gallery.search(queries, self.method.reach(depth))
-        answer = self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget)
+        found = self.found(queries, depth)
+        if masks is EVERYONE:
+            return self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget)
+        answer = self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget, masks)
+        answer = filled_up(answer, self.gallery, queries, masks.results)
         return replace(answer, indices=self.remembered.numbers(answer.indices))

@@ -15,6 +15,7 @@ from kinrank.methods.served import Answer, Chain, Gallery, Kept
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import Parameter, parameters_of
 from kinrank.progress import SILENT, Progress
+from kinrank.stages.masks import EVERYONE, Masks
 from kinrank.stages.turnover import Turnover
 
 
@@ -114,8 +115,9 @@ class Method:
         raise NotImplementedError
 
     def answer(
-        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
-    ) -> Answer:
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None,
+        masks: Masks = EVERYONE,
+    ) -> Answer:  # fmt: skip
         """The best items for queries (q, d), q > 0, each query on its own.
 
         Args:
@@ -125,12 +127,14 @@ class Method:
             k: how many items are to be certain.
             depth: how many to return, from 1 to the size of the gallery.
             budget: most items to look at per query, for methods that look further and further; None: their own choice.
+            masks: who may be a result; a Manifold fills up rows that know fewer than `depth` of them.
         """
         raise NotImplementedError
 
     def explain_answer(
-        self, gallery: Gallery, opened: Any, query: Vectors, found: Neighbors, item: int, flows: int
-    ) -> Chain:
+        self, gallery: Gallery, opened: Any, query: Vectors, found: Neighbors, item: int, flows: int,
+        masks: Masks = EVERYONE,
+    ) -> Chain:  # fmt: skip
         """The chain that `answer` ranks an item by, for one query (1, d); at most `flows` movements of mass a step."""
         raise ValueError(
             f"{type(self).__name__} ranks without chains, so there is nothing to explain; build the manifold with LPMT"

@@ -16,6 +16,7 @@ from kinrank.methods.served import Answer, Gallery, Kept, best_scored
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
+from kinrank.stages.masks import EVERYONE, Masks
 
 ALPHA = "share of an item's score that is passed on to its neighbours; closer to 1 reaches further from the query"
 
@@ -105,12 +106,13 @@ class DFS(Method):
         return max(self.kq, depth)
 
     def answer(
-        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
-    ) -> Answer:
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None,
+        masks: Masks = EVERYONE,
+    ) -> Answer:  # fmt: skip
         def scores(nearest: Neighbors) -> NDArray[np.float64]:
             return self.scores(opened, nearest, np.arange(len(nearest.indices)))
 
-        return best_scored(found, len(gallery), self.kq, depth, scores)
+        return best_scored(found, len(gallery), self.kq, depth, scores, masks)
 
 
 def graph_bytes(items: int, k: int) -> int:

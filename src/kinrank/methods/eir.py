@@ -17,6 +17,7 @@ from kinrank.methods.served import Answer, Gallery, Kept, best_scored
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
+from kinrank.stages.masks import EVERYONE, Masks
 
 KQ = "how many of the nearest gallery items a query spreads its similarity from; not used by variant `joint`"
 VARIANT = (
@@ -168,8 +169,9 @@ class EIR(Method):
         return max(self.kq, depth)
 
     def answer(
-        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
-    ) -> Answer:
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None,
+        masks: Masks = EVERYONE,
+    ) -> Answer:  # fmt: skip
         items, values = opened
 
         def scores(nearest: Neighbors) -> NDArray[np.float64]:
@@ -177,4 +179,4 @@ class EIR(Method):
             rows = stages.csr.from_lists(items[used], values[used], len(gallery))
             return self.scores(weights, rows.T.tocsr())
 
-        return best_scored(found, len(gallery), self.kq, depth, scores)
+        return best_scored(found, len(gallery), self.kq, depth, scores, masks)

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.items import Items
+from kinrank.methods.among import nearest_among, search_among
 from kinrank.methods.base import Method
 from kinrank.methods.served import Answer, Gallery, Kept, equally_many
 from kinrank.neighbors import Integers, Neighbors, first_equal, nearest, pairwise, share_equal
 from kinrank.parameters import parameter
 from kinrank.progress import SILENT, Progress
+from kinrank.stages.masks import EVERYONE, Masks
 
 KDBA = (
     "how many items are mixed into each gallery item, itself included (database-side augmentation); "
@@ -117,8 +119,9 @@ class Expansion(Method):
         return self.k
 
     def answer(
-        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
-    ) -> Answer:
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None,
+        masks: Masks = EVERYONE,
+    ) -> Answer:  # fmt: skip
         """Queries are expanded from the original gallery, then searched for again.
 
         Where the gallery is augmented the second search is exact, because no store holds its vectors.
@@ -127,7 +130,12 @@ class Expansion(Method):
         for rows, others in equally_many(found, self.k):
             around = Neighborhoods(queries[rows], gallery.vectors, others, self.k, None, False)
             expanded[rows] = self.expand(around, SILENT)
-        again = gallery.search(expanded, depth) if opened is None else nearest(expanded, opened, depth)
+        if masks is EVERYONE:
+            again = gallery.search(expanded, depth) if opened is None else nearest(expanded, opened, depth)
+        elif opened is None:
+            again = search_among(gallery, expanded, depth, masks.results)
+        else:
+            again = nearest_among(expanded, opened, depth, masks.results)
         distances = np.square(again.distances, dtype=np.float64) / 2.0 - 1.0
         return Answer(again.indices.astype(np.int64), distances.astype(np.float32), {"certain": 1.0})
 

@@ -17,6 +17,7 @@ from kinrank.methods.served import Answer, Gallery, Kept, best_scored
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import Progress
+from kinrank.stages.masks import EVERYONE, Masks
 
 if TYPE_CHECKING:
     from kinrank.stages.spectrum import Part
@@ -181,11 +182,12 @@ class FSR(Method):
         return max(self.kq, depth)
 
     def answer(
-        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None
-    ) -> Answer:
+        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None,
+        masks: Masks = EVERYONE,
+    ) -> Answer:  # fmt: skip
         parts, isolated = opened
 
         def scores(nearest: Neighbors) -> NDArray[np.float64]:
             return self.scores(parts, isolated, len(gallery), nearest, np.arange(len(nearest.indices)))
 
-        return best_scored(found, len(gallery), self.kq, depth, scores)
+        return best_scored(found, len(gallery), self.kq, depth, scores, masks)

@@ -17,6 +17,7 @@ from kinrank.methods.served import Answer, Chain, Gallery, Kept
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import parameter
 from kinrank.progress import SILENT, Progress
+from kinrank.stages.masks import EVERYONE, Masks
 from kinrank.stages.settings import Settings
 from kinrank.stages.turnover import Turnover
 
@@ -210,20 +211,21 @@ class LPMT(Method, Settings):
 
     def answer(
         self, gallery: Gallery, opened: Opened, queries: Vectors, found: Neighbors, k: int, depth: int,
-        budget: int | None,
+        budget: int | None, masks: Masks = EVERYONE,
     ) -> Answer:  # fmt: skip
-        k = max(1, min(k, len(gallery)))
+        k = max(1, masks.at_most(min(k, len(gallery))))
         budget = max(LEAST_BUDGET, BUDGET * k) if budget is None else budget
-        parts = stages.attach.search_all(opened.graph, queries, found, opened.settings, k, depth, budget)
+        parts = stages.attach.search_all(opened.graph, queries, found, opened.settings, k, depth, budget, masks)
         certain, settled = float(parts.certain.mean()), float(np.median(parts.settled))
         facts = {"certain": certain, "budget": budget, "settled": settled}
         return Answer(parts.indices, parts.distances, facts)
 
     def explain_answer(
-        self, gallery: Gallery, opened: Opened, query: Vectors, found: Neighbors, item: int, flows: int
-    ) -> Chain:
+        self, gallery: Gallery, opened: Opened, query: Vectors, found: Neighbors, item: int, flows: int,
+        masks: Masks = EVERYONE,
+    ) -> Chain:  # fmt: skip
         transport = stages.transport
-        chain, totals, state = stages.attach.chain_from(opened.graph, query, found, opened.settings, item)
+        chain, totals, state = stages.attach.chain_from(opened.graph, query, found, opened.settings, item, masks)
         if not chain:
             return Chain()
         states = [state, *(transport.state_of(opened.graph.states, node) for node in chain)]

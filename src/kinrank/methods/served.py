@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
+from kinrank.stages.masks import EVERYONE, Mask, Masks
 
 CELLS = 4_000_000  # queries x items scored at once: 32 MB an array, of which solvers hold a few
 QUERIES = 64  # scored at once at most, however small the gallery
@@ -82,9 +83,12 @@ class Chain:
 
 
 def best_scored(
-    found: Neighbors, count: int, entries: int, depth: int, scores: Callable[[Neighbors], NDArray[np.float64]]
-) -> Answer:
+    found: Neighbors, count: int, entries: int, depth: int, scores: Callable[[Neighbors], NDArray[np.float64]],
+    masks: Masks = EVERYONE,
+) -> Answer:  # fmt: skip
     """The `depth` best of `count` items for every query: by score, then those without any in the order of the search.
+
+    Only items that may be results by `masks`.
 
     `scores` turns the `entries` nearest of some queries (m, <= entries) into their scores (m, count), exactly 0 for
     items out of reach. `found` (q, >= depth) is what the search found, from which these follow.
@@ -97,7 +101,7 @@ def best_scored(
             part = slice(start, start + size)
             block = scores(Neighbors(nearest.indices[part], nearest.distances[part]))
             for row, values in zip(rows[part], block, strict=True):
-                best, behind = _best(values, found.indices[row], found.distances[row], depth)
+                best, behind = _best(values, found.indices[row], found.distances[row], depth, masks.results)
                 indices[row, : len(best)], distances[row, : len(best)] = best, behind
     return Answer(indices, distances, {"certain": 1.0})
 
@@ -112,12 +116,14 @@ def equally_many(found: Neighbors, k: int) -> Iterator[tuple[Numbers, Neighbors]
 
 
 def _best(
-    scores: NDArray[np.float64], found: NDArray[np.int32], lengths: NDArray[np.float32], depth: int
+    scores: NDArray[np.float64], found: NDArray[np.int32], lengths: NDArray[np.float32], depth: int, results: Mask
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """One query: the order and the distances of stages.fallback.from_scores, without sorting the gallery."""
     reached = np.flatnonzero(scores)
     values = -scores[reached]
     last, least = max(0.0, values.max(initial=0.0)), min(0.0, values.min(initial=0.0))
+    if len(results):
+        values, reached = values[results[reached]], reached[results[reached]]
     if len(reached) > depth:
         few = np.flatnonzero(values <= np.partition(values, depth - 1)[depth - 1])  # more than depth if some are equal
         reached, values = reached[few], values[few]
@@ -125,6 +131,9 @@ def _best(
     reached, values = reached[order], values[order]
     if len(reached) == depth:
         return reached, values
-    rest = np.flatnonzero((found >= 0) & (scores[np.maximum(found, 0)] == 0))[: depth - len(reached)]
+    rest = (found >= 0) & (scores[np.maximum(found, 0)] == 0)
+    if len(results):
+        rest &= results[np.maximum(found, 0)]
+    rest = np.flatnonzero(rest)[: depth - len(reached)]
     behind = last + stages.fallback.STEP * ((last - least) or 1.0) * (1.0 + lengths[rest].astype(np.float64))
     return np.concatenate([reached, found[rest]]), np.concatenate([values, behind])

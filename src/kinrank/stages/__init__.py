@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kinrank.stages import graph as graph
     from kinrank.stages import kernels as kernels
     from kinrank.stages import linear as linear
+    from kinrank.stages import masks as masks
     from kinrank.stages import mutual as mutual
     from kinrank.stages import pipeline as pipeline
     from kinrank.stages import run as run
@@ -60,6 +61,7 @@ __getattr__ = modules_of(
     "graph",
     "kernels",
     "linear",
+    "masks",
     "mutual",
     "pipeline",
     "run",

@@ -29,6 +29,7 @@ from kinrank.stages.kernels.compiled import chunks, over_threads
 from kinrank.stages.kernels.fusion import Mixture
 from kinrank.stages.kernels.states import average
 from kinrank.stages.kernels.transport import Transport
+from kinrank.stages.masks import EVERYONE, Mask, Masks
 from kinrank.stages.transport import State, exact_flows, state_of
 
 Floats = NDArray[np.float32]
@@ -101,13 +102,14 @@ class Found:
     settled: NDArray[np.int64]
 
 
-def weights_of(found: Neighbors, lengths: NDArray[np.floating], settings: Attachment) -> Floats:
+def weights_of(
+    found: Neighbors, lengths: NDArray[np.floating], settings: Attachment, counted: Mask = EVERYONE.counted
+) -> Floats:
     """(q, <= k2) weights w of the nearest items, summing to one; 0 where the list is padded with -1.
 
-    l_q is the distance of the k-th item found, or of the last one.
+    l_q is the distance of the k-th item found, or of the last one; only items that are counted count.
     """
-    count = np.maximum((found.indices >= 0).sum(axis=1), 1)
-    own = found.distances[np.arange(len(found.indices)), np.minimum(settings.k, count) - 1]
+    own = found.distances[np.arange(len(found.indices)), kth_counted(found, settings.k, counted)]
     near = found.indices[:, : settings.k2]
     there = near >= 0
     others = lengths[np.maximum(near, 0)].astype(np.float64)
@@ -118,10 +120,22 @@ def weights_of(found: Neighbors, lengths: NDArray[np.floating], settings: Attach
     return np.ascontiguousarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300), np.float32)
 
 
-def query_states(graph: PreparedGraph, found: Neighbors, settings: Attachment, mass: Floats) -> QueryStates:
+def kth_counted(found: Neighbors, k: int, counted: Mask) -> NDArray[np.int64]:
+    """(q,) where the k-th item that is counted stands, or the last such; 0 where there is none."""
+    there = found.indices >= 0
+    if len(counted):
+        there &= counted[np.maximum(found.indices, 0)]
+    so_far: NDArray[np.int64] = np.cumsum(there, axis=1)
+    place: NDArray[np.int64] = np.argmax(so_far == np.minimum(k, so_far[:, -1:]), axis=1)
+    return place
+
+
+def query_states(
+    graph: PreparedGraph, found: Neighbors, settings: Attachment, mass: Floats, counted: Mask = EVERYONE.counted
+) -> QueryStates:
     """p_q of the queries that found these items."""
     count = len(found.indices)
-    weights = weights_of(found, graph.lengths, settings)
+    weights = weights_of(found, graph.lengths, settings, counted)
     width = settings.support
     if not width:
         sizes = np.diff(graph.states.indptr)
@@ -153,9 +167,13 @@ def first_steps(
 
 
 def search_chains(
-    graph: PreparedGraph, queries: Vectors, found: Neighbors, settings: Attachment, k: int, depth: int, budget: int
-) -> Found:
-    """Items by d* = theta d + (1 - theta) d', the k best of them certain unless `budget` items did not suffice."""
+    graph: PreparedGraph, queries: Vectors, found: Neighbors, settings: Attachment, k: int, depth: int, budget: int,
+    masks: Masks = EVERYONE,
+) -> Found:  # fmt: skip
+    """Items by d* = theta d + (1 - theta) d', the k best of them certain unless `budget` items did not suffice.
+
+    `masks` says who may be a result; rows that know fewer than `depth` such items are padded.
+    """
     count = len(queries)
     result = Found(
         np.full((count, depth), -1, np.int64),
@@ -165,22 +183,23 @@ def search_chains(
     )
     nothing = kernels.Chain(np.empty(0, np.int32), np.empty(0, np.float32))
     with graph.scratch() as (mass, slots, labels):
-        states = query_states(graph, found, settings, mass)
+        states = query_states(graph, found, settings, mass, masks.counted)
         first = first_steps(graph, found, states, settings, slots)
-        _run(graph, queries, found, first, settings.mixture, k, budget, -1, labels, result, nothing)
+        _run(graph, queries, found, first, settings.mixture, k, budget, -1, masks, labels, result, nothing)
     return result
 
 
 def search_all(
-    graph: PreparedGraph, queries: Vectors, found: Neighbors, settings: Attachment, k: int, depth: int, budget: int
-) -> Found:
+    graph: PreparedGraph, queries: Vectors, found: Neighbors, settings: Attachment, k: int, depth: int, budget: int,
+    masks: Masks = EVERYONE,
+) -> Found:  # fmt: skip
     """`search_chains` for any number of queries, ROWS at a time, over the threads."""
     spans = chunks(len(queries), ROWS)
     parts: dict[int, Found] = {}
 
     def search(start: int, stop: int) -> None:
         nearest = Neighbors(found.indices[start:stop], found.distances[start:stop])
-        parts[start] = search_chains(graph, queries[start:stop], nearest, settings, k, depth, budget)
+        parts[start] = search_chains(graph, queries[start:stop], nearest, settings, k, depth, budget, masks)
 
     over_threads(search, spans)
     ordered = [parts[start] for start, _ in spans]
@@ -193,7 +212,7 @@ def search_all(
 
 
 def chain_from(
-    graph: PreparedGraph, query: Vectors, found: Neighbors, settings: Attachment, item: int
+    graph: PreparedGraph, query: Vectors, found: Neighbors, settings: Attachment, item: int, masks: Masks = EVERYONE
 ) -> tuple[list[int], list[float], State]:
     """(items, totals, state): the cheapest chain from one query to `item`, d' along it, and the state of the query.
 
@@ -204,9 +223,9 @@ def chain_from(
     result = Found(*empty, np.zeros(1, np.bool_), np.zeros(1, np.int64))
     chain = kernels.Chain(np.empty(n, np.int32), np.empty(n, np.float32))
     with graph.scratch() as (mass, slots, labels):
-        states = query_states(graph, found, settings, mass)
+        states = query_states(graph, found, settings, mass, masks.counted)
         first = first_steps(graph, found, states, settings, slots)
-        _run(graph, query, found, first, settings.mixture, 1, n, item, labels, result, chain)
+        _run(graph, query, found, first, settings.mixture, 1, n, item, masks, labels, result, chain)
     size = int(result.settled[0])
     return chain.items[:size][::-1].tolist(), chain.totals[:size][::-1].tolist(), states.state(0)
 
@@ -220,6 +239,7 @@ def _run(
     k: int,
     budget: int,
     goal: int,
+    masks: Masks,
     labels: kernels.Labels,
     result: Found,
     chain: kernels.Chain,
@@ -228,5 +248,5 @@ def _run(
     written = kernels.Result(result.indices, result.distances, result.certain, result.settled)
     kernels.best_first(
         0, len(queries), queries, graph.vectors, candidates, first, graph.steps, mixture, int(k),
-        int(max(budget, k, mixture.k)), int(goal), labels, written, chain,
+        int(max(budget, k, mixture.k)), int(goal), masks, labels, written, chain,
     )  # fmt: skip

@@ -178,10 +178,49 @@ def _trace(goal: Any, labels: Any, chain: Any) -> Any:
 
 
 @inner
+def _has(mask: Any, item: Any) -> Any:
+    """Whether an item is in a mask; everybody is in an empty one."""
+    return len(mask) == 0 or mask[item]
+
+
+@inner
+def _kth_and_last(found: Any, found_at: Any, k: Any, counted: Any) -> Any:
+    """Distances of the k-th item found that counts, or of the last where there are fewer, and of the last."""
+    known = 0 * len(found)
+    kth = np.float32(0.0)
+    last = np.float32(0.0)
+    for position in range(len(found)):
+        if found[position] < 0:
+            break
+        if _has(counted, found[position]):
+            known += 1
+            last = found_at[position]
+            if known <= k:
+                kth = last
+    return kth, last
+
+
+@inner
+def _results_first(count: Any, values: Any, numbers: Any, results: Any) -> Any:
+    """Move the items that may be results to the front; how many there are."""
+    kept = 0 * count
+    for entry in range(count):
+        if _has(results, numbers[entry]):
+            values[kept], values[entry] = values[entry], values[kept]
+            numbers[kept], numbers[entry] = numbers[entry], numbers[kept]
+            kept += 1
+    return kept
+
+
+@inner
 def _write(
-    count: Any, values: Any, numbers: Any, found: Any, found_at: Any, place: Any, items: Any, distances: Any
-) -> None:
-    """The settled items by d*, of which `values` has the negative; then the others, in the order of the search."""
+    count: Any, values: Any, numbers: Any, found: Any, found_at: Any, place: Any, results: Any, items: Any,
+    distances: Any,
+) -> None:  # fmt: skip
+    """The settled items by d*, of which `values` has the negative; then the others, in the order of the search.
+
+    Only such as may be results, here the first `count`.
+    """
     for entry in range(count // 2 - 1, -1, -1):
         sift_down(values, numbers, entry, count)
     for end in range(count - 1, 0, -1):
@@ -198,7 +237,7 @@ def _write(
         item = found[position]
         if written == depth or item < 0:
             break
-        if place[item] != SETTLED:
+        if place[item] != SETTLED and _has(results, item):
             items[written] = item
             distances[written] = last + np.float32(1.0) + found_at[position]
             written += 1
@@ -207,14 +246,15 @@ def _write(
 @compiled
 def best_first(
     start: Any, stop: Any, queries: Any, vectors: Any, found: Any, first: Any, steps: Any, mixture: Any, k: Any,
-    budget: Any, goal: Any, labels: Any, result: Any, chain: Any,
+    budget: Any, goal: Any, masks: Any, labels: Any, result: Any, chain: Any,
 ) -> None:  # fmt: skip
     """Cheapest chains from queries start..stop, nearest items first, until the k best d* are certain.
 
     queries (q, d) and vectors (n, d) float32; found Candidates; first (q, c) float32 the prices of the steps to the
     first c of them; steps csr.Rows; mixture Mixture; labels Labels; result Result. An item not settled yet has d* >=
     theta near(least d of such) + (1 - theta) (least label)^power / unit; at most `budget` items are settled.
-    goal >= 0: settle that item instead, and write its chain.
+    goal >= 0: settle that item instead, and write its chain. masks: Masks; among the k best are only such as may be
+    results, and units are read from items that count.
     """
     n = len(steps.indptr) - 1
     most = min(budget, n)
@@ -235,13 +275,15 @@ def best_first(
             best_numbers[position] = n
         direct_unit = np.float32(1.0)
         if not mixture.plain and listed > 0:  # among duplicates the k-th is rounding only, as in stages/fusion.py
-            kth, last = found.distances[row, min(mixture.k, listed) - 1], found.distances[row, listed - 1]
+            kth, last = _kth_and_last(found.items[row], found.distances[row], mixture.k, masks.counted)
             direct_unit = max(kth, np.float32(1e-3) * last)
             direct_unit = direct_unit if direct_unit > 0.0 else np.float32(1.0)
         root_unit = np.float32(1.0)
+        kth_root = np.float32(0.0)
         count = 0
+        counted = 0
         mixed_count = 0
-        waiting = 0  # the first item of the list that is not settled
+        waiting = 0  # the first item of the list that may be a result and is not settled
         result.certain[row] = True
         while size > 0:
             if count == most:
@@ -257,37 +299,43 @@ def best_first(
             numbers[count] = item
             roots[count] = root_of(label[item], mixture)
             directs[count] = np.sqrt(squared)
+            if counted < mixture.k and _has(masks.counted, item):
+                kth_root = roots[count]
+                counted += 1
             count += 1
             if item == goal:
                 break
             size = _pass_on(item, steps, labels, size)
-            if count < min(mixture.k, most) and size > 0:
+            if counted < mixture.k and count < most and size > 0:
                 continue
             if mixed_count == 0 and not mixture.plain:
-                root_unit = max(roots[count - 1], np.float32(1e-3) * root_of(largest, mixture))
+                root_unit = max(kth_root, np.float32(1e-3) * root_of(largest, mixture))
                 root_unit = root_unit if root_unit > 0.0 else np.float32(1.0)
             while mixed_count < count:
                 value = -mixed(directs[mixed_count], roots[mixed_count], mixture, direct_unit, root_unit)
                 values[mixed_count] = value
-                if value > best[0] or (value == best[0] and numbers[mixed_count] < best_numbers[0]):
+                better = value > best[0] or (value == best[0] and numbers[mixed_count] < best_numbers[0])
+                if better and _has(masks.results, numbers[mixed_count]):
                     best[0] = value
                     best_numbers[0] = numbers[mixed_count]
                     sift_down(best, best_numbers, 0, k)
                 mixed_count += 1
             if goal < 0 and count >= k and size > 0:
-                while waiting < listed and place[found.items[row, waiting]] == SETTLED:
+                while waiting < listed and (
+                    place[found.items[row, waiting]] == SETTLED or not _has(masks.results, found.items[row, waiting])
+                ):
                     waiting += 1
                 nearest = found.distances[row, min(waiting, listed - 1)]
                 least = mixed(nearest, root_of(label[heap[0]], mixture), mixture, direct_unit, root_unit)
-                if least > -best[0]:
+                if least > -best[0] or (k == masks.possible and best[0] > -np.inf):  # nobody is left
                     break
         result.settled[row] = count
         if goal >= 0:
             result.settled[row] = _trace(goal, labels, chain)
         else:
             _write(
-                count, values, numbers, found.items[row], found.distances[row], place, result.items[row],
-                result.distances[row],
+                _results_first(count, values, numbers, masks.results), values, numbers, found.items[row],
+                found.distances[row], place, masks.results, result.items[row], result.distances[row],
             )  # fmt: skip
         for position in range(count):
             label[numbers[position]] = np.inf
