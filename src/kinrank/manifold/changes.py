@@ -81,12 +81,13 @@ def observed(snapshot: Snapshot, queries: ArrayLike, tolerance: float | None = N
     return _changed(snapshot, _everyone(snapshot), rows, snapshot.names, tolerance, asked=True)
 
 
-def forgotten(snapshot: Snapshot) -> Snapshot:
-    """The snapshot without remembered queries."""
-    remembered = snapshot.remembered
-    if not remembered.count:
+def forgotten(snapshot: Snapshot, which: NDArray[np.int64] | None = None) -> Snapshot:
+    """The snapshot without remembered queries, or without those of these numbers, the oldest 0."""
+    gone = snapshot.remembered.queries if which is None else snapshot.remembered.queries[which]
+    if not len(gone):
         return snapshot
-    return _changed(snapshot, remembered.items, snapshot.vectors[:0], snapshot.names, None)
+    stay = np.setdiff1d(_everyone(snapshot), gone)
+    return _changed(snapshot, stay, snapshot.vectors[:0], snapshot.names, None)
 
 
 def refreshed(snapshot: Snapshot, progress: Progress) -> Snapshot:

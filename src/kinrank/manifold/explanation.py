@@ -14,6 +14,7 @@ from kinrank.explain import Explanation
 from kinrank.features import Vectors
 from kinrank.manifold.gallery import rank_of
 from kinrank.manifold.snapshot import Snapshot
+from kinrank.stages.masks import EVERYONE
 
 ENTROPY_PER_MASS = float(np.log(2.0))
 
@@ -106,7 +107,8 @@ def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> Onli
     """Why an item, by its number, stands where it stands for one query (1, d) of unit length."""
     method, gallery, place = snapshot.method, snapshot.gallery, int(snapshot.remembered.items[item])
     found = snapshot.found(query, 1)
-    chain = method.explain_answer(gallery, snapshot.opened, query, found, place, flows, snapshot.masks())
+    masks = () if snapshot.masks() is EVERYONE else (snapshot.masks(),)
+    chain = method.explain_answer(gallery, snapshot.opened, query, found, place, flows, *masks)
     kinds, numbers, names = _links(snapshot, chain.items or (place,))
     difference = query[0] - gallery.vectors[place]
     return OnlineExplanation(
