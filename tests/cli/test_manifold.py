@@ -312,8 +312,8 @@ def test_damaged_and_newer_folders_are_refused(folder: Path, words: list[str]) -
     path.unlink()
     assert "step_data.npy is missing" in bad(folder, *words)
     path.write_bytes(content)
-    edited(folder / "m", seal=True, version=4, kinrank="9.0")
-    assert "kinrank 9.0 in format 4, newer than format 3" in bad(folder, *words)
+    edited(folder / "m", seal=True, version=5, kinrank="9.0")
+    assert "kinrank 9.0 in format 5, newer than format 4" in bad(folder, *words)
     edited(folder / "m", seal=True, version=1)
     assert "in format 1, which this version cannot read; build the manifold again" in bad(folder, *words)
     edited(folder / "m", seal=False, version=3)
@@ -408,8 +408,8 @@ def test_verify_names_a_bad_manifest(folder: Path, content: bytes | None) -> Non
 def test_verify_refuses_what_it_does_not_know(folder: Path) -> None:
     assert "is not there" in bad(folder, "verify", "@nothing")
     assert "is not a saved manifold" in bad(folder, "verify", "@foreign")
-    edited(folder / "m", seal=True, version=4)
-    assert "newer than format 3" in bad(folder, "verify", "@m")
+    edited(folder / "m", seal=True, version=5)
+    assert "newer than format 4" in bad(folder, "verify", "@m")
     edited(folder / "m", seal=True, version=3, format="something else")
     assert "not the manifest of a kinrank manifold" in bad(folder, "verify", "@m")
 
@@ -433,7 +433,7 @@ def test_verify_follows_a_save_that_came_between(folder: Path, monkeypatch: pyte
     assert len(seen) > len(found.checked)
 
 
-USUAL = ["build", "search", "explain", "add", "remove", "info", "verify"]
+USUAL = ["build", "search", "explain", "add", "remove", "observe", "info", "verify"]
 
 
 def test_help_groups_and_teaches(whole: Path) -> None:
