@@ -16,9 +16,14 @@ Matrix = NDArray[np.float64]
 def answered(
     rows: NDArray[np.float32], query: NDArray[np.float32], *, k2: int, kappa: float, k1: int, rho: float, gamma: float,
     k: int, sigma: float, mu: float, lam: float, path_k: int, support: int, theta: float, share: float,
+    counted: NDArray[np.bool_] | None = None,
 ) -> Matrix:  # fmt: skip
-    """(n,) d* of all items: those no chain reaches behind the others."""
+    """(n,) d* of all items: those no chain reaches behind the others.
+
+    With `counted` (n,) the others are stepping stones: d* is inf there, and no scale is read from them.
+    """
     n = len(rows)
+    counts = np.ones(n, bool) if counted is None else counted
     d = twin.euclidean(rows)
     rank = twin.nearest_first(d)
     weights = twin.gaussian(d, rank, sigma, "local", k)
@@ -31,20 +36,23 @@ def answered(
     chained = twin.floyd_warshall(costs)
     gaps = np.sqrt(((rows.astype(np.float64) - query) ** 2).sum(axis=1))
     near = np.argsort(gaps, kind="stable")
-    own = state(p, d, rank, gaps, near, k2, k, sigma, support)
+    own = state(p, d, rank, gaps, near, counts, k2, k, sigma, support)
     reach = np.full(n, np.inf)
     for j in near[: 2 * path_k]:
         reach = np.minimum(reach, twin.residual_wasserstein(own, p[j], d**rho) ** gamma + chained[j])
-    return twin.fused(gaps[None], reach[None], theta, gamma, "local", k, False)[0]
+    result = np.full(n, np.inf)
+    result[counts] = twin.fused(gaps[None, counts], reach[None, counts], theta, gamma, "local", k, False)[0]
+    return result
 
 
 def state(
-    p: Matrix, d: Matrix, rank: twin.Order, gaps: Matrix, near: NDArray[np.int64], k2: int, k: int, sigma: float,
-    support: int,
+    p: Matrix, d: Matrix, rank: twin.Order, gaps: Matrix, near: NDArray[np.int64], counts: NDArray[np.bool_], k2: int,
+    k: int, sigma: float, support: int,
 ) -> Matrix:  # fmt: skip
     """p_q: the states of the k2 nearest, weighted by the Gaussian of the graphs."""
     own = np.zeros(len(p))
+    length = gaps[near[counts[near]][k - 1]]
     for j in near[:k2]:
-        own += np.exp(-(gaps[j] ** 2) / (sigma**2 * gaps[near[k - 1]] * d[j, rank[j, k]])) * p[j]
+        own += np.exp(-(gaps[j] ** 2) / (sigma**2 * length * d[j, rank[j, k]])) * p[j]
     own[np.argsort(-own, kind="stable")[support:]] = 0.0
     return own / own.sum()

@@ -116,7 +116,11 @@ def equally_many(found: Neighbors, k: int) -> Iterator[tuple[Numbers, Neighbors]
 
 
 def _best(
-    scores: NDArray[np.float64], found: NDArray[np.int32], lengths: NDArray[np.float32], depth: int, results: Mask
+    scores: NDArray[np.float64],
+    found: NDArray[np.int32],
+    lengths: NDArray[np.float32],
+    depth: int,
+    results: Mask = EVERYONE.results,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """One query: the order and the distances of stages.fallback.from_scores, without sorting the gallery."""
     reached = np.flatnonzero(scores)

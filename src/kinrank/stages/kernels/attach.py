@@ -202,24 +202,26 @@ def _kth_and_last(found: Any, found_at: Any, k: Any, counted: Any) -> Any:
 
 @inner
 def _results_first(count: Any, values: Any, numbers: Any, results: Any) -> Any:
-    """Move the items that may be results to the front; how many there are."""
+    """Move the items that may be results to the front; how many there are, and the largest d* of all items."""
     kept = 0 * count
+    last = np.float32(0.0)
     for entry in range(count):
+        last = max(last, -values[entry])
         if _has(results, numbers[entry]):
             values[kept], values[entry] = values[entry], values[kept]
             numbers[kept], numbers[entry] = numbers[entry], numbers[kept]
             kept += 1
-    return kept
+    return kept, last
 
 
 @inner
 def _write(
-    count: Any, values: Any, numbers: Any, found: Any, found_at: Any, place: Any, results: Any, items: Any,
+    count: Any, last: Any, values: Any, numbers: Any, found: Any, found_at: Any, place: Any, results: Any, items: Any,
     distances: Any,
 ) -> None:  # fmt: skip
-    """The settled items by d*, of which `values` has the negative; then the others, in the order of the search.
+    """Settled items by d*, of which `values` has the negative; then others, in the order of the search, behind `last`.
 
-    Only such as may be results, here the first `count`.
+    Only such as may be results: of the settled ones these are the first `count`.
     """
     for entry in range(count // 2 - 1, -1, -1):
         sift_down(values, numbers, entry, count)
@@ -227,7 +229,6 @@ def _write(
         values[0], values[end] = values[end], values[0]
         numbers[0], numbers[end] = numbers[end], numbers[0]
         sift_down(values, numbers, 0, end)
-    last = max(np.float32(0.0), -values[count - 1]) if count > 0 else np.float32(0.0)
     depth = len(items)
     written = min(count, depth)
     for position in range(written):
@@ -333,9 +334,10 @@ def best_first(
         if goal >= 0:
             result.settled[row] = _trace(goal, labels, chain)
         else:
+            kept, last = _results_first(count, values, numbers, masks.results)
             _write(
-                _results_first(count, values, numbers, masks.results), values, numbers, found.items[row],
-                found.distances[row], place, masks.results, result.items[row], result.distances[row],
+                kept, last, values, numbers, found.items[row], found.distances[row], place, masks.results,
+                result.items[row], result.distances[row],
             )  # fmt: skip
         for position in range(count):
             label[numbers[position]] = np.inf
