@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.evaluation import Score, Truth, compare, evaluate
+from kinrank.evaluation import Score, Scores, Truth, compare, evaluate
 from kinrank.features import Vectors, unit
 from kinrank.manifold import Manifold
 from kinrank.manifold.changes import forgotten, observed
@@ -47,7 +47,8 @@ def remembered(
     """
     queries = unit(np.asarray(queries, np.float32), "queries")
     base = Manifold.build(gallery, method)._snapshot
-    rows, plain = [], {}
+    rows: list[dict[str, Any]] = []
+    plain: dict[str, Scores] = {}
     for name, memory in _memories(queries, truths).items():
         ranking, kept = _answers(base, queries, some, memory)
         for label, truth in truths.items():
@@ -89,7 +90,9 @@ def related(truths: Mapping[str, Truth], count: int) -> Numbers:
 def _answers(base: Snapshot, queries: Vectors, some: Numbers, memory: Memory) -> tuple[Ranking, int]:
     """The whole gallery ranked for the queries `some`, and how many of the memory were remembered."""
     full = observed(base, memory.rows) if len(memory.rows) else base
-    which = nearest(full.vectors[full.remembered.queries], memory.rows, 1).indices.reshape(-1)  # near-copies are not kept
+    which = nearest(full.vectors[full.remembered.queries], memory.rows, 1).indices.reshape(
+        -1
+    )  # near-copies are not kept
     labels = memory.apart[memory.owners[which]]  # of what is remembered
     n = len(base)
     indices, distances = np.empty((len(some), n), np.int64), np.empty((len(some), n), np.float32)
@@ -106,7 +109,7 @@ def _numbers(score: Score) -> dict[str, float]:
     return {"mean": score.mean, "low": score.low, "high": score.high}
 
 
-def _change(before: Any, after: Any) -> dict[str, float]:
+def _change(before: Scores, after: Scores) -> dict[str, float]:
     """How the mean moved, with the 95 % interval of the difference."""
     found = compare(before, after)
     return {"": found.difference, "_low": found.low, "_high": found.high}

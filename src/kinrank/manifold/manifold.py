@@ -165,7 +165,7 @@ class Manifold:
         meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
         meta["seconds"] = time.perf_counter() - started
         if observe:
-            self.observe(rows)
+            self.observe(queries)
         return snapshot.names.ranking(indices, distances, meta)
 
     def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> OnlineExplanation:

@@ -49,7 +49,7 @@ class Remembered:
     @classmethod
     def restored(cls, count: int, mask: NDArray[Any] | None, limit: float | None) -> Remembered:
         """From what was saved; a ValueError if it does not say yes or no of `count` rows."""
-        if limit is not None and not (limit >= 1 and limit == int(limit)):
+        if limit is not None and not (1 <= limit < 2**53 and limit == int(limit)):
             raise ValueError(f"{LIMIT}={limit} is not allowed; it counts remembered queries")
         most = None if limit is None else int(limit)
         if mask is None:

@@ -116,7 +116,7 @@ class Snapshot:
         return kept + self.vectors.nbytes + self.names.size
 
     def masks(self, allowed: Mask | None = None) -> Masks:
-        """Who may be a result: the items, or of these the ones allowed, a mask in the order of the items."""
+        """Who may be a result: the items, or those of them that are `allowed`, a mask in the order of the items."""
         if not self.remembered.count:
             return EVERYONE if allowed is None else Masks.of(allowed)
         return Masks.of(None if allowed is None else self.remembered.over_places(allowed), ~self.remembered.mask)
@@ -125,9 +125,12 @@ class Snapshot:
         """What stands nearest to queries (q, d): as many items as the method needs, and remembered queries between."""
         return items_found(queries, self.gallery.search, self.method.reach(depth), self.remembered)
 
-    def search(self, queries: Vectors, k: int, depth: int, budget: int | None, allowed: Mask | None = None) -> Answer:
-        """The answer to checked queries (q, d), by item numbers, at most as deep as there are items allowed."""
-        masks = self.masks(allowed)
+    def search(self, queries: Vectors, k: int, depth: int, budget: int | None, masks: Masks = EVERYONE) -> Answer:
+        """The answer to checked queries (q, d), by item numbers, at most as deep as there are items to return.
+
+        `masks` says which these are, as `self.masks` makes it; all items, unless given.
+        """
+        masks = self.masks() if masks is EVERYONE else masks
         depth = masks.at_most(min(depth, len(self)))
         if not len(queries) or not depth:
             shape = len(queries), depth

@@ -1,0 +1,432 @@
+"""Manifold.observe: stepping stones that nobody sees, near-copies, limits, names, files, stores, bad input."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinrank as kr
+from kinrank.features import unit
+from kinrank.manifold import changes
+from kinrank.manifold.remembered import Remembered, distances_of_tenth, no_copies
+from kinrank.manifold.verify import verify
+from kinrank.neighbors import nearest
+from kinrank.stores import ArrayStore
+from reference import online as twin
+from reference.stores import Elsewhere
+
+Rows = NDArray[np.float32]
+SIZES = {"k1": 12, "k2": 3, "k": 4, "path_k": 4, "support": 12}
+SMALL = kr.LPMT(**SIZES)  # type: ignore[arg-type]
+
+
+def clusters(seed: int, items: int = 120, dimensions: int = 8, groups: int = 6) -> Rows:
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).normal(size=(groups, dimensions))
+    rows = centres[rng.integers(0, groups, items)] + 0.4 * rng.normal(size=(items, dimensions))
+    return rows.astype(np.float32)
+
+
+@pytest.fixture
+def manifold() -> kr.Manifold:
+    """120 items by number, and 10 remembered queries."""
+    made = kr.Manifold.build(clusters(1), SMALL)
+    assert made.observe(clusters(2, 10)) == 10
+    return made
+
+
+def assert_same(left: kr.Manifold, right: kr.Manifold) -> None:
+    a, b = left.search(clusters(3, 12), k=200), right.search(clusters(3, 12), k=200)
+    np.testing.assert_array_equal(a.ids, b.ids)
+    np.testing.assert_array_equal(a.distances, b.distances)
+    assert left.ids.tolist() == right.ids.tolist()
+    assert left.info() == right.info()
+
+
+def test_they_are_never_results_and_count_nowhere(manifold: kr.Manifold) -> None:
+    assert (len(manifold), manifold.observed) == (120, 10)
+    assert manifold.ids.tolist() == list(range(120))
+    facts = manifold.info()
+    assert (facts["items"], facts["observed"], facts["observed_limit"]) == (120, 10, 40)
+    assert "120 items x 8 dimensions, 10 remembered queries" in repr(manifold)
+    for k in (1, 10, 120, 500):
+        found = manifold.search(clusters(2, 10), k=k)  # asks what it remembers: these are the nearest rows of all
+        assert found.indices.shape == (10, min(k, 120))
+        assert all(len(set(row)) == min(k, 120) for row in found.indices.tolist())
+        assert (found.indices >= 0).all()
+        assert found.indices.max() < 120
+        assert (np.diff(found.distances, axis=1) >= 0).all()
+
+
+def test_chains_pass_through_them_as_the_equations_say() -> None:
+    """Against the slow twin, over items and remembered queries, in which only items count."""
+    sizes = {**SIZES, "support": 9, "k1": 12, "path_k": 5}
+    numbers = {**sizes, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6, "mu": 0.3, "lam": 0.2}
+    rng = np.random.default_rng(0)
+    rows = unit((rng.normal(size=(4, 5))[rng.integers(0, 4, 45)] + 0.8 * rng.normal(size=(45, 5))).astype(np.float32))
+    method = kr.LPMT(**numbers, share=0.3, theta=0.4, transport="exact", tolerance=1e-7)  # type: ignore[arg-type]
+    manifold = kr.Manifold.build(rows[5:35], method)
+    assert manifold.observe(rows[35:]) == 10
+    manifold.refresh()
+    found = manifold.search(rows[:5], k=30)
+    counted = np.arange(40) < 30
+    for query in range(5):
+        expected = twin.answered(
+            rows[5:], rows[query], **numbers, theta=0.4, share=0.3, counted=counted  # type: ignore[arg-type]
+        )  # fmt: skip
+        got = np.full(40, np.inf)
+        got[found.indices[query]] = found.distances[query]
+        np.testing.assert_allclose(got, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_a_chain_that_only_a_remembered_query_closes() -> None:
+    """Two far ends of an arc: a query asked in the gap between them brings them together, and `explain` names it."""
+    angles = np.r_[np.linspace(0, 1, 12), np.linspace(1.8, 2.8, 12)]
+    arc = np.stack([np.cos(angles), np.sin(angles), np.full(24, 0.2)], axis=1).astype(np.float32)
+    others = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32) * [1, 1, 0.1] - [0, 0, 2]
+    rows = np.concatenate([arc, others.astype(np.float32)])
+    method = kr.LPMT(k1=8, k2=2, k=3, path_k=2, support=8)
+    manifold = kr.Manifold.build(rows, method, ids=[f"n{i}" for i in range(64)])
+    asked = np.array([[np.cos(0.9), np.sin(0.9), 0.2]], np.float32)
+    gap = np.linspace(1.1, 1.7, 4)
+    manifold.observe(np.stack([np.cos(gap), np.sin(gap), np.full(4, 0.2)], axis=1))
+    assert manifold.observed == 4
+    why = manifold.explain(asked[0], "n20")
+    assert "remembered" in why.kinds
+    assert why.kinds[-1] == "item"
+    place = why.kinds.index("remembered")
+    assert why.names[place - 1] == f"remembered query {why.items[place]}"
+    assert f"-> remembered query {why.items[place]} " in str(why)
+    assert {"kind": "remembered", "number": why.items[place]} in why.to_dict()["chain"]
+    assert why.names[-1] == "n20"
+    order = manifold.search(asked, k=64).ids[0].tolist()
+    assert why.rank_after == order.index("n20") + 1
+    assert why.rank_before == nearest(unit(asked), unit(rows), 64).indices[0].tolist().index(20) + 1
+    before = manifold.search(asked, k=64).ids[0].tolist().index("n20")
+    manifold.forget()
+    assert manifold.search(asked, k=64).ids[0].tolist().index("n20") >= before
+    assert set(manifold.explain(asked[0], "n20").kinds) <= {"query", "item"}
+
+
+def test_search_answers_first_and_then_remembers() -> None:
+    manifold, plain = (kr.Manifold.build(clusters(1), SMALL) for _ in range(2))
+    asked = clusters(4, 6)
+    found = manifold.search(asked, k=5, observe=True)
+    np.testing.assert_array_equal(found.indices, plain.search(asked, k=5).indices)
+    assert manifold.observed == 6
+    plain.observe(asked)
+    assert_same(manifold, plain)
+
+
+def test_near_copies_are_not_remembered() -> None:
+    """Nearer to a remembered one than 0.2 times the distance to its own 10th item."""
+    rows, asked = clusters(1), unit(clusters(5, 1))
+    manifold = kr.Manifold.build(rows, SMALL)
+    tenth = nearest(asked, unit(rows), 10).distances[0, 9]
+    aside = np.linalg.qr(np.stack([asked[0], np.ones(8)]).T)[0][:, 1]
+    near, far = asked + 0.18 * tenth * aside, asked + 0.25 * tenth * aside
+    assert manifold.observe(asked) == 1
+    assert manifold.observe(asked) == 0
+    assert manifold.observe(near) == 0
+    assert manifold.observe(far) == 1
+    assert manifold.observed == 2
+    again = kr.Manifold.build(rows, SMALL)
+    assert again.observe(np.concatenate([asked, near, asked, far, far])) == 2
+
+
+def test_the_tenth_item_is_an_item() -> None:
+    rows, asked = unit(clusters(1)), unit(clusters(5, 40))
+    manifold = kr.Manifold.build(rows, SMALL)
+    manifold.observe(np.repeat(asked[:1], 30, axis=0) + 0.3 * np.random.default_rng(0).normal(size=(30, 8)))
+    snapshot = manifold._snapshot
+    got = distances_of_tenth(asked, snapshot.gallery.search, snapshot.remembered)
+    np.testing.assert_allclose(got, nearest(asked, rows, 10).distances[:, 9], rtol=1e-6)
+    few = kr.Manifold.build(rows[:3], SMALL)._snapshot
+    got = distances_of_tenth(asked, few.gallery.search, few.remembered)
+    np.testing.assert_allclose(got, nearest(asked, rows[:3], 3).distances[:, 2], rtol=1e-6)
+
+
+def test_equal_rows_are_copies_however_dense_the_gallery() -> None:
+    row = unit(clusters(1, 1))
+    assert no_copies(np.repeat(row, 3, axis=0), row[:0], np.zeros(3)).tolist() == [0]
+    assert no_copies(row, row, np.zeros(1)).tolist() == []
+    manifold = kr.Manifold.build(np.repeat(row, 30, axis=0), SMALL)
+    assert [manifold.observe(row), manifold.observe(row)] == [1, 0]
+
+
+@pytest.mark.parametrize("limit", [None, 4])
+def test_the_oldest_leave_first(limit: int | None) -> None:
+    manifold = kr.Manifold.build(clusters(1, 30), SMALL, observed_limit=limit)
+    most = 10 if limit is None else limit
+    asked = unit(np.random.default_rng(6).normal(size=(18, 8)).astype(np.float32))
+    for row in asked[:14]:
+        manifold.observe(row[None])
+    assert (manifold.observed, manifold.info()["observed_limit"]) == (most, most)
+    known = manifold._snapshot.vectors[manifold._snapshot.remembered.queries]
+    np.testing.assert_allclose(known, asked[14 - most : 14], atol=1e-6)
+    assert manifold.observe(asked) == min(most, 18 - most)  # the others are remembered already
+    known = manifold._snapshot.vectors[manifold._snapshot.remembered.queries]
+    np.testing.assert_allclose(known[-1:], asked[-1:], atol=1e-6)
+    manifold.remove(list(range(18)))  # 12 items are left
+    assert manifold.observed == (4 if limit is None else limit)
+    manifold.remove(list(range(18, 30)))
+    assert manifold.observed == (0 if limit is None else limit)
+    assert manifold.search(asked).indices.shape == (18, 0)
+
+
+def test_too_many_at_once_leave_the_newest() -> None:
+    manifold = kr.Manifold.build(clusters(1, 30), SMALL, observed_limit=4)
+    asked = unit(np.random.default_rng(6).normal(size=(18, 8)).astype(np.float32))
+    assert manifold.observe(asked) == 4
+    snapshot = manifold._snapshot
+    np.testing.assert_allclose(snapshot.vectors[snapshot.remembered.queries], asked[-4:], atol=1e-6)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_names_are_those_of_a_manifold_that_remembers_nothing(named: bool, tmp_path: Path) -> None:
+    """Added, removed and replaced after observing, saved and loaded in between: the same ids, no number given away."""
+    rows, more, asked = clusters(1, 60), clusters(2, 20), clusters(3, 12)
+    ids = [f"n{i}" for i in range(80)] if named else [None] * 80
+
+    def names(start: int, stop: int) -> Any:
+        return ids[start:stop] if named else None
+
+    plain, other = (kr.Manifold.build(rows, SMALL, ids=names(0, 60)) for _ in range(2))
+
+    def through_a_file(manifold: kr.Manifold) -> kr.Manifold:
+        manifold.save(tmp_path / "m")
+        return kr.Manifold.load(tmp_path / "m")
+
+    other.observe(asked[:4])
+    for step in range(4):
+        for manifold in (plain, other):
+            manifold.add(more[5 * step : 5 * step + 5], names(60 + 5 * step, 65 + 5 * step))
+        other.observe(asked[4 + 2 * step : 6 + 2 * step])
+        other = through_a_file(other)
+        for manifold in (plain, other):
+            gone = [3 + step, 61 + 5 * step]
+            manifold.remove([f"n{i}" for i in gone] if named else gone)
+        assert other.ids.tolist() == plain.ids.tolist()
+        assert other.observed == 4 + 2 * step + 2
+    if named:
+        for manifold in (plain, other):
+            manifold.upsert(asked[:2], ["n10", "new"])
+    other = through_a_file(other)
+    assert other.ids.tolist() == plain.ids.tolist()
+    assert other.info()["ids"] == plain.info()["ids"]
+    for name in (other.ids[0], other.ids[17], other.ids[-1]):
+        row = other._snapshot.item_vectors[other.ids.tolist().index(name)]
+        np.testing.assert_allclose(row, plain._snapshot.vectors[plain.ids.tolist().index(name)])
+        assert other.explain(row, name).names[-1] == name
+    other.forget()
+    other.refresh()
+    plain.refresh()
+    assert other._snapshot.size == plain._snapshot.size
+    a, b = other.search(asked, k=70), plain.search(asked, k=70)
+    np.testing.assert_array_equal(a.ids, b.ids)
+    np.testing.assert_allclose(a.distances, b.distances, rtol=1e-4)
+
+
+def test_changes_with_remembered_queries_are_those_of_a_rebuild() -> None:
+    """With a tolerance of 0: the same rows, built at once."""
+    rows, asked = clusters(1, 100), clusters(2, 12)
+    snapshot = kr.Manifold.build(rows[:90], SMALL)._snapshot
+    snapshot = changes.observed(snapshot, asked[:6], 0.0)
+    snapshot = changes.added(snapshot, rows[90:], None, 0.0)
+    snapshot = changes.observed(snapshot, asked[6:], 0.0)
+    snapshot = changes.removed(snapshot, [5, 95], 0.0)
+    np.testing.assert_array_equal(snapshot.remembered.queries, [*range(89, 95), *range(104, 110)])
+    assert len(snapshot) == 98
+    assert snapshot.remembered.count == 12
+    kept = np.delete(rows, [5, 95], axis=0)
+    np.testing.assert_allclose(snapshot.item_vectors, unit(kept), atol=1e-6)
+    np.testing.assert_allclose(snapshot.vectors[snapshot.remembered.queries], unit(asked), atol=1e-6)
+
+
+def test_saved_loaded_and_sent(manifold: kr.Manifold, tmp_path: Path) -> None:
+    manifold.save(tmp_path / "m")
+    loaded = kr.Manifold.load(tmp_path / "m")
+    assert_same(loaded, manifold)
+    assert_same(pickle.loads(pickle.dumps(manifold)), manifold)
+    loaded.add(clusters(8, 3))
+    loaded.observe(clusters(9, 5))
+    loaded.remove([0, 121])
+    loaded.save(tmp_path / "m")  # as changes beside what is there
+    assert len(list((tmp_path / "m").glob("change-*"))) == 1
+    again = kr.Manifold.load(tmp_path / "m")
+    assert_same(again, loaded)
+    assert again.observed == 15
+    again.forget()
+    again.save(tmp_path / "m")
+    assert kr.Manifold.load(tmp_path / "m").observed == 0
+    with kr.Manifold.changing(tmp_path / "m") as changing:
+        changing.observe(clusters(9, 5))
+    assert kr.Manifold.load(tmp_path / "m").observed == 5
+
+
+def test_a_limit_is_kept(tmp_path: Path) -> None:
+    made = kr.Manifold.build(clusters(1, 30), SMALL, observed_limit=3)
+    made.observe(clusters(2, 2))
+    made.save(tmp_path / "m")
+    loaded = kr.Manifold.load(tmp_path / "m")
+    loaded.observe(clusters(4, 5))
+    loaded.refresh()
+    assert (loaded.observed, loaded.info()["observed_limit"]) == (3, 3)
+
+
+def test_refresh_keeps_them(manifold: kr.Manifold) -> None:
+    manifold.add(clusters(8, 3))
+    assert manifold.stale > 0
+    manifold.refresh()
+    assert (len(manifold), manifold.observed, manifold.stale) == (123, 10, 0.0)
+    assert manifold.search(clusters(2, 10), k=1).indices.max() < 123
+
+
+@pytest.mark.parametrize("kind", [ArrayStore, Elsewhere])
+def test_over_a_store_they_are_searched_beside_it(kind: Any, tmp_path: Path) -> None:
+    rows, more, asked = clusters(1), clusters(8, 6), clusters(2, 10)
+    exact = kr.Manifold.build(rows, SMALL)
+    over = kr.Manifold.build(kind(rows), SMALL)
+    for manifold in (exact, over):
+        manifold.observe(asked[:5])
+        manifold.add(more)
+        manifold.observe(asked[5:])
+        manifold.remove([7])
+    queries = clusters(3, 12)
+    found = over.search(queries, k=125)
+    assert found.ids.tolist() == exact.search(queries, k=125).ids.tolist()
+    over.save(tmp_path / "m")
+    held = np.delete(np.concatenate([rows, more]), 7, axis=0)
+    loaded = kr.Manifold.load(tmp_path / "m", store=kind(held))  # of the items only
+    np.testing.assert_array_equal(loaded.search(queries, k=125).ids, found.ids)
+    loaded.add(clusters(10, 4))
+    loaded.observe(clusters(11, 4))
+    assert (len(loaded), loaded.observed) == (129, 14)
+    assert loaded.search(queries, k=129).indices.min() >= 0
+    loaded.refresh()
+    assert sorted(loaded.search(queries[:1], k=129).ids[0].tolist()) == sorted(loaded.ids.tolist())
+    with pytest.raises(ValueError, match="store holds 135 items but the manifold 125"):
+        kr.Manifold.load(tmp_path / "m", store=kind(np.concatenate([held, asked])))
+
+
+def test_groups_and_export_know_items_only(manifold: kr.Manifold) -> None:
+    manifold.observe(np.concatenate([clusters(1)[:1] * 2]))  # a query that is an item
+    assert manifold.observed == 11
+    assert kr.groups(manifold, max_distance=1e-6) == []
+    for name, matrix in kr.manifold.export(manifold).items():
+        assert matrix.shape == (120, 120), name
+    states = kr.manifold.export(manifold)["states"]
+    assert states.sum(axis=1).max() <= 1.001
+    assert states.sum(axis=1).min() < 0.999
+    manifold.forget()
+    np.testing.assert_allclose(kr.manifold.export(manifold)["states"].sum(axis=1), 1.0, atol=1e-3)
+
+
+def test_only_the_record_of_changes_allows_it() -> None:
+    bare = kr.Manifold.build(clusters(1), SMALL, changes=False)
+    sentence = "built without what it takes to observe queries; build it with changes=True"
+    with pytest.raises(ValueError, match=sentence):
+        bare.observe(clusters(2, 3))
+    with pytest.raises(ValueError, match=sentence):
+        bare.search(clusters(2, 3), observe=True)
+    bare.forget()  # nothing to forget
+
+
+@pytest.mark.parametrize("method", [kr.AQE(k=2), kr.DFS(), kr.AugmentedAQE(k=3, kdba=2)])
+def test_methods_without_chains_say_so(method: kr.Method) -> None:
+    manifold = kr.Manifold.build(clusters(1), method)
+    with pytest.raises(ValueError, match=f"stones of chains, and {type(method).__name__} ranks without"):
+        manifold.observe(clusters(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        (np.full((2, 8), np.nan), "queries"),
+        (np.zeros((1, 8)), "row 0"),
+        (np.ones((2, 7)), "7"),
+        (np.ones(8), "2-d"),
+    ],
+)
+def test_bad_queries(manifold: kr.Manifold, queries: Any, message: str) -> None:
+    before = manifold._snapshot
+    with pytest.raises(ValueError, match=message):
+        manifold.observe(queries)
+    with pytest.raises(ValueError, match=message):
+        manifold.search(queries, observe=True)
+    assert manifold._snapshot is before
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, True, "many"])
+def test_bad_limits(limit: Any) -> None:
+    with pytest.raises(ValueError, match=f"observed_limit={limit!r} is not allowed"):
+        kr.Manifold.build(clusters(1), SMALL, observed_limit=limit)
+
+
+def test_nothing_to_observe(manifold: kr.Manifold) -> None:
+    before = manifold._snapshot
+    assert manifold.observe(np.empty((0, 8), np.float32)) == 0
+    assert manifold._snapshot is before
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (np.zeros(129, bool), "remembered must say yes or no of 130 rows"),
+        (np.zeros((130, 1), bool), "remembered must say yes or no of 130 rows"),
+        (np.zeros(130, np.int8), "remembered must say yes or no of 130 rows"),
+        (np.full(130, 7, np.uint8).view(bool), "something else than yes and no"),
+    ],
+)
+def test_marks_of_a_stranger(manifold: kr.Manifold, mask: Any, message: str) -> None:
+    from kinrank.manifold.files import snapshot_of
+
+    snapshot = manifold._snapshot
+    arrays = {**snapshot.arrays, "remembered": mask}
+    with pytest.raises(ValueError, match=message):
+        snapshot_of(SMALL, arrays, snapshot.facts, None, None)
+
+
+@pytest.mark.parametrize("limit", [0.0, -3.0, 2.5, float("nan"), float("inf")])
+def test_limits_of_a_stranger(limit: float) -> None:
+    with pytest.raises(ValueError, match="observed_limit"):
+        Remembered.restored(3, None, limit)
+
+
+def test_marks_need_a_method_that_remembers_and_ids_that_fit(manifold: kr.Manifold) -> None:
+    from kinrank.manifold.files import snapshot_of
+
+    vectors = manifold._snapshot.vectors
+    marks = {"vectors": vectors, "remembered": np.arange(130) >= 120}
+    with pytest.raises(ValueError, match="stepping stones"):
+        snapshot_of(kr.AQE(k=2), marks, {}, None, None)
+    arrays = {**manifold._snapshot.arrays, "ids": np.arange(130)}
+    with pytest.raises(ValueError, match="ids do not fit"):
+        snapshot_of(SMALL, arrays, manifold._snapshot.facts, None, None)
+
+
+def test_folders_of_before_load_and_only_those_that_remember_are_newer(tmp_path: Path) -> None:
+    import json
+
+    made = kr.Manifold.build(clusters(1), SMALL)
+    made.save(tmp_path / "m")
+    assert json.loads((tmp_path / "m" / "manifest.json").read_text())["version"] == 3
+    made.observe(clusters(2, 3))
+    made.save(tmp_path / "m")
+    assert json.loads((tmp_path / "m" / "manifest.json").read_text())["version"] == 4
+    assert verify(tmp_path / "m").whole
+
+
+def test_many_threads(manifold: kr.Manifold) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    rows = clusters(12, 24)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda row: manifold.search(row[None], k=5, observe=True), rows))
+    assert all(ranking.indices.shape == (1, 5) for ranking in found)
+    assert manifold.observed == 34
