@@ -1,4 +1,4 @@
-"""Published sets -> the same LPMT joint, one query at a time, over candidates and online; others online beside it."""
+"""Published sets -> the same LPMT joint, alone, over candidates, online, online with queries that are remembered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.bench.record import record
+from kinrank.bench.remembered import remembered
 from kinrank.datasets.benchmark import Benchmark, load
 from kinrank.evaluation import Truth, evaluate
 from kinrank.manifold import Manifold
@@ -17,10 +19,35 @@ from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
 
 OTHERS = ("aqe", "dfs", "eir")  # served online at their defaults, to compare with
+SETS = ("roxford5k", "coil20", "mpeg7", "orl")
+PARTS = ("ways", "remembered")
 FOURTH = 4  # where every item queries the others, every fourth is taken out of the gallery and asks
 
 
 def modes(
+    folder: str | os.PathLike[str],
+    sets: Sequence[str] = SETS,
+    most: int = 70,
+    parts: Sequence[str] = PARTS,
+    progress: Show = None,
+) -> dict[str, Any]:
+    """A record: every way to run LPMT on the sets (`ways`), and online by what is remembered (`remembered`)."""
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown:
+        raise ValueError(f"part {unknown[0]!r} is not known; give some of: {', '.join(PARTS)}")
+    found: dict[str, Any] = {"method": "lpmt", "results": []}
+    if "ways" in parts:
+        found["modes"] = ways(folder, sets, most=most, progress=progress)
+    if "remembered" in parts:
+        for name in Progress(progress).each("remembered", sets, len(sets)):
+            queries, gallery, truths = apart(load(name, folder))
+            some = evenly(len(queries), most)
+            about = {"set": name, "queries": len(some), "items": len(gallery), "measure": "mAP"}
+            found["results"] += [{**about, **row} for row in remembered(queries, gallery, truths, some)]
+    return record("modes", found)
+
+
+def ways(
     folder: str | os.PathLike[str],
     sets: Sequence[str],
     method: str = "lpmt",
@@ -37,8 +64,8 @@ def modes(
     report, rows = Progress(progress), []
     for name in report.each("sets", sets, len(sets)):
         bench = load(name, folder)
-        queries, gallery, truths = _apart(bench)
-        some = np.unique(np.linspace(0, len(queries) - 1, min(most, len(queries))).astype(np.int64))
+        queries, gallery, truths = apart(bench)
+        some = evenly(len(queries), most)
         asked, depth = queries[some], len(gallery)
         joint = rerank(queries, gallery, method)
         alone = [rerank(row[None, :], gallery, method) for row in asked]
@@ -74,7 +101,12 @@ def _grown(method: str, queries: Any, gallery: Any) -> Ranking:
     return manifold.search(queries, k=len(gallery))
 
 
-def _apart(bench: Benchmark) -> tuple[Any, Any, dict[str, Truth]]:
+def evenly(count: int, most: int) -> Any:
+    """At most so many of the numbers below `count`, evenly taken."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
+
+
+def apart(bench: Benchmark) -> tuple[Any, Any, dict[str, Truth]]:
     """Queries that are not in the gallery, the gallery, and what is right."""
     if bench.queries is not None:
         return np.asarray(bench.queries), np.asarray(bench.gallery), bench.truths

@@ -39,9 +39,9 @@ def scale(
     report = Progress(progress)
     results: dict[str, Any] = {}
     if folder is not None:
-        from kinrank.bench.modes import modes
+        from kinrank.bench.modes import ways
 
-        results["modes"] = modes(folder, sets, most=most, progress=progress)
+        results["modes"] = ways(folder, sets, most=most, progress=progress)
     points = [
         fresh(
             {

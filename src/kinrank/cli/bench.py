@@ -1,4 +1,4 @@
-"""`kinrank bench accuracy | speed | candidates | memory | scale`: measured here and now, as tables or JSON lines."""
+"""`kinrank bench accuracy | speed | candidates | memory | scale | modes`: measured here and now, tables or JSON lines."""
 
 from __future__ import annotations
 
@@ -139,6 +139,31 @@ def scale(
     counts = [_count(word) for word in _words(sizes)]
     changes = [_count(word, "--change") for word in _words(changed)]
     _show(measured.scale(data, _words(sets), counts, store, probes, queries, changes, bars(quiet)), output, json)
+
+
+@app.command("modes", short_help="Online: accuracy by what is remembered, and other ways to run.")
+def modes(
+    data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],
+    sets: Annotated[str, typer.Option("--sets", help="Which sets.")] = "roxford5k,coil20,mpeg7,orl",
+    queries: Annotated[int, typer.Option("--queries", min=1, help="Most queries per set that ask.")] = 70,
+    parts: Annotated[
+        str, typer.Option("--parts", help="ways: joint, alone, candidates, online; remembered: online, by memory.")
+    ] = "ways,remembered",
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """The same LPMT run in every way; and how accurate it is online by the share of other queries it remembers.
+
+    \b
+    kinrank bench modes --data DIR
+    kinrank bench modes --data DIR --sets roxford5k --parts remembered
+
+    Unrelated: all queries are remembered that share no right item with the one that asks. Repeated: half of the
+    others, ten times each, with a little noise. No query is ever asked while it is remembered itself.
+    """
+    _check(output)
+    _show(measured.modes(data, _words(sets), queries, _words(parts), bars(quiet)), output, json)
 
 
 def _words(text: str) -> list[str]:

@@ -118,22 +118,8 @@ def memory_tables(record: Record) -> str:
 
 
 def scale_tables(record: Record) -> str:
-    parts: list[str] = []
+    parts = _ways(record)
     rows: list[tuple[str, ...]]
-    shown = {
-        "search": "no re-ranking",
-        "alone": "one at a time, graph rebuilt",
-        "grown": "online, the last tenth added",
-    }
-    for name, truth in dict.fromkeys((row["set"], row["truth"]) for row in record.get("modes", ())):
-        found = [row for row in record["modes"] if (row["set"], row["truth"]) == (name, truth)]
-        rows = [("mode", "mAP", "95 % interval")]
-        for row in found:
-            interval = f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"
-            mode = shown.get(row["mode"], row["mode"])
-            other = row["method"] not in (record["method"], "none")
-            rows.append((f"{mode}, {row['method']}" if other else mode, f"{100 * row['mean']:.2f}", interval))
-        parts.append(f"{name}, {truth}: {found[0]['queries']} queries\n" + table(rows, right=(1, 2)))
     head = (
         "items",
         "neighbours, s",
@@ -170,6 +156,42 @@ def scale_tables(record: Record) -> str:
     return "\n\n".join([*parts, machine(record)])
 
 
+def _ways(record: Record) -> list[str]:
+    """A table per set and truth: mAP of every way to run."""
+    parts: list[str] = []
+    shown = {
+        "search": "no re-ranking",
+        "alone": "one at a time, graph rebuilt",
+        "grown": "online, the last tenth added",
+    }
+    for name, truth in dict.fromkeys((row["set"], row["truth"]) for row in record.get("modes", ())):
+        found = [row for row in record["modes"] if (row["set"], row["truth"]) == (name, truth)]
+        rows: list[tuple[str, ...]] = [("mode", "mAP", "95 % interval")]
+        for row in found:
+            interval = f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"
+            mode = shown.get(row["mode"], row["mode"])
+            other = row["method"] not in (record["method"], "none")
+            rows.append((f"{mode}, {row['method']}" if other else mode, f"{100 * row['mean']:.2f}", interval))
+        parts.append(f"{name}, {truth}: {found[0]['queries']} queries\n" + table(rows, right=(1, 2)))
+    return parts
+
+
+def modes_tables(record: Record) -> str:
+    parts = _ways(record)
+    for name, truth in dict.fromkeys(map(_section, record["results"])):
+        found = [row for row in record["results"] if _section(row) == (name, truth)]
+        rows = [("remembered", "kept", "mAP", "change", "95 % interval")]
+        for row in found:
+            change = ("", "")
+            if "change" in row:
+                interval = f"{100 * row['change_low']:+.1f} to {100 * row['change_high']:+.1f}"
+                change = f"{100 * row['change']:+.2f}", interval
+            rows.append((row["remembered"], str(row["kept"]), f"{100 * row['mean']:.2f}", *change))
+        head = f"{name}, {truth}: {found[0]['queries']} queries ask, {found[0]['items']} items, online"
+        parts.append(head + "\n" + table(rows, right=(1, 2, 3, 4)))
+    return "\n\n".join([*parts, machine(record)])
+
+
 def _memory(multiple: float) -> str:
     """- where a build found room in what had been freed before: it holds the vectors at least."""
     return f"{multiple:.1f}" if multiple >= 1 else "-"
@@ -190,4 +212,5 @@ TABLES: dict[str, Callable[[Record], str]] = {
     "candidates": candidates_tables,
     "memory": memory_tables,
     "scale": scale_tables,
+    "modes": modes_tables,
 }
