@@ -23,6 +23,7 @@ from kinrank.manifold.explanation import OnlineExplanation, explained
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.journal import Journal
 from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.searching import a_distance, answered, within
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.manifold.travelling import Parts, parts_of, put_together
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
@@ -121,6 +122,11 @@ class Manifold:
         depth: int | None = None,
         budget: int | None = None,
         max_distance: float | None = None,
+        *,
+        where: Any = None,
+        positives: Any = None,
+        negatives: Any = None,
+        groups: ArrayLike | None = None,
     ) -> Ranking:
         """The k best items of every query, each query on its own; queries need not be in the gallery.
 
@@ -134,6 +140,15 @@ class Manifold:
             budget: most items whose chain is looked at, per query; the larger of 5000 and 50 k unless given.
             max_distance: items farther than this, by the distances of this search, are left out: padding (-1 and inf)
                 stands in their places. None leaves out nobody.
+            where: only these items are results: a mask in the order of `manifold.ids`, or a list of ids. Chains pass
+                through the others all the same, and distances stay what they are. Rows are padded where fewer are left.
+            positives: ids of items that are right, a list for one query, or a list of such lists, one per query; LPMT
+                only. Chains start from them, too. Marked items, right or wrong, are not returned.
+            negatives: ids of items that are wrong, given likewise. No chain passes through them, and where there are
+                positives, what is nearer to a wrong one than to the query and the right ones moves back.
+            groups: one label per query row, text or whole number: rows of one label are several vectors of one query.
+                The answer has one row per label, by first appearance, with the labels as `query_ids`; an item stands by
+                the least of its distances, each in the units of its own vector's neighbourhood.
 
         Returns:
             Ranking with `ids` (q, depth), the names of the items, and distances that order the items of one query: they
@@ -146,14 +161,13 @@ class Manifold:
         k = whole_number(k, "k")
         depth = k if depth is None else whole_number(depth, "depth")
         budget = None if budget is None else whole_number(budget, "budget")
-        farthest = _a_distance(max_distance)
+        farthest = a_distance(max_distance)
         rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
-        answer = snapshot.search(rows, k, depth, budget)
-        near = answer.distances <= farthest
-        indices, distances = np.where(near, answer.indices, -1), np.where(near, answer.distances, np.float32(np.inf))
+        answer, labels = answered(snapshot, rows, k, depth, budget, where, positives, negatives, groups)
+        indices, distances = within(answer, farthest)
         meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
         meta["seconds"] = time.perf_counter() - started
-        return snapshot.names.ranking(indices, distances, meta)
+        return snapshot.names.ranking(indices, distances, meta).with_ids(query_ids=labels)
 
     def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> OnlineExplanation:
         """The cheapest chain from a query to an item, from the same computation that ranks it.
@@ -328,16 +342,6 @@ def _cost(folder: Path, snapshot: Snapshot) -> str:
         f"query is compared with all {n:,} items, which takes {products} multiplications ({n:,} x {d}); "
         "in Python, Manifold.load(path, store=...) searches that store instead"
     )
-
-
-def _a_distance(value: float | None) -> float:
-    """The largest distance that is wanted, infinite for None; a ValueError for what is no number."""
-    if value is None:
-        return math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or math.isnan(value):
-        raise ValueError(f"max_distance={value!r} is not allowed; give a number, or None for no limit")
-    with np.errstate(over="ignore"):  # beyond what distances can be
-        return float(np.float32(value))
 
 
 def _seconds(value: float) -> float:
