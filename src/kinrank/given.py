@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -119,3 +120,90 @@ def _check_different(found: NDArray[Any], parameter: str) -> None:
         raise ValueError(
             f"{parameter} must differ; {entries[again]!r:.80} stands there twice, the second time at {again}"
         )
+
+
+Places = Callable[[Any, str], NDArray[np.int64]]  # (names, parameter they were given as) -> item numbers
+
+
+def mask(where: Any, count: int, places: Places) -> NDArray[np.bool_]:
+    """(count,) the items a filter leaves: given as a mask, or by names, which `places` turns into item numbers.
+
+    Example:
+        >>> mask([True, False, True], 3, lambda names, _: np.array(names)).tolist()
+        [True, False, True]
+    """
+    entries = where
+    if hasattr(where, "__array__") and not isinstance(where, np.generic):
+        entries = np.asarray(unmasked(where, "where"))
+    if isinstance(entries, (list, tuple)) and entries and all(isinstance(entry, (bool, np.bool_)) for entry in entries):
+        entries = np.array(entries, np.bool_)
+    if isinstance(entries, np.ndarray) and entries.ndim != 1:
+        raise ValueError(f"where must be one mask over all items, or a list of them; got shape {entries.shape}")
+    left: NDArray[np.bool_] = np.zeros(count, np.bool_)
+    if isinstance(entries, np.ndarray) and entries.dtype == np.bool_:
+        if len(entries) != count:
+            raise ValueError(f"where has {len(entries)} entries but there are {count} items; give one for each")
+        left |= entries
+    else:
+        left[places(entries, "where")] = True
+    if not left.any():
+        raise ValueError("where leaves no item; allow at least one, or leave it out")
+    return left
+
+
+def marks(
+    positives: Any, negatives: Any, count: int, places: Places
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
+    """For each of `count` queries the numbers of the items marked right, and of those marked wrong; None for no marks.
+
+    Given as one list of names for a single query, or as one such list per query. An item given twice counts once.
+    """
+    if positives is None and negatives is None:
+        return None
+    right, wrong = _per_query(positives, "positives", count), _per_query(negatives, "negatives", count)
+    found = []
+    for row in range(count):
+        good, bad = np.unique(places(right[row], "positives")), np.unique(places(wrong[row], "negatives"))
+        both = np.intersect1d(good, bad)
+        if len(both):
+            name = next(name for name in right[row] if places([name], "positives")[0] == both[0])
+            raise ValueError(
+                f"positives and negatives both name {name!r} for query {row}; an item is right or wrong, not both"
+            )
+        found.append((good, bad))
+    return found
+
+
+def _per_query(lists: Any, parameter: str, count: int) -> list[list[Any]]:
+    """For each query a list of names, however they were given."""
+    if lists is None:
+        return [[]] * count
+    single = isinstance(lists, (str, int, np.integer, UUID))
+    entries = [lists] if single else list(unmasked(lists, parameter))
+    inner = [not isinstance(entry, (str, UUID)) and hasattr(entry, "__iter__") for entry in entries]
+    if count == 1 and not any(inner):
+        return [entries]
+    if len(entries) != count or not all(inner):
+        raise ValueError(
+            f"{parameter} must be one list of items per query, an empty one where there are none; there are "
+            f"{count} queries and {len(entries)} entries"
+        )
+    return [list(entry) for entry in entries]
+
+
+def labels(groups: Any, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The different labels by first appearance, and for each of `count` queries which of them it has.
+
+    Example:
+        >>> labels(["b", "a", "b"], 3)[1].tolist()
+        [0, 1, 0]
+    """
+    entries = _entries(groups, "groups")
+    entries = entries.tolist() if isinstance(entries, np.ndarray) else entries
+    if len(entries) != count:
+        raise ValueError(f"groups has {len(entries)} labels but there are {count} queries; give one for each")
+    try:
+        different = {label: number for number, label in enumerate(dict.fromkeys(entries))}
+    except TypeError:
+        raise ValueError("groups must be a list of texts or of whole numbers, one for each query") from None
+    return names(list(different), "groups"), np.array([different[label] for label in entries], np.int64)

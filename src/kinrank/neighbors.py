@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from kinrank.stages import kernels
 
 Integers = NDArray[np.int64]
 Block = 2048  # pairs that are summed again at once
+ROWS = 65_536  # items of a mask that are copied and searched at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,50 @@ def nearest(
             queries[rows], items, k, identity[rows], self_first
         )
     return Neighbors(indices, distances)
+
+
+def nearest_among(
+    queries: Vectors,
+    k: int,
+    allowed: NDArray[np.bool_],
+    vectors: Callable[[Integers], Vectors],
+    search: Callable[[Vectors, int], Neighbors] | None = None,
+) -> Neighbors:
+    """(q, k) nearest of the items in a mask (n,), -1 and inf behind them where it has fewer than k.
+
+    `vectors(numbers)` are the rows of items. With `search(queries, k)`, some index, it is asked first, so deep that
+    enough of what it finds should be allowed; rows that still lack some are searched exactly.
+    """
+    numbers = np.flatnonzero(allowed)
+    indices, distances = np.full((len(queries), k), -1, np.int32), np.full((len(queries), k), np.inf, np.float32)
+    wanted, left = min(k, len(numbers)), np.arange(len(queries))
+    depth = 2 * wanted * len(allowed) // max(1, len(numbers))
+    if search is not None and depth <= len(allowed) // 4:
+        found = search(queries, depth)
+        inside = (found.indices >= 0) & allowed[np.maximum(found.indices, 0)]
+        enough = inside.sum(axis=1) >= wanted
+        order = np.argsort(~inside[enough], axis=1, kind="stable")[:, :wanted]  # those outside go behind
+        indices[enough, :wanted] = np.take_along_axis(found.indices[enough], order, axis=1)
+        distances[enough, :wanted] = np.take_along_axis(found.distances[enough], order, axis=1)
+        left = np.flatnonzero(~enough)
+    if len(left):
+        indices[left, :wanted], distances[left, :wanted] = _exactly(queries[left], wanted, numbers, vectors)
+    return Neighbors(indices, distances)
+
+
+def _exactly(
+    queries: Vectors, k: int, numbers: Integers, vectors: Callable[[Integers], Vectors]
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """(q, k) nearest of the items with these numbers, ascending; some of them at a time."""
+    indices, distances = np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.float32)
+    for start in range(0, len(numbers), ROWS):
+        some = numbers[start : start + ROWS]
+        found = nearest(queries, vectors(some), k)
+        indices = np.concatenate([indices, some[found.indices].astype(np.int32)], axis=1)
+        distances = np.concatenate([distances, found.distances], axis=1)
+        order = np.argsort(distances, axis=1, kind="stable")[:, :k]  # numbers ascend: ties to the lower one
+        indices, distances = np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    return indices, distances
 
 
 def share_equal(values: NDArray[Any], first: Integers) -> NDArray[Any]:

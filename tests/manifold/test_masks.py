@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 import kinrank as kr
 from kinrank.features import unit
 from kinrank.methods import served
-from kinrank.methods.among import nearest_among, search_among
-from kinrank.neighbors import nearest
+from kinrank.neighbors import nearest, nearest_among
 from kinrank.stages.masks import EVERYONE, Masks
 from reference import online as twin
 from reference.stores import Elsewhere
@@ -83,7 +82,7 @@ def test_allowed_ones_that_no_chain_reaches_follow_in_the_order_of_the_search(ov
     manifold = kr.Manifold.build(rows[1:] if over is None else over(rows[1:]), method)
     allowed = np.arange(229) >= 20  # nine near ones, all far ones
     answer = manifold._snapshot.search(rows[:1], 5, 60, None, Masks.of(allowed))
-    plain = nearest_among(rows[:1], rows[1:], 60, allowed).indices[0]
+    plain = nearest_among(rows[:1], 60, allowed, lambda numbers: rows[1:][numbers]).indices[0]
     assert set(answer.indices[0, :9]) == set(range(20, 29))
     np.testing.assert_array_equal(answer.indices[0, 9:], plain[9:])
     assert (np.diff(answer.distances[0]) >= 0).all()
@@ -142,11 +141,11 @@ def test_the_nearest_among_some(monkeypatch: pytest.MonkeyPatch) -> None:
     some = np.random.default_rng(0).random(300) < 0.4
     every = nearest(rows[:7], rows, 300).indices
     expected = [[number for number in row if some[number]][:20] for row in every.tolist()]
-    np.testing.assert_array_equal(nearest_among(rows[:7], rows, 20, some).indices, expected)
-    monkeypatch.setattr("kinrank.methods.among.ROWS", 33)
-    np.testing.assert_array_equal(nearest_among(rows[:7], rows, 20, some).indices, expected)
+    np.testing.assert_array_equal(nearest_among(rows[:7], 20, some, lambda numbers: rows[numbers]).indices, expected)
+    monkeypatch.setattr("kinrank.neighbors.ROWS", 33)
+    np.testing.assert_array_equal(nearest_among(rows[:7], 20, some, lambda numbers: rows[numbers]).indices, expected)
     gallery = kr.Manifold.build(Elsewhere(rows), "aqe")._snapshot.gallery
     assert not gallery.exact
-    np.testing.assert_array_equal(search_among(gallery, rows[:7], 20, some).indices, expected)
+    np.testing.assert_array_equal(gallery.search_among(rows[:7], 20, some).indices, expected)
     few = np.arange(300) == 17
-    assert search_among(gallery, rows[:7], 3, few).indices.tolist() == [[17, -1, -1]] * 7
+    assert gallery.search_among(rows[:7], 3, few).indices.tolist() == [[17, -1, -1]] * 7

@@ -1,4 +1,4 @@
-"""`kinrank bench accuracy | speed | candidates | memory | scale | modes`: measured here and now, tables or JSON lines."""
+"""`kinrank bench accuracy | speed | candidates | memory | scale | modes`: measured here and now, as tables or JSON."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import sys
@@ -14,6 +15,13 @@ LOCK = ".lock"  # stays in the folder: a lock file that comes and goes can be lo
 WAIT = 60.0  # seconds
 PAUSE = 0.02  # seconds between two attempts
 FAR = 2**30  # where Windows locks a byte: behind the text, which others must be able to read
+
+
+def seconds(wait: float) -> float:
+    """How long to wait, as a number from 0, or a ValueError."""
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
+        raise ValueError(f"wait={wait!r} is not allowed; give seconds from 0")
+    return float(wait)
 
 
 @contextlib.contextmanager

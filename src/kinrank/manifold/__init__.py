@@ -5,6 +5,7 @@ from __future__ import annotations
 from kinrank.manifold.export import export
 from kinrank.manifold.groups import Group, groups
 from kinrank.manifold.journal import ChangedMeanwhile
-from kinrank.manifold.manifold import Manifold, SearchedExactly
+from kinrank.manifold.manifold import Manifold
+from kinrank.manifold.telling import SearchedExactly
 
 __all__ = ["ChangedMeanwhile", "Group", "Manifold", "SearchedExactly", "export", "groups"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import threading
 import time
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.features import check, unit
-from kinrank.files.lock import WAIT, alone_in
+from kinrank.files.lock import WAIT, alone_in, seconds
 from kinrank.manifold import files
 from kinrank.manifold.changes import added, check_observes, forgotten, observed, refreshed, removed, upserted
 from kinrank.manifold.explanation import OnlineExplanation, explained
@@ -24,7 +23,9 @@ from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.journal import Journal
 from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.remembered import Remembered
+from kinrank.manifold.searching import a_distance, answered, within
 from kinrank.manifold.snapshot import Snapshot
+from kinrank.manifold.telling import SearchedExactly, cost_of, facts_of, in_a_line
 from kinrank.manifold.travelling import Parts, parts_of, put_together
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
 from kinrank.methods import Method, resolve
@@ -34,10 +35,6 @@ from kinrank.ranking import Ranking
 from kinrank.stores import Store
 from kinrank.stores.rows import unit_rows
 from kinrank.stores.words import in_words as store_in_words
-
-
-class SearchedExactly(UserWarning):
-    """A Manifold was built over a store that searches approximately, and is loaded without it."""
 
 
 class Manifold:
@@ -104,10 +101,7 @@ class Manifold:
         return len(self._snapshot)
 
     def __repr__(self) -> str:
-        snapshot = self._snapshot
-        count = snapshot.remembered.count
-        more = f", {count} remembered queries" if count else ""
-        return f"Manifold({len(snapshot)} items x {snapshot.vectors.shape[1]} dimensions{more}, {snapshot.method!r})"
+        return in_a_line(self._snapshot)
 
     @property
     def method(self) -> Method:
@@ -128,6 +122,11 @@ class Manifold:
         depth: int | None = None,
         budget: int | None = None,
         max_distance: float | None = None,
+        *,
+        where: Any = None,
+        positives: Any = None,
+        negatives: Any = None,
+        groups: ArrayLike | None = None,
         observe: bool = False,
     ) -> Ranking:
         """The k best items of every query, each query on its own; queries need not be in the gallery.
@@ -142,6 +141,15 @@ class Manifold:
             budget: most items whose chain is looked at, per query; the larger of 5000 and 50 k unless given.
             max_distance: items farther than this, by the distances of this search, are left out: padding (-1 and inf)
                 stands in their places. None leaves out nobody.
+            where: only these items are results: a mask in the order of `manifold.ids`, or a list of ids. Chains pass
+                through the others all the same, and distances stay what they are. Rows are padded where fewer are left.
+            positives: ids of items that are right, a list for one query, or a list of such lists, one per query; LPMT
+                only. Chains start from them, too. Marked items, right or wrong, are not returned.
+            negatives: ids of items that are wrong, given likewise. No chain passes through them, and where there are
+                positives, what is nearer to a wrong one than to the query and the right ones moves back.
+            groups: one label per query row, text or whole number: rows of one label are several vectors of one query.
+                The answer has one row per label, by first appearance, with the labels as `query_ids`; an item stands by
+                the least of its distances, each in the units of its own vector's neighbourhood.
             observe: remember these queries, too, once they are answered; see `observe`.
 
         Returns:
@@ -157,16 +165,15 @@ class Manifold:
         k = whole_number(k, "k")
         depth = k if depth is None else whole_number(depth, "depth")
         budget = None if budget is None else whole_number(budget, "budget")
-        farthest = _a_distance(max_distance)
+        farthest = a_distance(max_distance)
         rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
-        answer = snapshot.search(rows, k, depth, budget)
-        near = answer.distances <= farthest
-        indices, distances = np.where(near, answer.indices, -1), np.where(near, answer.distances, np.float32(np.inf))
+        answer, labels = answered(snapshot, rows, k, depth, budget, where, positives, negatives, groups)
+        indices, distances = within(answer, farthest)
         meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
         meta["seconds"] = time.perf_counter() - started
         if observe:
             self.observe(queries)
-        return snapshot.names.ranking(indices, distances, meta)
+        return snapshot.names.ranking(indices, distances, meta).with_ids(query_ids=labels)
 
     def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> OnlineExplanation:
         """The cheapest chain from a query to an item, from the same computation that ranks it.
@@ -230,29 +237,15 @@ class Manifold:
     def observe(self, queries: ArrayLike) -> int:
         """Remember queries, so that later ones find more: chains may pass through them. How many of them were new.
 
-        They become a part of the graph, as `add` makes items a part of it, and cost what an item costs. They are never
-        results, have no names, and do not count as items.
-
-        A near-copy is not remembered: a query nearer to a remembered one than 0.2 times the distance to its own 10th
-        nearest item. When there are more than `observed_limit` (see `build`), the oldest are forgotten.
+        They become a part of the graph, as items do that are added, and cost what an item costs; but they are never
+        results, have no names, and do not count as items. A near-copy is not remembered: a query nearer to a remembered
+        one than 0.2 times the distance to its own 10th nearest item. When there are more than `observed_limit` (see
+        `build`), the oldest are forgotten.
 
         Args:
             queries: (q, d) rows.
-
-        Example:
-            >>> manifold.observe(queries)
-            >>> manifold.search(other_queries)
         """
-        new = 0
-
-        def change(snapshot: Snapshot) -> Snapshot:
-            nonlocal new
-            after = observed(snapshot, queries)
-            new = 0 if after is snapshot or after.turnover is None else after.turnover.fresh
-            return after
-
-        self._change(change)
-        return new
+        return self._change(lambda snapshot: observed(snapshot, queries))
 
     @property
     def observed(self) -> int:
@@ -270,32 +263,17 @@ class Manifold:
         """
         self._change(lambda snapshot: refreshed(snapshot, Progress(progress)))
 
-    def _change(self, change: Callable[[Snapshot], Snapshot]) -> None:
-        """Replace the snapshot by the one after a change, and remember what changed for the next `save`."""
+    def _change(self, change: Callable[[Snapshot], Snapshot]) -> int:
+        """Replace the snapshot by the one after a change, and note what changed for the next `save`; how many came."""
         with self._changing:
-            after = change(self._snapshot)
-            self._journal.changed(self._snapshot, after)
+            before, after = self._snapshot, change(self._snapshot)
+            self._journal.changed(before, after)
             self._snapshot = after
+            return 0 if after is before or after.turnover is None else after.turnover.fresh
 
     def info(self) -> dict[str, Any]:
         """Facts for people and JSON: items, dimensions, method, bytes kept, numbers measured from the data."""
-        snapshot = self._snapshot
-        method = snapshot.method
-        return {
-            "items": len(snapshot),
-            "observed": snapshot.remembered.count,
-            "observed_limit": snapshot.remembered.most(len(snapshot)),
-            "dimensions": int(snapshot.vectors.shape[1]),
-            "method": method.name,
-            "parameters": {declared.name: getattr(method, declared.name) for declared in method.parameters()},
-            "facts": snapshot.facts,
-            "bytes": snapshot.size,
-            "bytes_of_vectors": int(snapshot.vectors.nbytes),
-            "ids": snapshot.names.kind,
-            "stale": snapshot.stale,
-            "store": None if snapshot.store is None else type(snapshot.store).__name__,
-            "built_over": snapshot.built_over,
-        }
+        return facts_of(self._snapshot)
 
     def save(self, path: str | os.PathLike[str], wait: float = WAIT) -> None:
         """Write a folder of arrays and a manifest; a process killed at any moment leaves the old one or the new one.
@@ -311,7 +289,7 @@ class Manifold:
             wait: seconds to wait for others who write to it; then a TimeoutError says who they are.
         """
         with self._changing:
-            files.save(self._snapshot, path, self._journal, _seconds(wait))
+            files.save(self._snapshot, path, self._journal, seconds(wait))
 
     @classmethod
     @contextlib.contextmanager
@@ -333,7 +311,7 @@ class Manifold:
         """
         folder = Path(path)
         files.check_saved(folder)
-        with alone_in(folder.resolve(), _seconds(wait), make=False):
+        with alone_in(folder.resolve(), seconds(wait), make=False):
             manifold = cls.load(folder, store=store)
             manifold._journal.held = folder.resolve()
             try:
@@ -356,7 +334,7 @@ class Manifold:
         manifold = cls(files.load(path, mmap, store, journal))
         manifold._journal = journal
         if store is None and manifold._snapshot.built_over is not None:
-            warnings.warn(_cost(Path(path), manifold._snapshot), SearchedExactly, stacklevel=2)
+            warnings.warn(cost_of(Path(path), manifold._snapshot), SearchedExactly, stacklevel=2)
         return manifold
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -369,29 +347,3 @@ class Manifold:
         manifold = cls(put_together(parts))
         manifold._journal = Journal({Path(folder): seal for folder, seal in known.items()})
         return manifold
-
-
-def _cost(folder: Path, snapshot: Snapshot) -> str:
-    n, d = snapshot.vectors.shape
-    products = f"{n * d:,}" if n * d < 1e6 else f"{n * d / 1e6:,.1f} million"
-    return (
-        f"{folder} was built over {snapshot.built_over}, which is not saved with it, and is searched exactly now: a "
-        f"query is compared with all {n:,} items, which takes {products} multiplications ({n:,} x {d}); "
-        "in Python, Manifold.load(path, store=...) searches that store instead"
-    )
-
-
-def _a_distance(value: float | None) -> float:
-    """The largest distance that is wanted, infinite for None; a ValueError for what is no number."""
-    if value is None:
-        return math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or math.isnan(value):
-        raise ValueError(f"max_distance={value!r} is not allowed; give a number, or None for no limit")
-    with np.errstate(over="ignore"):  # beyond what distances can be
-        return float(np.float32(value))
-
-
-def _seconds(value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValueError(f"wait={value!r} is not allowed; give seconds from 0")
-    return float(value)

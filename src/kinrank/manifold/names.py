@@ -112,18 +112,25 @@ class Names:
 
     def numbers_of(self, ids: Any) -> NDArray[np.int64]:
         """Places of the items to be removed; a ValueError for unknown names and for names given twice."""
+        places = self.places_of(ids, "ids", "; nothing was removed")
+        _, first, counts = np.unique(places, return_index=True, return_counts=True)
+        if (counts > 1).any():
+            again = self.all[places[int(first[counts > 1].min())]]
+            raise ValueError(f"ids names {_plain(again)!r} twice; name every item once. Nothing was removed")
+        return places
+
+    def places_of(self, ids: Any, parameter: str, ending: str = "") -> NDArray[np.int64]:
+        """Places of items by their names, in the order given; a ValueError for unknown names, which ends as given."""
         wanted = [ids] if isinstance(ids, (str, int, np.integer, UUID)) else list(ids)
+        plain = [_plain(name) for name in wanted]
+        known = {name for name in plain if isinstance(name, (str, int)) and not isinstance(name, bool)}
         names = self.all.tolist()
-        places = {name: place for place, name in enumerate(names)}
-        found: dict[int, None] = {}
-        for plain in map(_plain, wanted):
-            if isinstance(plain, bool) or not isinstance(plain, (str, int)) or plain not in places:
+        places = {name: place for place, name in enumerate(names) if name in known}
+        for name in plain:
+            if isinstance(name, bool) or not isinstance(name, (str, int)) or name not in places:
                 such = f", such as {names[0]!r}" if names else ", which is empty"
-                raise ValueError(f"ids names {plain!r}, which is not in this manifold{such}; nothing was removed")
-            if places[plain] in found:
-                raise ValueError(f"ids names {plain!r} twice; name every item once. Nothing was removed")
-            found[places[plain]] = None
-        return np.array(list(found), np.int64)
+                raise ValueError(f"{parameter} names {name!r}, which is not in this manifold{such}{ending}")
+        return np.array([places[name] for name in plain], np.int64)
 
     def without(self, stay: NDArray[np.int64]) -> Names:
         """The names of the items at the places `stay`: they keep them."""

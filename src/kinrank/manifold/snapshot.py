@@ -14,9 +14,9 @@ from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
 from kinrank.manifold.remembered import Remembered, items_found
 from kinrank.methods import Method
-from kinrank.methods.among import filled_up
-from kinrank.methods.served import Answer, Gallery, Kept
+from kinrank.methods.served import Answer, Gallery, Kept, filled_up
 from kinrank.neighbors import Neighbors
+from kinrank.stages.marks import Marks
 from kinrank.stages.masks import EVERYONE, Mask, Masks
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
@@ -141,3 +141,35 @@ class Snapshot:
         answer = self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget, masks)
         answer = filled_up(answer, self.gallery, queries, masks.results)
         return replace(answer, indices=self.remembered.numbers(answer.indices))
+
+    def search_marked(
+        self, queries: Vectors, marks: list[Marks], k: int, depth: int, budget: int | None, masks: Masks = EVERYONE
+    ) -> Answer:
+        """The same where items are marked for every query, by item numbers: they are no results of that query."""
+        masks, places = self.masks() if masks is EVERYONE else masks, self.remembered.items
+        width = masks.at_most(min(depth, len(self)))
+        indices = np.full((len(queries), width), -1, np.int64)
+        distances = np.full(indices.shape, np.inf, np.float32)
+        facts: list[dict[str, Any]] = []
+        reach = depth + max((len(one.all) for one in marks), default=0)
+        for row, numbers in enumerate(marks):
+            one = Marks(places[numbers.positives], places[numbers.negatives])
+            query, mine = queries[row : row + 1], masks.without(one.all, len(self.gallery))
+            most = mine.at_most(width)
+            if not most:
+                continue
+            found = self.found(query, reach)
+            answer = self.method.answer_marked(self.gallery, self.opened, query, found, one, k, most, budget, mine)
+            answer = filled_up(answer, self.gallery, query, mine.results)
+            indices[row, :most] = self.remembered.numbers(answer.indices[0])
+            distances[row, :most] = answer.distances[0]
+            facts.append(answer.facts)
+        return Answer(indices, distances, _together(facts))
+
+
+def _together(facts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The facts of answers to single queries as those of one answer: shares as means, numbers of items as medians."""
+    if not facts:
+        return {}
+    mean = {"certain": float(np.mean([one["certain"] for one in facts]))}
+    return facts[0] | mean | {"settled": float(np.median([one["settled"] for one in facts]))}

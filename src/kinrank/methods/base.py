@@ -15,6 +15,7 @@ from kinrank.methods.served import Answer, Chain, Gallery, Kept
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import Parameter, parameters_of
 from kinrank.progress import SILENT, Progress
+from kinrank.stages.marks import Marks
 from kinrank.stages.masks import EVERYONE, Masks
 from kinrank.stages.turnover import Turnover
 
@@ -130,6 +131,25 @@ class Method:
             masks: who may be a result; a Manifold fills up rows that know fewer than `depth` of them.
         """
         raise NotImplementedError
+
+    def answer_marked(
+        self, gallery: Gallery, opened: Any, query: Vectors, found: Neighbors, marks: Marks, k: int, depth: int,
+        budget: int | None, masks: Masks = EVERYONE,
+    ) -> Answer:  # fmt: skip
+        """The same for one query (1, d) and items marked right or wrong, which `masks` leaves out of the results."""
+        self.check_marked()
+        raise NotImplementedError
+
+    def distances_marked(self, prepared: Any, query: int, marks: Marks) -> NDArray[Any]:
+        """(gallery,) as `distances` for one query, with items marked right or wrong, by their place in the gallery."""
+        self.check_marked()
+        raise NotImplementedError
+
+    def check_marked(self) -> None:
+        """A ValueError if this method has no use for items marked right or wrong."""
+        raise ValueError(
+            f"{type(self).__name__} cannot use positives= and negatives=: they need chains; use LPMT, or leave them out"
+        )
 
     def explain_answer(
         self, gallery: Gallery, opened: Any, query: Vectors, found: Neighbors, item: int, flows: int,

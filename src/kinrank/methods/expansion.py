@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from kinrank import stages
 from kinrank.features import Vectors
 from kinrank.items import Items
-from kinrank.methods.among import nearest_among, search_among
 from kinrank.methods.base import Method
 from kinrank.methods.served import Answer, Gallery, Kept, equally_many
-from kinrank.neighbors import Integers, Neighbors, first_equal, nearest, pairwise, share_equal
+from kinrank.neighbors import Integers, Neighbors, first_equal, nearest, nearest_among, pairwise, share_equal
 from kinrank.parameters import parameter
 from kinrank.progress import SILENT, Progress
 from kinrank.stages.masks import EVERYONE, Masks
@@ -133,9 +132,9 @@ class Expansion(Method):
         if masks is EVERYONE:
             again = gallery.search(expanded, depth) if opened is None else nearest(expanded, opened, depth)
         elif opened is None:
-            again = search_among(gallery, expanded, depth, masks.results)
+            again = gallery.search_among(expanded, depth, masks.results)
         else:
-            again = nearest_among(expanded, opened, depth, masks.results)
+            again = nearest_among(expanded, depth, masks.results, lambda numbers: opened[numbers])
         distances = np.square(again.distances, dtype=np.float64) / 2.0 - 1.0
         return Answer(again.indices.astype(np.int64), distances.astype(np.float32), {"certain": 1.0})
 

@@ -14,15 +14,16 @@ from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.served import Answer, Chain, Gallery, Kept
-from kinrank.neighbors import Neighbors
+from kinrank.neighbors import Neighbors, pairwise
 from kinrank.parameters import parameter
 from kinrank.progress import SILENT, Progress
+from kinrank.stages.marks import Marks
 from kinrank.stages.masks import EVERYONE, Masks
 from kinrank.stages.settings import Settings
 from kinrank.stages.turnover import Turnover
 
 if TYPE_CHECKING:
-    from kinrank.stages.attach import Attachment, PreparedGraph
+    from kinrank.stages.attach import Attachment, Found, PreparedGraph
     from kinrank.stages.csr import Rows
     from kinrank.stages.pipeline import Measured
 
@@ -153,6 +154,22 @@ class LPMT(Method, Settings):
         mixture = stages.fusion.mixture_of(self.theta, prepared.powers.gamma, self.k)
         return stages.fusion.fused(items.query_distances(queries), chained, mixture, items.self_query)
 
+    def distances_marked(self, prepared: Joint, query: int, marks: Marks) -> NDArray[Any]:
+        items = prepared.items
+        assert prepared.steps is not None
+        marked = Marks(items.gallery[marks.positives], items.gallery[marks.negatives])
+        asked = items.query_distances(np.array([query]))
+        direct = np.concatenate([asked, pairwise(items.vectors[marked.all], items.gallery_vectors)])
+        mixture = stages.fusion.mixture_of(self.theta, prepared.powers.gamma, self.k)
+        score, reached = stages.feedback.joint_marked(
+            int(items.queries[query]), marked, prepared.steps, direct, items.gallery, mixture, items.self_query
+        )
+        last = float(score[reached].max(initial=0.0)) + 1.0
+        return np.where(reached, score, last + asked[0]).astype(np.float64)
+
+    def check_marked(self) -> None:
+        """Marks are sources of chains, or what chains avoid."""
+
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         width = max(self.k1, 61)
         support = min(items, self.support or self.k2 * self.k1)
@@ -216,9 +233,17 @@ class LPMT(Method, Settings):
         k = max(1, masks.at_most(min(k, len(gallery))))
         budget = max(LEAST_BUDGET, BUDGET * k) if budget is None else budget
         parts = stages.attach.search_all(opened.graph, queries, found, opened.settings, k, depth, budget, masks)
-        certain, settled = float(parts.certain.mean()), float(np.median(parts.settled))
-        facts = {"certain": certain, "budget": budget, "settled": settled}
-        return Answer(parts.indices, parts.distances, facts)
+        return _answer(parts, budget)
+
+    def answer_marked(
+        self, gallery: Gallery, opened: Opened, query: Vectors, found: Neighbors, marks: Marks, k: int, depth: int,
+        budget: int | None, masks: Masks = EVERYONE,
+    ) -> Answer:  # fmt: skip
+        k = max(1, masks.at_most(min(k, len(gallery))))
+        budget = max(LEAST_BUDGET, BUDGET * k) if budget is None else budget
+        graph, settings = opened
+        found_marked = stages.feedback.search_marked(graph, query, found, settings, marks, k, depth, budget, masks)
+        return _answer(found_marked, budget)
 
     def explain_answer(
         self, gallery: Gallery, opened: Opened, query: Vectors, found: Neighbors, item: int, flows: int,
@@ -284,3 +309,8 @@ class LPMT(Method, Settings):
         return stages.attach.Attachment(
             self.sigma, self.k2, self.k, self.support, ENTRIES * self.path_k, transport, mixture
         )
+
+
+def _answer(parts: Found, budget: int) -> Answer:
+    facts = {"certain": float(parts.certain.mean()), "budget": budget, "settled": float(np.median(parts.settled))}
+    return Answer(parts.indices, parts.distances, facts, parts.certain)

@@ -156,3 +156,6 @@ class LPMTAblation(LPMT):
     def check_explained(self) -> None:
         if self.distance != "transport":
             raise ValueError(f"distance={self.distance!r} has no chains to show; use distance='transport', or LPMT()")
+
+    def check_marked(self) -> None:
+        raise ValueError("LPMTAblation cannot use positives= and negatives=; use LPMT, or leave them out")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kinrank import stages
 from kinrank.features import Vectors
-from kinrank.neighbors import Neighbors
+from kinrank.neighbors import Neighbors, nearest_among
 from kinrank.stages.masks import EVERYONE, Mask, Masks
 
 CELLS = 4_000_000  # queries x items scored at once: 32 MB an array, of which solvers hold a few
@@ -45,6 +45,11 @@ class Gallery:
     def __len__(self) -> int:
         return len(self.vectors)
 
+    def search_among(self, queries: Vectors, k: int, results: Mask) -> Neighbors:
+        """(q, k) nearest items of a mask (n,), rows padded where it has fewer."""
+        search = None if self.exact else self.search
+        return nearest_among(queries, k, results, lambda numbers: self.vectors[numbers], search)
+
 
 @dataclass(frozen=True, eq=False)
 class Kept:
@@ -56,11 +61,15 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """(q, depth) item numbers and distances, nearest first, -1 and inf behind them; facts for `Ranking.meta`."""
+    """(q, depth) item numbers and distances, nearest first, -1 and inf behind them; facts for `Ranking.meta`.
+
+    certain: (q,) whether the first items of each query are certain; None where all are.
+    """
 
     indices: NDArray[np.int64]
     distances: NDArray[np.float32]
     facts: dict[str, Any] = field(default_factory=dict)
+    certain: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +122,22 @@ def equally_many(found: Neighbors, k: int) -> Iterator[tuple[Numbers, Neighbors]
     for count in np.unique(there):
         rows = np.flatnonzero(there == count)
         yield rows, Neighbors(first.indices[rows], first.distances[rows]).first(int(count))
+
+
+def filled_up(answer: Answer, gallery: Gallery, queries: Vectors, results: Mask) -> Answer:
+    """Rows that know too few items of a mask go on with its nearest others, in the order of the search."""
+    short = np.flatnonzero((answer.indices < 0).any(axis=1))
+    if not len(short):
+        return answer
+    indices, distances = answer.indices.copy(), answer.distances.copy()
+    near = gallery.search_among(queries[short], indices.shape[1], results)
+    for row, more, lengths in zip(short, near.indices, near.distances, strict=True):
+        known = int((indices[row] >= 0).sum())
+        new = np.flatnonzero((more >= 0) & ~np.isin(more, indices[row, :known]))[: indices.shape[1] - known]
+        end = known + len(new)
+        last = max(0.0, float(distances[row, known - 1])) if known else 0.0
+        indices[row, known:end], distances[row, known:end] = more[new], last + 1.0 + lengths[new]
+    return replace(answer, indices=indices, distances=distances)
 
 
 def _best(

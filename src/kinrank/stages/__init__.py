@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from kinrank.stages import diffusion as diffusion
     from kinrank.stages import expansion as expansion
     from kinrank.stages import fallback as fallback
+    from kinrank.stages import feedback as feedback
     from kinrank.stages import fusion as fusion
     from kinrank.stages import graph as graph
     from kinrank.stages import kernels as kernels
     from kinrank.stages import linear as linear
+    from kinrank.stages import marks as marks
     from kinrank.stages import masks as masks
     from kinrank.stages import mutual as mutual
     from kinrank.stages import pipeline as pipeline
@@ -57,10 +59,12 @@ __getattr__ = modules_of(
     "diffusion",
     "expansion",
     "fallback",
+    "feedback",
     "fusion",
     "graph",
     "kernels",
     "linear",
+    "marks",
     "masks",
     "mutual",
     "pipeline",

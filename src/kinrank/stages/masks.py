@@ -40,5 +40,11 @@ class Masks(NamedTuple):
         """`count`, or how many items may be results if they are fewer."""
         return count if self.possible < 0 else min(count, self.possible)
 
+    def without(self, items: NDArray[np.int64], count: int) -> Masks:
+        """The same for `count` items, but that these are no results."""
+        results = self.results.copy() if len(self.results) else np.ones(count, np.bool_)
+        results[items] = False
+        return Masks(results, self.counted, int(results.sum()))
+
 
 EVERYONE = Masks.of()

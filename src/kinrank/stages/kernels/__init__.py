@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kinrank.stages.kernels import products as products
     from kinrank.stages.kernels import rows as rows
     from kinrank.stages.kernels import search as search
+    from kinrank.stages.kernels import sources as sources
     from kinrank.stages.kernels import states as states
     from kinrank.stages.kernels import transport as transport
     from kinrank.stages.kernels import traverse as traverse
@@ -61,6 +62,7 @@ __getattr__ = modules_of(
     "products",
     "rows",
     "search",
+    "sources",
     "states",
     "transport",
     "traverse",

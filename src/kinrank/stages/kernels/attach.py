@@ -130,7 +130,7 @@ def first_costs(
 
 
 @inner
-def _begin(found: Any, first: Any, labels: Any) -> Any:
+def begin(found: Any, first: Any, labels: Any) -> Any:
     """Put the first steps of a query into the queue; how many, and the most expensive of them."""
     size = 0 * len(first)  # numbers that are written out would be compiled once more
     largest = np.float32(0.0)
@@ -147,7 +147,7 @@ def _begin(found: Any, first: Any, labels: Any) -> Any:
 
 
 @inner
-def _pass_on(item: Any, steps: Any, labels: Any, size: Any) -> Any:
+def pass_on(item: Any, steps: Any, labels: Any, size: Any) -> Any:
     """Offer the steps from a settled item to the queue; its new size."""
     label, place = labels.label, labels.place
     for entry in range(steps.indptr[item], steps.indptr[item + 1]):
@@ -178,7 +178,7 @@ def _trace(goal: Any, labels: Any, chain: Any) -> Any:
 
 
 @inner
-def _has(mask: Any, item: Any) -> Any:
+def has(mask: Any, item: Any) -> Any:
     """Whether an item is in a mask; everybody is in an empty one."""
     return len(mask) == 0 or mask[item]
 
@@ -192,7 +192,7 @@ def _kth_and_last(found: Any, found_at: Any, k: Any, counted: Any) -> Any:
     for position in range(len(found)):
         if found[position] < 0:
             break
-        if _has(counted, found[position]):
+        if has(counted, found[position]):
             known += 1
             last = found_at[position]
             if known <= k:
@@ -207,7 +207,7 @@ def _results_first(count: Any, values: Any, numbers: Any, results: Any) -> Any:
     last = np.float32(0.0)
     for entry in range(count):
         last = max(last, -values[entry])
-        if _has(results, numbers[entry]):
+        if has(results, numbers[entry]):
             values[kept], values[entry] = values[entry], values[kept]
             numbers[kept], numbers[entry] = numbers[entry], numbers[kept]
             kept += 1
@@ -238,7 +238,7 @@ def _write(
         item = found[position]
         if written == depth or item < 0:
             break
-        if place[item] != SETTLED and _has(results, item):
+        if place[item] != SETTLED and has(results, item):
             items[written] = item
             distances[written] = last + np.float32(1.0) + found_at[position]
             written += 1
@@ -267,7 +267,7 @@ def best_first(
     best = np.empty(k, np.float32)
     best_numbers = np.empty(k, np.int32)
     for row in range(start, stop):
-        size, largest = _begin(found.items[row], first[row], labels)
+        size, largest = begin(found.items[row], first[row], labels)
         listed = 0
         while listed < found.items.shape[1] and found.items[row, listed] >= 0:
             listed += 1
@@ -300,13 +300,13 @@ def best_first(
             numbers[count] = item
             roots[count] = root_of(label[item], mixture)
             directs[count] = np.sqrt(squared)
-            if counted < mixture.k and _has(masks.counted, item):
+            if counted < mixture.k and has(masks.counted, item):
                 kth_root = roots[count]
                 counted += 1
             count += 1
             if item == goal:
                 break
-            size = _pass_on(item, steps, labels, size)
+            size = pass_on(item, steps, labels, size)
             if counted < mixture.k and count < most and size > 0:
                 continue
             if mixed_count == 0 and not mixture.plain:
@@ -316,14 +316,14 @@ def best_first(
                 value = -mixed(directs[mixed_count], roots[mixed_count], mixture, direct_unit, root_unit)
                 values[mixed_count] = value
                 better = value > best[0] or (value == best[0] and numbers[mixed_count] < best_numbers[0])
-                if better and _has(masks.results, numbers[mixed_count]):
+                if better and has(masks.results, numbers[mixed_count]):
                     best[0] = value
                     best_numbers[0] = numbers[mixed_count]
                     sift_down(best, best_numbers, 0, k)
                 mixed_count += 1
             if goal < 0 and count >= k and size > 0:
                 while waiting < listed and (
-                    place[found.items[row, waiting]] == SETTLED or not _has(masks.results, found.items[row, waiting])
+                    place[found.items[row, waiting]] == SETTLED or not has(masks.results, found.items[row, waiting])
                 ):
                     waiting += 1
                 nearest = found.distances[row, min(waiting, listed - 1)]
