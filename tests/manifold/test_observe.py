@@ -430,3 +430,23 @@ def test_many_threads(manifold: kr.Manifold) -> None:
         found = list(pool.map(lambda row: manifold.search(row[None], k=5, observe=True), rows))
     assert all(ranking.indices.shape == (1, 5) for ranking in found)
     assert manifold.observed == 34
+
+
+def test_filters_marks_and_groups_are_about_items(manifold: kr.Manifold) -> None:
+    """Remembered queries stand between items here: numbers given and returned are those of items all the same."""
+    manifold.add(clusters(8, 10))
+    manifold.observe(clusters(9, 6))
+    queries = clusters(3, 6)
+    allowed = np.arange(130) % 3 == 0
+    order = manifold.search(queries, k=130)
+    found = manifold.search(queries, k=20, where=allowed)
+    for row, whole in zip(found.indices.tolist(), order.indices.tolist(), strict=True):
+        assert row == [item for item in whole if item % 3 == 0][:20]
+    assert manifold.search(queries, k=3, where=[125, 7]).indices[:, :2].tolist()[0] in ([125, 7], [7, 125])
+    first = order.indices[0].tolist()
+    marked = manifold.search(queries[:1], k=130, positives=first[3:5], negatives=first[7:8]).indices[0].tolist()
+    assert sorted(marked[:127]) == sorted(set(range(130)) - {first[3], first[4], first[7]})
+    near = manifold.search(queries[:1], k=1, positives=[125]).indices[0, 0]
+    alone = manifold.search(manifold._snapshot.item_vectors[125:126], k=10).indices[0].tolist()
+    assert near in alone[1:]
+    assert manifold.search(queries, k=5, groups=[0, 0, 1, 1, 2, 2]).indices.max() < 130
