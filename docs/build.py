@@ -1,4 +1,4 @@
-"""METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its picture,
+"""METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its pictures,
 and the numbers in README.md.
 
 `python docs/build.py` writes what changed; `--check` only says what would change, and ends with 1.
@@ -20,6 +20,7 @@ from kinrank import METHODS  # noqa: E402
 RESULTS = DOCS.parent / "benchmarks"
 README = DOCS.parent / "README.md"
 PICTURE = DOCS / "figures" / "accuracy-against-time.svg"
+REMEMBERED = DOCS / "figures" / "remembered-queries.svg"
 
 
 def build(found: Measurements) -> dict[Path, str]:
@@ -50,6 +51,8 @@ def main(arguments: list[str]) -> int:
         path.unlink()
     if found.panels:
         figure.picture(found, PICTURE)
+    if found.remembered:
+        figure.remembered_picture(found, REMEMBERED)
     print(f"{len(made)} pages, {len(stale)} of them new")
     return 0
 

@@ -1,4 +1,4 @@
-"""Measurements -> the picture of accuracy against time, a panel per set."""
+"""Measurements -> pictures: accuracy against time, a panel per set; online accuracy by what is remembered."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ FAMILIES = {
     "LPMT": ("#cc3311", "lpmt"),
 }
 COLUMNS = 2
+SHARES = {"none": 0, "a quarter": 25, "half": 50, "all others": 100}
+OTHERS = ("unrelated", "repeated")
 
 
 def picture(found: Measurements, path: Path) -> None:
-    """Write the picture as SVG without dates, so that equal numbers give equal files."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
+    """Accuracy against time, as SVG."""
+    plt = _pyplot()
     from matplotlib.lines import Line2D
     from matplotlib.ticker import LogFormatter
 
-    plt.rcParams |= {"svg.hashsalt": "kinrank", "font.size": 8, "svg.fonttype": "none"}
     rows = -(-len(found.panels) // COLUMNS)
     figure, axes = plt.subplots(rows, COLUMNS, figsize=(9, 3.1 * rows), squeeze=False, layout="constrained")
     for panel, key in zip(axes.ravel(), found.panels, strict=False):
@@ -45,6 +43,50 @@ def picture(found: Measurements, path: Path) -> None:
         Line2D([], [], marker="o", linestyle="", color=colour, label=family) for family, (colour, _) in FAMILIES.items()
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    _save(figure, path)
+
+
+def remembered_picture(found: Measurements, path: Path) -> None:
+    """Online mAP against the share of the other queries that are remembered, a line per set and truth, as SVG."""
+    plt = _pyplot()
+    figure, (lines, bars) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(3, 2))
+    for number, (key, results) in enumerate(found.remembered.items()):
+        colour, label = f"C{number}", title((*key, "mAP"))
+        known = [(share, results[name]) for name, share in SHARES.items() if name in results]
+        lines.plot(
+            [share for share, _ in known], [100 * row["mean"] for _, row in known], "o-", color=colour, label=label,
+            markersize=3,
+        )  # fmt: skip
+        for place, name in enumerate(OTHERS):
+            row = results.get(name)
+            if row is not None:
+                at = place + 0.1 * (number - (len(found.remembered) - 1) / 2)
+                change, low, high = (100 * row[part] for part in ("change", "change_low", "change_high"))
+                bars.plot([at, at], [low, high], color=colour, linewidth=1, alpha=0.5)
+                bars.plot([at], [change], "o", color=colour, markersize=3)
+    lines.set(xlabel="remembered, % of the other queries", ylabel="mAP of a new query, %", xticks=[*SHARES.values()])
+    bars.axhline(0, color="#999999", linestyle="--", linewidth=0.8)
+    bars.set(ylabel="change of mAP, with 95 % intervals", xticks=range(len(OTHERS)))
+    bars.set_xticklabels(OTHERS)
+    bars.margins(x=0.2)
+    figure.legend(*lines.get_legend_handles_labels(), loc="outside lower center", ncols=len(found.remembered))
+    _save(figure, path)
+
+
+def _pyplot() -> Any:
+    """matplotlib's pyplot, which writes SVG without dates: equal numbers give equal files."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams |= {"svg.hashsalt": "kinrank", "font.size": 8, "svg.fonttype": "none"}
+    return plt
+
+
+def _save(figure: Any, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(figure)

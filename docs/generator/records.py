@@ -22,6 +22,7 @@ class Measurements:
         modes: (set, truth) -> way to run -> result, points: items -> result, changes: (items, store) -> result, all of
             `kinrank bench scale`.
         candidates: (how many, method) -> result of `kinrank bench candidates`.
+        remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
         machines: one line per kind of bench that says where and when it ran.
     """
 
@@ -35,6 +36,7 @@ class Measurements:
     points: dict[int, Result] = field(default_factory=dict)
     changes: dict[tuple[int, str], Result] = field(default_factory=dict)
     candidates: dict[tuple[int, str], Result] = field(default_factory=dict)
+    remembered: dict[tuple[str, str], dict[str, Result]] = field(default_factory=dict)
     until: str = ""
 
     @property
@@ -84,6 +86,8 @@ def _take(found: Measurements, record: Result) -> None:
             found.search = record["search"]
         elif kind == "candidates":
             found.candidates[result["candidates"], result["method"]] = result
+        elif kind == "modes":
+            found.remembered.setdefault((result["set"], result["truth"]), {})[result["remembered"]] = result
         elif kind == "memory":
             found.peaks[result["method"]] = result
             found.size = {name: record[name] for name in ("items", "queries", "dimensions")}

@@ -62,6 +62,15 @@ def page(found: Measurements) -> str:
             online_table(found),
             _console("scale --data DIR"),
         ]
+    if found.remembered:
+        parts += [
+            "## Queries that are remembered",
+            "![Accuracy of a new query against the share of others that are remembered](figures/remembered-queries.svg)",
+            REMEMBERED,
+            remembered_table(found),
+            f"Measured with {found.machines['modes']}.",
+            _console("modes --data DIR"),
+        ]
     if found.points:
         parts += ["## Prepared galleries of several sizes", points_table(found), *_change(found)]
     return "\n\n".join(parts) + "\n"
@@ -76,6 +85,31 @@ WAYS = (
     "intervals over the same queries, at most 70 per set; where every item of a set queries the others, every fourth is "
     "taken out of the gallery and asks."
 )
+
+
+REMEMBERED = (
+    "A query online, after `observe` of some of the other queries ([guide](guide.md#prepare-once-search-online)). "
+    "**Unrelated**: all queries that share no right item with it. **Repeated**: half of the others, ten times each, with 2 % "
+    "noise. No query is remembered while it is asked. mAP, and behind it the change, query by query, with its 95 % interval."
+)
+
+
+def remembered_table(found: Measurements) -> str:
+    """A row per set and truth, a column per memory."""
+    memories = list(dict.fromkeys(name for results in found.remembered.values() for name in results))
+    rows: list[tuple[str, ...]] = [("mAP", *memories)]
+    for (name, truth), results in found.remembered.items():
+        cells = []
+        for memory in memories:
+            row = results.get(memory, {})
+            change = ""
+            if "change" in row:
+                change = " ({:+.1f}: {:+.1f} to {:+.1f})".format(
+                    *(100 * row[part] for part in ("change", "change_low", "change_high"))
+                )
+            cells.append(f"{100 * row['mean']:.1f}{change}" if row else "-")
+        rows.append((title((name, truth, "mAP")), *cells))
+    return table(rows)
 
 
 def modes_table(found: Measurements) -> str:

@@ -1,0 +1,96 @@
+"""`kinrank bench modes`: online accuracy by what is remembered, on a tiny set; no query is remembered when it asks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import kinrank as kr
+from kinrank.bench import remembered as module
+from kinrank.bench.modes import apart, evenly, modes
+from kinrank.bench.remembered import related, remembered
+from kinrank.cli.app import app
+from kinrank.datasets.benchmark import load
+from kinrank.manifold.snapshot import Snapshot
+
+NAMES = ["none", "a quarter", "half", "all others", "unrelated", "repeated"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with one set, in the format of ORL: 6 classes of 20."""
+    rng = np.random.default_rng(0)
+    label = np.arange(120) % 6
+    rows = rng.normal(size=(6, 8))[label] + 0.7 * rng.normal(size=(120, 8))
+    np.savez(tmp_path / "orl_pixels.npz", x=rows.astype(np.float32), label=label)
+    return tmp_path
+
+
+def run(*words: str | Path) -> Any:
+    return CliRunner().invoke(app, ["bench", "modes", *map(str, words)], prog_name="kinrank")
+
+
+def test_a_record_of_its_own(data: Path) -> None:
+    words = ("--data", data, "--sets", "orl", "--parts", "remembered", "--queries", "9", "-q")
+    result = run(*words, "--json", "-o", data / "r.jsonl")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["bench"] == "modes"
+    assert json.loads((data / "r.jsonl").read_text()) == found
+    assert [row["remembered"] for row in found["results"]] == NAMES
+    assert all(0 <= row["low"] <= row["mean"] <= row["high"] <= 1 for row in found["results"])
+    plain = found["results"][0]
+    for row in found["results"][1:]:
+        assert row["change"] == pytest.approx(row["mean"] - plain["mean"])
+        assert row["change_low"] <= row["change"] <= row["change_high"]
+    assert [row["kept"] for row in found["results"][:4]] == [0, 7, 15, 30]
+    shown = run(*words).stdout
+    assert "orl, class: 9 queries ask, 90 items, online" in shown
+    assert all(name in shown for name in NAMES)
+
+
+def test_ways_are_those_of_scale(data: Path) -> None:
+    found = modes(data, ["orl"], 4, ["ways"])
+    assert found["results"] == []
+    assert {row["mode"] for row in found["modes"]} == {"search", "candidates", "online", "grown", "alone", "joint"}
+
+
+def test_mistakes(data: Path) -> None:
+    result = run("--data", data, "--parts", "luck")
+    assert result.exit_code == 2
+    assert "'luck' is not known; give some of: ways, remembered" in result.stderr
+
+
+def test_none_is_online_and_no_query_is_remembered_when_it_asks(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries, gallery, truths = apart(load("orl", data))
+    some = evenly(len(queries), 9)
+    seen: list[float] = []
+    search = Snapshot.search
+
+    def watched(snapshot: Snapshot, rows: Any, *others: Any) -> Any:
+        known = snapshot.vectors[snapshot.remembered.queries]
+        seen.extend(np.abs(rows[:, None] - known[None]).max(axis=2).min(axis=1, initial=9.0))
+        return search(snapshot, rows, *others)
+
+    monkeypatch.setattr(Snapshot, "search", watched)
+    monkeypatch.setattr(module, "NOISE", 0.0)  # copies are equal
+    rows = remembered(queries, gallery, truths, some)
+    assert len(seen) == len(NAMES) * len(some)
+    assert min(seen) > 1e-3
+    online = kr.Manifold.build(gallery).search(queries[some], k=len(gallery))
+    score = kr.evaluate(online, truths["class"].subset(some), ["mAP"])["mAP"]
+    assert rows[0]["mean"] == pytest.approx(score.mean, abs=1e-6)
+    half, repeated = rows[2], rows[5]
+    assert (half["kept"], half["mean"]) == (repeated["kept"], pytest.approx(repeated["mean"], abs=1e-6))
+
+
+def test_related_queries_share_right_items_also_by_way_of_others() -> None:
+    first = kr.Truth.from_lists([[0], [1], [0, 2], [5]], gallery_size=6)
+    second = kr.Truth.from_lists([[], [2], [], []], gallery_size=6)
+    label = related({"a": first, "b": second}, 4)
+    assert label[0] == label[1] == label[2] != label[3]
