@@ -69,7 +69,7 @@ def page(found: Measurements) -> str:
             REMEMBERED,
             remembered_table(found),
             f"Measured with {found.machines['modes']}.",
-            _console("modes --data DIR"),
+            _console("modes --data DIR --parts remembered --queries 400"),
         ]
     if found.points:
         parts += ["## Prepared galleries of several sizes", points_table(found), *_change(found)]

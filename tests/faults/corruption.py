@@ -49,7 +49,11 @@ def saved_folders(place: Path) -> list[Path]:
     changed = kr.Manifold.build(rows, lpmt)
     changed.add(vectors(2, 3))
     changed.remove([4, 61])
+    remembering = kr.Manifold.build(rows, lpmt, observed_limit=9)
+    remembering.observe(vectors(6, 5))
+    remembering.add(vectors(2, 3))
     manifolds = {
+        "lpmt_remembering": remembering,
         "lpmt": kr.Manifold.build(rows, lpmt, ids=names),
         "lpmt_changed": changed,
         "lpmt_whole_numbers": kr.Manifold.build(rows, kr.LPMT(transport="exact", support=6, k1=8), ids=range(7, 67)),
@@ -62,7 +66,7 @@ def saved_folders(place: Path) -> list[Path]:
     }
     for name, manifold in manifolds.items():
         manifold.save(place / name)
-    for name in ("lpmt", "alpha_qe"):  # and the same with changes beside the arrays
+    for name in ("lpmt", "lpmt_remembering", "alpha_qe"):  # and the same with changes beside the arrays
         shutil.copytree(place / name, place / f"{name}_appended")
         manifold = kr.Manifold.load(place / f"{name}_appended")
         for change in (_add, _remove):
@@ -149,6 +153,9 @@ def _other_values(array: NDArray[Any], rng: random.Random) -> tuple[NDArray[Any]
     elif array.dtype.kind in "iu":
         info = np.iinfo(array.dtype)
         value = rng.choice([info.min, info.max, 0, 1, ITEMS, ITEMS - 1] + [-1, -2] * (info.min < 0))
+    elif array.dtype.kind == "b":
+        flat = flat.view(np.uint8)
+        value = rng.choice([0, 1, 1, 2, 255])
     else:
         flat = flat.view(np.uint32)
         value = rng.choice([0x110000, 0xD800, 0, 65, 2**32 - 1])
@@ -284,7 +291,7 @@ def valid_or_refused(folder: Path, whole: Path) -> str:
         assert np.isfinite(explanation.costs).all()
         assert 1 <= explanation.rank_after <= len(manifold)
     with contextlib.suppress(ValueError):
-        for change in (_add, _remove):
+        for change in (_add, _remove, _observe):
             change(manifold)
             check_answers(manifold)
         assert 0.0 <= manifold.stale <= 1.0
@@ -301,6 +308,11 @@ def _add(manifold: kr.Manifold) -> None:
 
 def _remove(manifold: kr.Manifold) -> None:
     manifold.remove(manifold.ids[[0, 7, len(manifold) - 1]].tolist())
+
+
+def _observe(manifold: kr.Manifold) -> None:
+    manifold.forget()
+    manifold.observe(vectors(7, 3))
 
 
 def check_answers(manifold: kr.Manifold) -> None:

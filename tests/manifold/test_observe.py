@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import kinrank as kr
@@ -304,6 +307,8 @@ def test_over_a_store_they_are_searched_beside_it(kind: Any, tmp_path: Path) -> 
     held = np.delete(np.concatenate([rows, more]), 7, axis=0)
     loaded = kr.Manifold.load(tmp_path / "m", store=kind(held))  # of the items only
     np.testing.assert_array_equal(loaded.search(queries, k=125).ids, found.ids)
+    sent = pickle.loads(pickle.dumps(loaded))
+    np.testing.assert_array_equal(sent.search(queries, k=125).ids, found.ids)
     loaded.add(clusters(10, 4))
     loaded.observe(clusters(11, 4))
     assert (len(loaded), loaded.observed) == (129, 14)
@@ -450,3 +455,58 @@ def test_filters_marks_and_groups_are_about_items(manifold: kr.Manifold) -> None
     alone = manifold.search(manifold._snapshot.item_vectors[125:126], k=10).indices[0].tolist()
     assert near in alone[1:]
     assert manifold.search(queries, k=5, groups=[0, 0, 1, 1, 2, 2]).indices.max() < 130
+
+
+@pytest.mark.parametrize("items", [0, 1, 2, 5])
+def test_small_galleries(items: int, tmp_path: Path) -> None:
+    rows, asked = clusters(1, 8), clusters(2, 6)
+    manifold = kr.Manifold.build(rows, SMALL, observed_limit=5)
+    manifold.remove(list(range(items, 8)))
+    assert manifold.observe(asked) == 5
+    assert (len(manifold), manifold.observed) == (items, 5)
+    assert manifold.search(asked, k=9).indices.shape == (6, items)
+    manifold.save(tmp_path / "m")
+    loaded = kr.Manifold.load(tmp_path / "m")
+    loaded.add(rows[items:])
+    found = loaded.search(asked, k=9)
+    assert sorted(found.indices[0].tolist()) == sorted([*range(items), *range(8, 16 - items)])
+    free = kr.Manifold.build(rows, SMALL)
+    free.remove(list(range(items, 8)))
+    assert free.observe(asked) == items // 3
+
+
+VERBS = ["add", "remove", "observe", "forget", "save", "refresh"]
+STEPS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 99)), max_size=8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=STEPS, limit=st.sampled_from([None, 1, 6]))
+def test_whatever_happens_items_keep_their_names(steps: list[tuple[str, int]], limit: int | None) -> None:
+    manifold = kr.Manifold.build(clusters(0, 30), SMALL, observed_limit=limit)
+    expected = dict(enumerate(unit(clusters(0, 30))))
+    following = 30
+    for verb, number in steps:
+        rows = clusters(100 + number, 1 + number % 4)
+        if verb == "add":
+            manifold.add(rows)
+            expected |= {following + place: row for place, row in enumerate(unit(rows))}
+            following += len(rows)
+        elif verb == "remove" and len(expected) > 2:
+            gone = sorted(expected)[number % len(expected)]
+            manifold.remove([gone])
+            del expected[gone]
+        elif verb == "observe":
+            manifold.observe(rows)
+        elif verb == "forget":
+            manifold.forget()
+        elif verb == "save":
+            with tempfile.TemporaryDirectory() as folder:
+                manifold.save(Path(folder) / "m")
+                manifold = kr.Manifold.load(Path(folder) / "m", mmap=False)
+        elif verb == "refresh":
+            manifold.refresh()
+        assert manifold.ids.tolist() == sorted(expected)
+        np.testing.assert_allclose(manifold._snapshot.item_vectors, [expected[name] for name in sorted(expected)])
+        assert manifold.observed <= (len(expected) // 3 if limit is None else limit)
+    found = manifold.search(clusters(7, 3), k=len(expected))
+    assert all(sorted(row) == sorted(expected) for row in found.ids.tolist())
