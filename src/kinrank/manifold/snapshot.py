@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -117,9 +118,16 @@ class Snapshot:
 
     def masks(self, allowed: Mask | None = None) -> Masks:
         """Who may be a result: the items, or those of them that are `allowed`, a mask in the order of the items."""
+        if allowed is None:
+            return self._items
         if not self.remembered.count:
-            return EVERYONE if allowed is None else Masks.of(allowed)
-        return Masks.of(None if allowed is None else self.remembered.over_places(allowed), ~self.remembered.mask)
+            return Masks.of(allowed)
+        return Masks.of(self.remembered.over_places(allowed), ~self.remembered.mask)
+
+    @cached_property
+    def _items(self) -> Masks:
+        """All items, and no remembered query."""
+        return Masks.of(counted=~self.remembered.mask) if self.remembered.count else EVERYONE
 
     def found(self, queries: Vectors, depth: int) -> Neighbors:
         """What stands nearest to queries (q, d): as many items as the method needs, and remembered queries between."""
