@@ -37,7 +37,7 @@ def modes(
     report, rows = Progress(progress), []
     for name in report.each("sets", sets, len(sets)):
         bench = load(name, folder)
-        queries, gallery, truths = _apart(bench)
+        queries, gallery, truths = apart(bench)
         some = np.unique(np.linspace(0, len(queries) - 1, min(most, len(queries))).astype(np.int64))
         asked, depth = queries[some], len(gallery)
         joint = rerank(queries, gallery, method)
@@ -74,7 +74,7 @@ def _grown(method: str, queries: Any, gallery: Any) -> Ranking:
     return manifold.search(queries, k=len(gallery))
 
 
-def _apart(bench: Benchmark) -> tuple[Any, Any, dict[str, Truth]]:
+def apart(bench: Benchmark) -> tuple[Any, Any, dict[str, Truth]]:
     """Queries that are not in the gallery, the gallery, and what is right."""
     if bench.queries is not None:
         return np.asarray(bench.queries), np.asarray(bench.gallery), bench.truths
