@@ -103,7 +103,7 @@ def test_marks_and_a_filter(built: tuple[kr.Manifold, Rows]) -> None:
 
 def test_other_methods_say_that_they_have_no_chains() -> None:
     rows = clusters(1, 60)
-    with pytest.raises(ValueError, match="AQE cannot use positives= and negatives=: they need chains; use LPMT"):
+    with pytest.raises(ValueError, match="AQE cannot use positives= and negatives=, which need chains; use LPMT"):
         kr.Manifold.build(rows, "aqe").search(rows[:1], positives=[3])
     with pytest.raises(ValueError, match="AQE cannot use positives="):
         kr.rerank(rows[:1], rows, "aqe", positives=[3])

@@ -1,4 +1,4 @@
-"""`kinrank bench accuracy | speed | candidates | memory | scale | feedback`: measured here and now, as tables or JSON lines."""
+"""`kinrank bench accuracy | speed | ... | feedback`: measured here and now, as tables or JSON lines."""
 
 from __future__ import annotations
 

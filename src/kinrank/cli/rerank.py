@@ -69,7 +69,7 @@ def rerank(
     is standard input with a .npy or .csv file. No output may overwrite an input.
     """
     check_ranking_target(output, format)
-    separate(output, gallery, queries, query_ids, item_ids)
+    separate(output, gallery, queries, query_ids, item_ids, where)
     chosen = method_from(method, context.args)
     offered, item_names = named_vectors(gallery, gallery_key, id_column, item_ids, "--item-ids")
     if queries is not None:
