@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
 from kinrank.methods import Method
 from kinrank.methods.served import Answer, Gallery, Kept, filled_up
+from kinrank.neighbors import Neighbors
 from kinrank.stages.marks import Marks
 from kinrank.stages.masks import EVERYONE, Masks
 from kinrank.stages.turnover import Turnover
@@ -101,6 +103,8 @@ class Snapshot:
         found = self.gallery.search(queries, self.method.reach(depth))
         if masks is EVERYONE:
             return self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget)
+        if "masks" not in inspect.signature(self.method.answer).parameters:
+            raise ValueError(f"{type(self.method).__name__} cannot leave out items: its `answer` takes no masks")
         answer = self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget, masks)
         return filled_up(answer, self.gallery, queries, masks.results)
 
@@ -111,24 +115,27 @@ class Snapshot:
         width = masks.at_most(min(depth, len(self)))
         indices = np.full((len(queries), width), -1, np.int64)
         distances = np.full(indices.shape, np.inf, np.float32)
-        facts: list[dict[str, Any]] = []
-        reach = self.method.reach(depth + max((len(one.all) for one in marks), default=0))
-        for row, one in enumerate(marks):
-            query, mine = queries[row : row + 1], masks.without(one.all, len(self))
-            most = mine.at_most(width)
-            if not most:
-                continue
-            found = self.gallery.search(query, reach)
-            answer = self.method.answer_marked(self.gallery, self.opened, query, found, one, k, most, budget, mine)
-            answer = filled_up(answer, self.gallery, query, mine.results)
-            indices[row, :most], distances[row, :most] = answer.indices[0], answer.distances[0]
-            facts.append(answer.facts)
-        return Answer(indices, distances, _together(facts))
+        certain = np.ones(len(queries), np.bool_)
+        if not len(queries) or not width:
+            return Answer(indices, distances)
+        found = self.gallery.search(queries, self.method.reach(width + max(len(one.all) for one in marks)))
+        facts: dict[int, dict[str, Any]] = {}
 
+        def answer(start: int, stop: int) -> None:
+            for row in range(start, stop):
+                query, mine = queries[row : row + 1], masks.without(marks[row].all, len(self))
+                near = Neighbors(found.indices[row : row + 1], found.distances[row : row + 1])
+                most = mine.at_most(width)
+                one = self.method.answer_marked(
+                    self.gallery, self.opened, query, near, marks[row], k, most, budget, mine
+                )  # fmt: skip
+                one = filled_up(one, self.gallery, query, mine.results)
+                indices[row, :most], distances[row, :most] = one.indices[0], one.distances[0]
+                certain[row] = one.certain is None or one.certain[0]
+                facts[row] = one.facts
 
-def _together(facts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The facts of answers to single queries as those of one answer: shares as means, numbers of items as medians."""
-    if not facts:
-        return {}
-    mean = {"certain": float(np.mean([one["certain"] for one in facts]))}
-    return facts[0] | mean | {"settled": float(np.median([one["settled"] for one in facts]))}
+        compiled = stages.kernels.compiled
+        compiled.over_threads(answer, compiled.chunks(len(queries), 1))
+        settled = float(np.median([one["settled"] for one in facts.values()]))
+        shared = facts[0] | {"certain": float(certain.mean()), "settled": settled}
+        return Answer(indices, distances, shared, certain)
