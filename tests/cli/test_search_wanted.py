@@ -80,6 +80,7 @@ def test_rerank_where(folder: Path) -> None:
         ("search @m --queries @q.npy --where @wrong.txt", "where names 'zz', which is not in this manifold"),
         ("search @m --queries @q.npy --where @empty.txt", "where leaves no item; allow at least one"),
         ("search @m --queries @q.npy --positives b1,zz", "positives names 'zz', which is not in this manifold"),
+        (f"search @m --queries @q.npy --positives {'b1,' * 2000}zz", "positives names 'zz', which is not in this"),
         ("search @m --queries @q.npy --positives b1 --negatives b1,b2", "both name 'b1' for query 0"),
         ("search @aqe --queries @q.npy --positives 1", "AQE cannot use --positives and --negatives, which need chains"),
         ("search @m --queries @q.npy --groups @short.txt", "groups has 1 labels but there are 4 queries"),

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import kinrank as kr
@@ -144,3 +146,31 @@ def test_lists_for_two_queries_stand_each_for_one(built: tuple[kr.Manifold, Rows
 def test_the_soft_minimum_is_stable() -> None:
     values = np.array([[0.5, np.inf, 900.0], [0.5, np.inf, np.inf]], np.float32)
     np.testing.assert_allclose(soft_least(values), [0.5, np.inf, 900.0 + np.log(2) / 4], rtol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    items=st.integers(1, 25),
+    theta=st.sampled_from([0.0, 0.4, 1.0]),
+    budget=st.none() | st.integers(1, 10),
+)
+def test_any_gallery_any_marks(seed: int, items: int, theta: float, budget: int | None) -> None:
+    """With copies, items out of reach, everything marked: all others are there once, in order, online and joint."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(1, 5, (items + 1, 3)).astype(np.float32)
+    kinds = rng.integers(0, 3, items)
+    marks = {"positives": [np.flatnonzero(kinds == 1)], "negatives": [np.flatnonzero(kinds == 2)]}
+    method = kr.LPMT(k=3, path_k=2, k1=5, k2=2, theta=theta)
+    others = np.flatnonzero(kinds == 0).tolist()
+    for ranking in (
+        kr.Manifold.build(rows[1:], method).search(rows[:1], k=items, budget=budget, **marks),
+        kr.rerank(rows[:1], rows[1:], method, **marks),
+        kr.rerank(rows[:1], rows[1:], method, candidates=items, **marks),
+    ):
+        found = ranking.indices[0]
+        assert sorted(found[found >= 0].tolist()) == others
+        assert (found[len(others) :] == -1).all()
+        lengths = ranking.distances[0, : len(others)]
+        assert np.isfinite(lengths).all()
+        assert (np.diff(lengths) >= 0).all()

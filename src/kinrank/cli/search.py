@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,7 +105,7 @@ def _marked(manifold: Manifold, words: str | None, queries: int) -> list[list[st
     """For every query the items that were named: with commas between them, or in a file, one per line."""
     if words is None:
         return None
-    named = read_names(Path(words)) if Path(words).is_file() else words.split(",")
+    named = read_names(Path(words)) if os.path.isfile(words) else words.split(",")  # False also for very long ones
     return [ids_meant(manifold, [name.strip() for name in named or [] if name.strip()])] * queries
 
 
