@@ -68,7 +68,9 @@ def warm(method: Method | str) -> None:
 
 def _run(job: str) -> None:
     if job == "prepared":
-        _serve(LPMT()).explain(_rows(1)[0], 5)
+        manifold = _serve(LPMT())
+        manifold.explain(_rows(1)[0], 5)
+        manifold.search(_rows(1), k=3, positives=[1], negatives=[2])
     elif job == "changed":
         manifold = _serve(LPMT())
         manifold.add(_rows(FEW + 2)[-2:])

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import kinrank
+from kinrank.bench.feedback import _marked, _without
 from kinrank.bench.growth import TimedItems, exponent, growth
 from kinrank.bench.probe import fresh, peak_bytes
 from kinrank.bench.speed import speed
@@ -235,3 +236,31 @@ def test_scale_measures_every_way_to_run_and_every_size(shared_dir: Path) -> Non
     assert point["items"] == 600
     assert point["certain"] == 1.0
     assert point["build_seconds"] > 0
+
+
+def test_feedback_takes_the_marked_ones_out(data: Path) -> None:
+    record = json.loads(run("feedback", "--data", data, "--sets", "orl", "--json", "-o", data / "r.jsonl"))
+    assert json.loads((data / "r.jsonl").read_text()) == record
+    assert [(row["right"], row["wrong"]) for row in record["results"]] == [(1, 0), (1, 1), (2, 1), (3, 3), (0, 3)]
+    assert {row["queries"] for row in record["results"]} == {15}
+    for row in record["results"]:
+        assert row["low"] <= row["gain"] <= row["high"]
+        assert row["gain"] == pytest.approx(row["after"] - row["before"])
+    assert record["means"][0]["gain"] == record["results"][0]["gain"]
+    table = run("feedback", "--data", data, "--sets", "orl")
+    assert "orl, class: 15 queries, online" in table
+    assert "marked among the first 20, and taken out before scoring" in table
+
+
+def test_marks_are_right_or_wrong_and_never_junk() -> None:
+    shown, right, junk = np.arange(20), np.arange(0, 20, 2), np.array([1, 3, 5])
+    good, bad = _marked(shown, right, junk, 3, 3, seed=4)
+    assert set(good) <= set(right)
+    assert len(good) == len(bad) == 3
+    assert set(bad) <= set(range(7, 20, 2))
+    few, none = _marked(shown[:3], right[:1], junk, 3, 3, seed=4)
+    assert few.tolist() == [0]
+    assert none.tolist() == [2]
+    rest = _without(kinrank.Truth.from_lists([right], [junk]), [np.array([0, 7])], 20)
+    assert rest.positives[0].tolist() == right[1:].tolist()
+    assert rest.junk[0].tolist() == [0, 1, 3, 5, 7]

@@ -353,7 +353,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 
 def test_control_c_ends_quietly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: Any) -> None:
+    def interrupted(*arguments: Any, **others: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(10)
 
@@ -368,7 +368,7 @@ def test_control_c_ends_quietly(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_bug_is_not_dressed_up_as_a_mistake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*arguments: Any) -> None:
+    def broken(*arguments: Any, **others: Any) -> None:
         raise AttributeError("not the user's fault")
 
     monkeypatch.setattr("kinrank.rerank", broken)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import kinrank as kr
@@ -149,3 +151,41 @@ def test_the_nearest_among_some(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(gallery.search_among(rows[:7], 20, some).indices, expected)
     few = np.arange(300) == 17
     assert gallery.search_among(rows[:7], 3, few).indices.tolist() == [[17, -1, -1]] * 7
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), items=st.integers(1, 40), k=st.integers(1, 12), budget=st.none() | st.integers(1, 30)
+)
+def test_any_gallery_any_mask(seed: int, items: int, k: int, budget: int | None) -> None:
+    """With copies, items out of reach and budgets that end: what is certain is the whole order without the others."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(1, 5, (items + 2, 3)).astype(np.float32)
+    manifold = kr.Manifold.build(rows[2:], kr.LPMT(k=3, path_k=2, k1=5, k2=2))
+    allowed = rng.random(items) < rng.random()
+    answer = manifold._snapshot.search(unit(rows[:2]), k, k, budget, Masks.of(allowed))
+    most = min(k, int(allowed.sum()))
+    assert answer.indices.shape == (2, most)
+    if not most:
+        return
+    indices, _ = only(whole(manifold, unit(rows[:2])), allowed, k)
+    assert answer.certain is not None
+    for row in range(2):
+        found = answer.indices[row]
+        assert allowed[found].all()
+        assert len(set(found.tolist())) == most
+        assert (np.diff(answer.distances[row]) >= 0).all()
+        if answer.certain[row]:
+            np.testing.assert_array_equal(found, indices[row])
+
+
+def test_a_method_of_somebody_that_knows_no_masks_says_so() -> None:
+    class Old(kr.AQE):
+        def answer(self, gallery, opened, queries, found, k, depth, budget):  # type: ignore[no-untyped-def, override]
+            return super().answer(gallery, opened, queries, found, k, depth, budget)
+
+    rows = clusters(1, 40)
+    manifold = kr.Manifold.build(rows, Old())
+    assert manifold.search(rows[:2], k=3).depth == 3
+    with pytest.raises(ValueError, match="Old cannot leave out items: its `answer` takes no masks"):
+        manifold.search(rows[:2], k=3, where=[1, 2])

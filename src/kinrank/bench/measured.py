@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kinrank.bench.accuracy import accuracy
 from kinrank.bench.candidates import candidates
+from kinrank.bench.feedback import feedback
 from kinrank.bench.memory import memory
 from kinrank.bench.modes import modes
 from kinrank.bench.scale import scale
 from kinrank.bench.speed import speed
 
-__all__ = ["accuracy", "candidates", "memory", "modes", "scale", "speed"]
+__all__ = ["accuracy", "candidates", "feedback", "memory", "modes", "scale", "speed"]

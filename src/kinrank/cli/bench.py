@@ -1,4 +1,4 @@
-"""`kinrank bench accuracy | speed | candidates | memory | scale | modes`: measured here and now, as tables or JSON."""
+"""`kinrank bench accuracy | speed | ... | modes | feedback`: measured here and now, as tables or JSON lines."""
 
 from __future__ import annotations
 
@@ -164,6 +164,27 @@ def modes(
     """
     _check(output)
     _show(measured.modes(data, _words(sets), queries, _words(parts), bars(quiet)), output, json)
+
+
+@app.command("feedback", short_help="What a few marked results gain.")
+def feedback(
+    data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],
+    sets: Annotated[str, typer.Option("--sets", help="Which sets.")] = "roxford5k,coil20,mpeg7,orl",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which results are marked.")] = 0,
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Some right and some wrong ones of the first 20 results are marked: mAP online before and after.
+
+    \b
+    kinrank bench feedback --data DIR
+    kinrank bench feedback --data DIR --sets orl --seed 1
+
+    Marked items are taken out of both rankings before they are scored.
+    """
+    _check(output)
+    _show(measured.feedback(data, _words(sets), seed, bars(quiet)), output, json)
 
 
 def _words(text: str) -> list[str]:

@@ -192,6 +192,23 @@ def modes_tables(record: Record) -> str:
     return "\n\n".join([*parts, machine(record)])
 
 
+def feedback_tables(record: Record) -> str:
+    parts = []
+    for name, truth in dict.fromkeys((row["set"], row["truth"]) for row in record["results"]):
+        rows = [("right", "wrong", "mAP before", "after", "gain", "95 % interval")]
+        found = [row for row in record["results"] if (row["set"], row["truth"]) == (name, truth)]
+        for row in found:
+            interval = f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}"
+            before, after = f"{100 * row['before']:.2f}", f"{100 * row['after']:.2f}"
+            rows.append((str(row["right"]), str(row["wrong"]), before, after, f"{100 * row['gain']:+.2f}", interval))
+        parts.append(f"{name}, {truth}: {found[0]['queries']} queries, online\n" + table(rows, right=range(6)))
+    means = [("right", "wrong", "mean gain")]
+    means += [(str(row["right"]), str(row["wrong"]), f"{100 * row['gain']:+.2f}") for row in record["means"]]
+    parts.append("all of these\n" + table(means, right=range(3)))
+    note = f"marked among the first {record['looked_at']}, and taken out before scoring; percent; {machine(record)}"
+    return "\n\n".join([*parts, note])
+
+
 def _memory(multiple: float) -> str:
     """- where a build found room in what had been freed before: it holds the vectors at least."""
     return f"{multiple:.1f}" if multiple >= 1 else "-"
@@ -213,4 +230,5 @@ TABLES: dict[str, Callable[[Record], str]] = {
     "memory": memory_tables,
     "scale": scale_tables,
     "modes": modes_tables,
+    "feedback": feedback_tables,
 }

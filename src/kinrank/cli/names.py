@@ -84,3 +84,14 @@ def ids_meant(manifold: Manifold, words: Iterable[str | int]) -> list[str | int]
         return [str(word) for word in words]
     # what is no number stays: the manifold says what its ids look like
     return [int(word) if given.NUMBER.fullmatch(str(word)) else word for word in words]
+
+
+def places_meant(words: list[str], names: list[Any] | None) -> list[str | int]:
+    """The item numbers that lines of a --where file mean: places among the names, or numbers where there are none."""
+    if names is None:
+        return [int(word) if given.NUMBER.fullmatch(word) else word for word in words]
+    places = {str(name): place for place, name in enumerate(names)}
+    unknown = next((word for word in words if word not in places), None)
+    if unknown is not None:
+        raise ValueError(f"where names {unknown!r}, which is not among the names of the items")
+    return [places[word] for word in words]

@@ -10,7 +10,7 @@ import typer
 import kinrank
 from kinrank.cli.flags import method_from
 from kinrank.cli.inputs import GalleryKey, IdColumn, QueriesKey, named_vectors
-from kinrank.cli.names import read_names
+from kinrank.cli.names import places_meant, read_names
 from kinrank.cli.output import Format, Json, Quiet, bars, check_ranking_target, ranking_target, separate, tell
 from kinrank.files.rankings import save_ranking
 
@@ -34,6 +34,9 @@ def rerank(
     max_memory: Annotated[
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
+    ] = None,
+    where: Annotated[
+        Path | None, typer.Option("--where", help="Text file: only these items are results, one name or number a line.")
     ] = None,
     queries_key: QueriesKey = None,
     gallery_key: GalleryKey = None,
@@ -66,7 +69,7 @@ def rerank(
     is standard input with a .npy or .csv file. No output may overwrite an input.
     """
     check_ranking_target(output, format)
-    separate(output, gallery, queries, query_ids, item_ids)
+    separate(output, gallery, queries, query_ids, item_ids, where)
     chosen = method_from(method, context.args)
     offered, item_names = named_vectors(gallery, gallery_key, id_column, item_ids, "--item-ids")
     if queries is not None:
@@ -77,7 +80,8 @@ def rerank(
         raise ValueError("--query-id-column is for --queries; without queries the items ask, by their --id-column")
     else:
         asked, query_names = None, item_names if query_ids is None else read_names(query_ids)
-    ranking = kinrank.rerank(asked, offered, chosen, candidates, depth, max_memory, bars(quiet))
+    allowed = None if where is None else places_meant(read_names(where) or [], item_names)
+    ranking = kinrank.rerank(asked, offered, chosen, candidates, depth, max_memory, bars(quiet), where=allowed)
     with ranking_target(output, format) as path:
         save_ranking(ranking, path, query_names, item_names)
     facts = {

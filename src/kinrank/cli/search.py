@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,11 +12,13 @@ import typer
 import kinrank
 from kinrank.cli.change import Wait
 from kinrank.cli.inputs import IdColumn, QueriesKey, named_vectors
+from kinrank.cli.names import ids_meant, read_names
 from kinrank.cli.output import Format, Json, Quiet, check_ranking_target, ranking_target, separate, table, tell
 from kinrank.files.lock import WAIT
 from kinrank.files.rankings import save_ranking
 
 if TYPE_CHECKING:
+    from kinrank.manifold import Manifold
     from kinrank.ranking import Ranking
 
 LINES = 50  # of a table that is still read by people
@@ -39,6 +42,18 @@ def search(
     query_ids: Annotated[
         Path | None, typer.Option("--query-ids", help="Text file of the queries' names, one per line.")
     ] = None,
+    where: Annotated[
+        Path | None, typer.Option("--where", help="Text file: only these items are results, one name per line.")
+    ] = None,
+    positives: Annotated[
+        str | None,
+        typer.Option("--positives", help="Items that are right: names with commas between them, or a file of names."),
+    ] = None,
+    negatives: Annotated[str | None, typer.Option("--negatives", help="The same, for items that are wrong.")] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option("--groups", help="Text file, a label per query: rows of one label are one query, answered once."),
+    ] = None,
     observe: Annotated[
         bool, typer.Option("--observe", help="Remember these queries, too; see `kinrank observe`.")
     ] = False,
@@ -55,19 +70,30 @@ def search(
     kinrank search gallery.manifold --queries q.npy
     kinrank search gallery.manifold --queries q.npy -k 100 -o ranking.npz
     kinrank search gallery.manifold --queries q.npy --json
+    kinrank search gallery.manifold --queries q.npy --where allowed.txt
+    kinrank search gallery.manifold --queries one.npy --positives beach_3,beach_9 --negatives dune_4
 
     Without -o the first lines are printed, or all as JSON. A k larger than the gallery returns what there is. Items
-    are written by their names; without names, by their numbers, which stay when others are removed.
+    are written by their names; without names, by their numbers, which stay when others are removed. Marked items,
+    --positives and --negatives, are for galleries built by lpmt; with several queries they count for each of them.
     """
     if output is not None:
         check_ranking_target(output, format)
-    separate(output, folder, queries, query_ids)
+    separate(output, folder, queries, query_ids, where, groups)
+    if groups is not None and query_ids is not None:
+        raise ValueError("--groups names the rows of the answer; leave --query-ids out")
     rows, names = named_vectors(queries, queries_key, id_column, query_ids, "--query-ids")
     if names is not None and len(names) != len(rows):
         raise ValueError(f"--query-ids has {len(names)} names but there are {len(rows)} queries")
     with kinrank.Manifold.changing(folder, wait) if observe else nullcontext(kinrank.Manifold.load(folder)) as manifold:
-        ranking = manifold.search(rows, k, depth, budget, max_distance, observe=observe)
-    ranking = ranking.with_ids(query_ids=names)
+        allowed = None if where is None else ids_meant(manifold, read_names(where) or [])
+        right, wrong = (_marked(manifold, words, len(rows)) for words in (positives, negatives))
+        labels = read_names(groups)
+        ranking = manifold.search(
+            rows, k, depth, budget, max_distance,
+            where=allowed, positives=right, negatives=wrong, groups=labels, observe=observe,
+        )  # fmt: skip
+    ranking = ranking if groups is not None else ranking.with_ids(query_ids=names)
     facts = _facts(ranking)
     if output is not None:
         with ranking_target(output, format) as path:
@@ -82,6 +108,14 @@ def search(
     if certain is not None:
         line += f"; the first {min(k, ranking.depth)} certain for {certain:.0%}"
     tell(line, facts if output is not None else {**facts, "results": found}, json, output, quiet)
+
+
+def _marked(manifold: Manifold, words: str | None, queries: int) -> list[list[str | int]] | None:
+    """For every query the items that were named: with commas between them, or in a file, one per line."""
+    if words is None:
+        return None
+    named = read_names(Path(words)) if os.path.isfile(words) else words.split(",")  # False also for very long ones
+    return [ids_meant(manifold, [name.strip() for name in named or [] if name.strip()])] * queries
 
 
 def _facts(ranking: Ranking) -> dict[str, Any]:

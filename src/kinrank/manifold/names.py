@@ -11,6 +11,7 @@ Ids are kept as int64, as uint64 where one needs it, or as Python texts (dtype o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -122,15 +123,25 @@ class Names:
     def places_of(self, ids: Any, parameter: str, ending: str = "") -> NDArray[np.int64]:
         """Places of items by their names, in the order given; a ValueError for unknown names, which ends as given."""
         wanted = [ids] if isinstance(ids, (str, int, np.integer, UUID)) else list(ids)
-        plain = [_plain(name) for name in wanted]
-        known = {name for name in plain if isinstance(name, (str, int)) and not isinstance(name, bool)}
-        names = self.all.tolist()
-        places = {name: place for place, name in enumerate(names) if name in known}
-        for name in plain:
-            if isinstance(name, bool) or not isinstance(name, (str, int)) or name not in places:
-                such = f", such as {names[0]!r}" if names else ", which is empty"
+        found = []
+        for name in map(_plain, wanted):
+            known = isinstance(name, (str, int)) and not isinstance(name, bool)
+            place = self._place_of(name) if known else None
+            if place is None:
+                such = f", such as {self.all[:1].tolist()[0]!r}" if self.count else ", which is empty"
                 raise ValueError(f"{parameter} names {name!r}, which is not in this manifold{such}{ending}")
-        return np.array([places[name] for name in plain], np.int64)
+            found.append(place)
+        return np.array(found, np.int64)
+
+    def _place_of(self, name: str | int) -> int | None:
+        if self.ids is None:
+            return name if isinstance(name, int) and 0 <= name < self.count else None
+        return self._places.get(name)
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        """The place of every name: made when it is first asked for, about 100 bytes an item."""
+        return {name: place for place, name in enumerate(self.all.tolist())}
 
     def without(self, stay: NDArray[np.int64]) -> Names:
         """The names of the items at the places `stay`: they keep them."""

@@ -36,9 +36,7 @@ def answered(
     if marks is not None:
         snapshot.method.check_marked()
         if groups is not None:
-            raise ValueError(
-                "groups= and positives= or negatives= do not go together; search for one of them at a time"
-            )
+            raise ValueError("groups= does not go with positives= or negatives=; give one or the other")
     labels, members = (None, None) if groups is None else given.labels(groups, len(queries))
     if marks is None:
         answer = snapshot.search(queries, k, depth, budget, masks)

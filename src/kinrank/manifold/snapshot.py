@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -146,6 +147,8 @@ class Snapshot:
         found = self.found(queries, depth)
         if masks is EVERYONE:
             return self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget)
+        if "masks" not in inspect.signature(self.method.answer).parameters:
+            raise ValueError(f"{type(self.method).__name__} cannot leave out items: its `answer` takes no masks")
         answer = self.method.answer(self.gallery, self.opened, queries, found, k, depth, budget, masks)
         answer = filled_up(answer, self.gallery, queries, masks.results)
         return replace(answer, indices=self.remembered.numbers(answer.indices))
@@ -158,26 +161,29 @@ class Snapshot:
         width = masks.at_most(min(depth, len(self)))
         indices = np.full((len(queries), width), -1, np.int64)
         distances = np.full(indices.shape, np.inf, np.float32)
-        facts: list[dict[str, Any]] = []
-        reach = depth + max((len(one.all) for one in marks), default=0)
-        for row, numbers in enumerate(marks):
-            one = Marks(places[numbers.positives], places[numbers.negatives])
-            query, mine = queries[row : row + 1], masks.without(one.all, len(self.gallery))
-            most = mine.at_most(width)
-            if not most:
-                continue
-            found = self.found(query, reach)
-            answer = self.method.answer_marked(self.gallery, self.opened, query, found, one, k, most, budget, mine)
-            answer = filled_up(answer, self.gallery, query, mine.results)
-            indices[row, :most] = self.remembered.numbers(answer.indices[0])
-            distances[row, :most] = answer.distances[0]
-            facts.append(answer.facts)
-        return Answer(indices, distances, _together(facts))
+        certain = np.ones(len(queries), np.bool_)
+        if not len(queries) or not width:
+            return Answer(indices, distances)
+        found = self.found(queries, width + max(len(one.all) for one in marks))
+        facts: dict[int, dict[str, Any]] = {}
 
+        def answer(start: int, stop: int) -> None:
+            for row in range(start, stop):
+                marked = Marks(places[marks[row].positives], places[marks[row].negatives])
+                query, mine = queries[row : row + 1], masks.without(marked.all, len(self.gallery))
+                near = Neighbors(found.indices[row : row + 1], found.distances[row : row + 1])
+                most = mine.at_most(width)
+                one = self.method.answer_marked(
+                    self.gallery, self.opened, query, near, marked, k, most, budget, mine
+                )  # fmt: skip
+                one = filled_up(one, self.gallery, query, mine.results)
+                indices[row, :most] = self.remembered.numbers(one.indices[0])
+                distances[row, :most] = one.distances[0]
+                certain[row] = one.certain is None or one.certain[0]
+                facts[row] = one.facts
 
-def _together(facts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The facts of answers to single queries as those of one answer: shares as means, numbers of items as medians."""
-    if not facts:
-        return {}
-    mean = {"certain": float(np.mean([one["certain"] for one in facts]))}
-    return facts[0] | mean | {"settled": float(np.median([one["settled"] for one in facts]))}
+        compiled = stages.kernels.compiled
+        compiled.over_threads(answer, compiled.chunks(len(queries), 1))
+        settled = float(np.median([one["settled"] for one in facts.values()]))
+        shared = facts[0] | {"certain": float(certain.mean()), "settled": settled}
+        return Answer(indices, distances, shared, certain)

@@ -148,7 +148,8 @@ class Method:
     def check_marked(self) -> None:
         """A ValueError if this method has no use for items marked right or wrong."""
         raise ValueError(
-            f"{type(self).__name__} cannot use positives= and negatives=: they need chains; use LPMT, or leave them out"
+            f"{type(self).__name__} cannot use positives= and negatives=, which need chains; "
+            "use LPMT, or leave them out"
         )
 
     def explain_answer(

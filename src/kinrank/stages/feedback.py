@@ -209,7 +209,7 @@ def _gaps(vector: Vectors, vectors: Vectors, items: NDArray[np.int32]) -> Floats
 
 def _roots(chained: Floats, mixture: Mixture) -> Floats:
     roots = np.empty_like(chained)
-    THREADS(kernels.root_rows, len(chained), (chained, mixture), (Output(roots),), "fusion")
+    THREADS(kernels.root_rows, len(chained), (chained, mixture), (Output(roots),))
     return roots
 
 
@@ -219,5 +219,5 @@ def _mixed(direct: Floats, chained: Floats, mixture: Mixture, units: Units) -> F
     reached = np.isfinite(roots)
     each = [np.full(len(direct), unit, np.float32) for unit in units]
     finite = np.where(reached, roots, np.float32(0.0))
-    THREADS(kernels.mixed_rows, len(direct), (direct, finite, mixture, *each), (Output(values),), "fusion")
+    THREADS(kernels.mixed_rows, len(direct), (direct, finite, mixture, *each), (Output(values),))
     return np.where(reached, values, np.float32(np.inf))

@@ -17,3 +17,7 @@ class Marks(NamedTuple):
     @property
     def all(self) -> NDArray[np.int64]:
         return np.concatenate([self.positives, self.negatives])
+
+    def without(self, item: int) -> Marks:
+        """The same marks but for one item."""
+        return Marks(*(some[some != item] for some in self))

@@ -1,0 +1,140 @@
+"""`rerank` with a filter and with marked items, joint and over candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinrank as kr
+from kinrank.features import unit
+from reference import online as twin
+from reference.stores import Elsewhere
+
+Rows = NDArray[np.float32]
+
+
+def clusters(seed: int, items: int, noise: float = 0.8) -> Rows:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(4, 5))[rng.integers(0, 4, items)]
+    return unit((rows + noise * rng.normal(size=(items, 5))).astype(np.float32))
+
+
+ROWS = clusters(0, 150)
+QUERIES, GALLERY = ROWS[:6], ROWS[6:]
+SOME = np.random.default_rng(1).random(144) < 0.3
+
+
+@pytest.mark.parametrize("method", ["none", "lpmt", "aqe", "cas"])
+def test_joint_everybody_is_in_the_graph_and_some_are_results(method: str) -> None:
+    whole = kr.rerank(QUERIES, GALLERY, method)
+    some = kr.rerank(QUERIES, GALLERY, method, where=SOME)
+    inside = SOME[whole.indices]
+    np.testing.assert_array_equal(some.indices, whole.indices[inside].reshape(6, -1))
+    np.testing.assert_array_equal(some.distances, whole.distances[inside].reshape(6, -1))
+    numbers = kr.rerank(QUERIES, GALLERY, method, where=np.flatnonzero(SOME).tolist(), depth=7)
+    np.testing.assert_array_equal(numbers.indices, some.indices[:, :7])
+
+
+def test_an_item_that_asks_is_no_result_of_its_own() -> None:
+    ranking = kr.rerank(None, GALLERY, "none", where=[3, 4, 5])
+    assert ranking.indices.shape == (144, 3)
+    assert ranking.indices[4].tolist()[2] == -1
+    assert sorted(ranking.indices[4].tolist()) == [-1, 3, 5]
+    assert np.isinf(ranking.distances[4, 2])
+    assert sorted(ranking.indices[9].tolist()) == [3, 4, 5]
+    over = kr.rerank(None, GALLERY, "none", candidates=3, where=[3, 4, 5])
+    np.testing.assert_array_equal(over.indices, ranking.indices)
+
+
+@pytest.mark.parametrize("over", [np.asarray, kr.ArrayStore, Elsewhere], ids=str)
+@pytest.mark.parametrize(("candidates", "depth"), [(5, None), (20, 30), (200, None)])
+def test_candidates_are_the_nearest_allowed_ones_beside_the_nearest(over: Any, candidates: int, depth: int) -> None:
+    some = kr.rerank(QUERIES, over(GALLERY), "lpmt", candidates, depth, where=SOME)
+    plain = kr.rerank(QUERIES, GALLERY, "none").indices
+    for row in range(6):
+        listed = [item for item in plain[row].tolist() if SOME[item]]
+        first = listed[:candidates]
+        pool = np.unique(first + plain[row, :candidates].tolist())
+        order = pool[kr.rerank(QUERIES[row : row + 1], GALLERY[pool]).indices[0]]
+        expected = [item for item in order.tolist() if SOME[item]] + listed[candidates : depth or candidates]
+        assert some.indices[row][some.indices[row] >= 0].tolist() == expected
+        assert (np.diff(some.distances[row][: len(expected)]) >= 0).all()
+
+
+NUMBERS: dict[str, Any] = {
+    "k1": 12, "k2": 3, "k": 4, "path_k": 5, "support": 9, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6,
+    "mu": 0.3, "lam": 0.2, "share": 0.3, "theta": 0.4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("positives", "negatives"), [([3], []), ([3, 20], [7]), ([1, 2, 9], [5, 11, 30]), ([], [7])])
+@pytest.mark.parametrize("candidates", [None, 40])
+def test_marks_follow_the_rule_of_the_slow_twin(
+    positives: list[int], negatives: list[int], candidates: int | None
+) -> None:
+    rows = clusters(0, 37)
+    method = kr.LPMT(**NUMBERS, transport="exact", tolerance=1e-7)
+    marks = {"positives": [positives, []], "negatives": [negatives, []]}
+    ranking = kr.rerank(rows[:2], rows[2:], method, candidates, **marks)
+    if candidates is None:
+        expected = twin.jointly_marked(rows, 2, 0, positives, negatives, **NUMBERS)
+    else:  # the other query is not in this graph
+        expected = twin.jointly_marked(np.delete(rows, 1, axis=0), 1, 0, positives, negatives, **NUMBERS)
+    left = 35 - len(positives) - len(negatives)
+    found = ranking.indices[0, :left]
+    assert sorted([*found, *positives, *negatives]) == list(range(35))
+    np.testing.assert_array_equal(ranking.indices[0, left:], -1)
+    np.testing.assert_allclose(ranking.distances[0, :left], expected[found], rtol=2e-3, atol=2e-3)
+    unmarked = kr.rerank(rows[:2], rows[2:], method, candidates)
+    np.testing.assert_array_equal(ranking.indices[1], unmarked.indices[1])
+
+
+def test_marked_items_enter_the_graph_of_the_candidates() -> None:
+    far = int(kr.rerank(QUERIES[:1], GALLERY, "none").indices[0, -1])
+    ranking = kr.rerank(QUERIES[:1], GALLERY, candidates=20, positives=[far])
+    plain = kr.rerank(QUERIES[:1], GALLERY, candidates=20)
+    assert far not in ranking.indices
+    assert sorted(ranking.indices[0]) == sorted(plain.indices[0])
+    assert not np.array_equal(ranking.distances, plain.distances)
+    some = kr.rerank(QUERIES[:1], GALLERY, candidates=20, positives=[far], where=SOME)
+    assert SOME[some.indices].all()
+
+
+class NoLength:
+    def __init__(self, rows: Rows) -> None:
+        self.search, self.vectors = kr.ArrayStore(rows).search, kr.ArrayStore(rows).vectors
+
+
+@pytest.mark.parametrize("candidates", [None, 10])
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"where": []}, "where leaves no item; allow at least one, or leave it out"),
+        ({"where": np.zeros(144, bool)}, "where leaves no item"),
+        ({"where": [True, False]}, "where has 2 entries but there are 144 items; give one for each"),
+        ({"where": np.ones((144, 1), bool)}, r"where must be one mask .* got shape \(144, 1\)"),
+        ({"where": [3, 144]}, "where names 144, which is no item; give numbers from 0 to 143"),
+        ({"where": [-1]}, "where names -1, which is no item"),
+        ({"where": ["a"]}, "where names 'a', which is no item"),
+        ({"where": "a"}, "where names 'a', which is no item"),
+        ({"where": [0.5]}, "where names 0.5, which is no item"),
+        ({"where": np.ma.masked_array([1, 2], [True, False])}, "where has 1 masked entries"),
+        ({"positives": [[3], [], [], [], []]}, "positives must be one list of items per query, .* 6 queries and 5"),
+        ({"positives": [3]}, "positives must be one list of items per query"),
+        ({"negatives": [[200]] * 6}, "negatives names 200, which is no item"),
+        ({"positives": [[3]] * 6, "negatives": [[]] * 5 + [[3]]}, "both name 3 for query 5; an item is right or wrong"),
+    ],
+    ids=str,
+)
+def test_odd_filters_and_marks(wanted: dict[str, Any], said: str, candidates: int | None) -> None:
+    with pytest.raises(ValueError, match=said):
+        kr.rerank(QUERIES, GALLERY, candidates=candidates, **wanted)
+
+
+def test_a_store_without_length_cannot_be_filtered() -> None:
+    with pytest.raises(ValueError, match="does not tell how many vectors it holds; give it a __len__, or leave out wh"):
+        kr.rerank(QUERIES, NoLength(GALLERY), candidates=10, where=[3])
+    assert kr.rerank(QUERIES, NoLength(GALLERY), candidates=10).depth == 10
