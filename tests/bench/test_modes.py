@@ -16,6 +16,8 @@ from kinrank.bench.modes import apart, evenly, modes
 from kinrank.bench.remembered import related, remembered
 from kinrank.cli.app import app
 from kinrank.datasets.benchmark import load
+from kinrank.features import unit
+from kinrank.manifold.changes import forgotten, observed
 from kinrank.manifold.snapshot import Snapshot
 
 NAMES = ["none", "a quarter", "half", "all others", "unrelated", "repeated"]
@@ -94,3 +96,20 @@ def test_related_queries_share_right_items_also_by_way_of_others() -> None:
     second = kr.Truth.from_lists([[], [2], [], []], gallery_size=6)
     label = related({"a": first, "b": second}, 4)
     assert label[0] == label[1] == label[2] != label[3]
+
+
+def test_a_query_finds_more_when_the_others_are_remembered(shared_dir: Path) -> None:
+    """On ROxford5k, every fifth query, each asked without itself; copies of all change nothing."""
+    queries, gallery, truths = apart(load("roxford5k", shared_dir / "data"))
+    queries, some = unit(np.asarray(queries, np.float32)), evenly(len(queries), 14)
+    plain = kr.Manifold.build(gallery)
+    full = observed(plain._snapshot, queries)
+    assert full.remembered.count == 70
+    noisy = queries + 0.02 * np.random.default_rng(0).normal(size=queries.shape) / np.sqrt(queries.shape[1])
+    assert observed(full, noisy) is full
+    first = [forgotten(full, np.array([query])).search(queries[query : query + 1], 1000, 1000, None) for query in some]
+    alone = plain.search(queries[some], k=1000)
+    together = kr.Ranking(*(np.concatenate([getattr(one, part) for one in first]) for part in ("indices", "distances")))
+    truth = truths["medium"].subset(some)
+    before, after = (kr.evaluate(ranking, truth, ["mAP"])["mAP"].mean for ranking in (alone, together))
+    assert after > before + 0.05
