@@ -14,6 +14,7 @@ from kinrank.features import check, unit
 from kinrank.items import Items
 from kinrank.methods import Method, resolve
 from kinrank.progress import Progress, Show
+from kinrank.space import Space
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def explain(
     if queries is None:
         items = Items.everyone(rows)
     else:
-        items = Items.joint(unit(check(queries, "queries", rows.shape[1]), "queries"), rows)
+        items = Items.joint(Space.of(gallery).rows(queries, "queries", rows.shape[1]), rows)
     _inside(query, len(items.queries), "query")
     _inside(item, len(items.gallery), "item")
     return explain_prepared(method.prepare(items, Progress(progress)), query, item, flows)

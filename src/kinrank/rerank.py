@@ -17,6 +17,7 @@ from kinrank.methods import LPMT, Method, resolve
 from kinrank.parameters import whole_number
 from kinrank.progress import SILENT, Progress, Show
 from kinrank.ranking import Ranking, rank_rows
+from kinrank.space import Space
 from kinrank.stores import Store
 from kinrank.stores.array import ArrayStore
 from kinrank.stores.found import tidied
@@ -80,7 +81,7 @@ def _joint(
         items = Items.everyone(gallery)
         longest = max(len(gallery) - 1, 0)
     else:
-        asked = unit(check(queries, "queries", gallery.shape[1]), "queries")
+        asked = Space.of(gallery_or_store).rows(queries, "queries", gallery.shape[1])
         items = Items.joint(asked, gallery)
         longest = len(gallery)
     depth = longest if depth is None else min(depth, longest)
@@ -132,7 +133,7 @@ def _per_query(
     """A small graph per query: itself and its candidates. Beyond them, the order of the search."""
     store: Store = gallery_or_store if isinstance(gallery_or_store, Store) else ArrayStore(gallery_or_store)
     everyone = queries is None
-    asked = unit_rows(store) if queries is None else unit(check(queries, "queries"), "queries")
+    asked = unit_rows(store) if queries is None else Space.of(gallery_or_store).rows(queries, "queries")
     reach = candidates if depth is None else max(candidates, depth)
     _fit_result(len(asked), reach + everyone, store, budget)
     found = store.search(asked, reach + everyone)

@@ -10,7 +10,7 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import GalleryKey, IdColumn, named_vectors
+from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, Weights, combined, features
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.manifold.files import check_target
 from kinrank.stores.faiss import FaissStore
@@ -25,7 +25,9 @@ STORES = ("array", "faiss-flat", "faiss-ivf", "faiss-hnsw")
 
 def build(
     context: typer.Context,
-    gallery: Annotated[Path, typer.Option("--gallery", "-g", help="Vectors to prepare, one row per item.")],
+    gallery: Annotated[
+        list[Path], typer.Option("--gallery", "-g", help=f"Vectors to prepare, one row per item. {AGAIN}")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
     ids: Annotated[
         Path | None, typer.Option("--ids", help="Text file of the items' names, one per line, no two alike.")
@@ -36,6 +38,8 @@ def build(
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
     ] = None,
+    feature_weights: Weights = None,
+    check_rows: CheckRows = True,
     gallery_key: GalleryKey = None,
     id_column: IdColumn = None,
     json: Json = False,
@@ -47,6 +51,7 @@ def build(
     kinrank build --gallery g.npy -o gallery.manifold
     kinrank build --gallery g.npy --ids names.txt --k2 7 --theta 0.3 -o gallery.manifold
     kinrank build --gallery g.npy --store faiss-hnsw -o gallery.manifold
+    kinrank build --gallery shape.npy --gallery colour.npy --feature-weights 2,1 -o gallery.manifold
     kinrank search gallery.manifold --queries q.npy
 
     Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are found exactly (array,
@@ -55,10 +60,10 @@ def build(
     checksums; one that is there is replaced when the new one is whole.
     """
     check_target(output)
-    separate(output, gallery, ids)
+    separate(output, *gallery, ids)
     chosen = method_from(method, context.args)
-    vectors, names = named_vectors(gallery, gallery_key, id_column, ids)
-    source = _source(vectors, store)
+    vectors, names = features(gallery, gallery_key, id_column, ids)
+    source = _source(combined(vectors, feature_weights, check_rows), store)
     started = time.perf_counter()
     manifold = kinrank.Manifold.build(source, chosen, names, max_memory, bars(quiet))
     seconds = time.perf_counter() - started

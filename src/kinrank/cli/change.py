@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.inputs import IdColumn, named_vectors
+from kinrank.cli.inputs import AGAIN, IdColumn, features
 from kinrank.cli.names import ids_meant, read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.files.lock import WAIT
@@ -27,7 +27,7 @@ Refresh = Annotated[bool, typer.Option("--refresh", help="Build anew afterwards,
 
 def add(
     folder: Folder,
-    vectors: Annotated[Path, typer.Option("--vectors", help="Vectors to add, one row per item.")],
+    vectors: Annotated[list[Path], typer.Option("--vectors", help=f"Vectors to add, one row per item. {AGAIN}")],
     ids: Annotated[
         Path | None,
         typer.Option("--ids", help="Text file of their names, one per line; only if the others have names."),
@@ -56,8 +56,8 @@ def add(
     what changed is written, and it is there, whole, or not at all. Of several who change a gallery at the same time,
     one after the other has a turn.
     """
-    separate(folder, vectors, ids)
-    rows, names = named_vectors(vectors, vectors_key, id_column, ids)
+    separate(folder, *vectors, ids)
+    rows, names = features(vectors, vectors_key, id_column, ids)
     if replace and names is None:
         raise ValueError("--replace needs the names of the items; give them with --ids or --id-column")
 

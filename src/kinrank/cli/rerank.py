@@ -9,7 +9,7 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import GalleryKey, IdColumn, QueriesKey, named_vectors
+from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, QueriesKey, Weights, combined, features
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Format, Json, Quiet, bars, check_ranking_target, ranking_target, separate, tell
 from kinrank.files.rankings import save_ranking
@@ -17,12 +17,15 @@ from kinrank.files.rankings import save_ranking
 
 def rerank(
     context: typer.Context,
-    gallery: Annotated[Path, typer.Option("--gallery", "-g", help="Vectors to rank, one row per item; - for stdin.")],
+    gallery: Annotated[
+        list[Path],
+        typer.Option("--gallery", "-g", help=f"Vectors to rank, one row per item; - for stdin. {AGAIN}"),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv; - for stdout.")
     ],
     queries: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option("--queries", help="Vectors that ask. Without: every item queries the others."),
     ] = None,
     method: Annotated[str, typer.Option("--method", "-m", help="See `kinrank methods`.")] = "lpmt",
@@ -35,6 +38,8 @@ def rerank(
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
     ] = None,
+    feature_weights: Weights = None,
+    check_rows: CheckRows = True,
     queries_key: QueriesKey = None,
     gallery_key: GalleryKey = None,
     query_ids: Annotated[
@@ -66,11 +71,12 @@ def rerank(
     is standard input with a .npy or .csv file. No output may overwrite an input.
     """
     check_ranking_target(output, format)
-    separate(output, gallery, queries, query_ids, item_ids)
+    separate(output, *gallery, *(queries or []), query_ids, item_ids)
     chosen = method_from(method, context.args)
-    offered, item_names = named_vectors(gallery, gallery_key, id_column, item_ids, "--item-ids")
-    if queries is not None:
-        asked, query_names = named_vectors(
+    offered, item_names = features(gallery, gallery_key, id_column, item_ids, "--item-ids")
+    offered = combined(offered, feature_weights, check_rows)
+    if queries:
+        asked, query_names = features(
             queries, queries_key, query_id_column, query_ids, "--query-ids", "--query-id-column"
         )
     elif query_id_column is not None:

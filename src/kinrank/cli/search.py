@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.inputs import IdColumn, QueriesKey, named_vectors
+from kinrank.cli.inputs import IdColumn, QueriesKey, features
 from kinrank.cli.output import Format, Json, Quiet, check_ranking_target, ranking_target, separate, table, tell
 from kinrank.files.rankings import save_ranking
 
@@ -20,7 +20,9 @@ LINES = 50  # of a table that is still read by people
 
 def search(
     folder: Annotated[Path, typer.Argument(help="What `kinrank build` wrote.")],
-    queries: Annotated[Path, typer.Option("--queries", help="Vectors that ask, one row per query.")],
+    queries: Annotated[
+        list[Path], typer.Option("--queries", help="Vectors that ask, one row per query. Once more for each feature.")
+    ],
     k: Annotated[int, typer.Option("-k", "--k", help="Items per query that are to be certain.")] = 10,
     depth: Annotated[int | None, typer.Option("--depth", help="Items to return. Without: k.")] = None,
     budget: Annotated[
@@ -48,14 +50,15 @@ def search(
     kinrank search gallery.manifold --queries q.npy
     kinrank search gallery.manifold --queries q.npy -k 100 -o ranking.npz
     kinrank search gallery.manifold --queries q.npy --json
+    kinrank search gallery.manifold --queries shape.npy --queries colour.npy
 
     Without -o the first lines are printed, or all as JSON. A k larger than the gallery returns what there is. Items
     are written by their names; without names, by their numbers, which stay when others are removed.
     """
     if output is not None:
         check_ranking_target(output, format)
-    separate(output, folder, queries, query_ids)
-    rows, names = named_vectors(queries, queries_key, id_column, query_ids, "--query-ids")
+    separate(output, folder, *queries, query_ids)
+    rows, names = features(queries, queries_key, id_column, query_ids, "--query-ids")
     manifold = kinrank.Manifold.load(folder)
     ranking = manifold.search(rows, k, depth, budget, max_distance)
     if names is not None and len(names) != len(ranking):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.snapshot import Snapshot
@@ -20,7 +20,7 @@ from kinrank.stores.words import in_words
 
 def added(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike | None, tolerance: float | None = None) -> Snapshot:
     """The snapshot with more items behind those it has."""
-    rows = unit(check(vectors, "vectors", snapshot.vectors.shape[1]), "vectors")
+    rows = snapshot.space.rows(vectors, "vectors", snapshot.vectors.shape[1])
     names = snapshot.names.and_more(ids, len(rows))
     if not len(rows):
         return snapshot
@@ -40,7 +40,7 @@ def removed(snapshot: Snapshot, ids: Any, tolerance: float | None = None) -> Sna
 
 def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot:
     """The snapshot with these items in place of those of the same names, and behind the others: one change."""
-    rows = unit(check(vectors, "vectors", snapshot.vectors.shape[1]), "vectors")
+    rows = snapshot.space.rows(vectors, "vectors", snapshot.vectors.shape[1])
     before = snapshot.names
     if len(snapshot) and before.kind != "given":
         raise ValueError(
@@ -66,7 +66,7 @@ def refreshed(snapshot: Snapshot, progress: Progress) -> Snapshot:
     if isinstance(store, ChangedStore):
         store = store.renewed(vectors)
     kept = method.keep(gallery_over(vectors, store, progress), progress, _can_change(snapshot))
-    return Snapshot.of(method, vectors, snapshot.names, kept, store, built_over=in_words(store))
+    return Snapshot.of(method, vectors, snapshot.names, kept, store, built_over=in_words(store), space=snapshot.space)
 
 
 def _changed(
@@ -79,7 +79,9 @@ def _changed(
     store = _store_after(snapshot, stay, rows)
     kept = snapshot.method.change(snapshot.kept, gallery_over(vectors, store), turnover, tolerance)
     over = snapshot.built_over
-    return Snapshot.of(snapshot.method, vectors, names, kept, store, built_over=over, turnover=turnover)
+    return Snapshot.of(
+        snapshot.method, vectors, names, kept, store, built_over=over, turnover=turnover, space=snapshot.space
+    )
 
 
 def _store_after(snapshot: Snapshot, stay: NDArray[np.int64], rows: Vectors) -> Store | None:

@@ -39,6 +39,7 @@ from kinrank.manifold.names import NEXT, Names
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
 from kinrank.methods.served import Kept
+from kinrank.space import Space
 from kinrank.stores import Store
 
 DATA = re.compile(r"data-[0-9a-f]{32}")
@@ -182,7 +183,9 @@ def snapshot_of(
     if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
         raise ValueError("it holds no vectors")
     names = Names.restored(len(vectors), arrays, following)
-    return Snapshot.of(method, vectors, names, Kept(arrays, facts), store, checked=False, built_over=built_over)
+    space = Space.restored(facts, vectors.shape[1])
+    kept = Kept(arrays, facts)
+    return Snapshot.of(method, vectors, names, kept, store, checked=False, built_over=built_over, space=space)
 
 
 def write_array(path: Path, array: NDArray[Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import check, unit
 from kinrank.files.lock import WAIT, alone_in
 from kinrank.manifold import files
 from kinrank.manifold.changes import added, refreshed, removed, upserted
@@ -30,6 +29,7 @@ from kinrank.methods import Method, resolve
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
+from kinrank.space import Space
 from kinrank.stores import Store
 from kinrank.stores.rows import unit_rows
 from kinrank.stores.words import in_words as store_in_words
@@ -82,6 +82,7 @@ class Manifold:
         method = resolve(method)
         method.check_served()
         store = gallery_or_store if isinstance(gallery_or_store, Store) else None
+        space = Space.of(gallery_or_store)
         vectors = unit_rows(gallery_or_store)
         names = Names(len(vectors), check_ids(ids, len(vectors)))
         budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
@@ -93,7 +94,7 @@ class Manifold:
             )
         report = Progress(progress)
         kept = method.keep(gallery_over(vectors, store, report), report, changes)
-        return cls(Snapshot.of(method, vectors, names, kept, store, built_over=store_in_words(store)))
+        return cls(Snapshot.of(method, vectors, names, kept, store, built_over=store_in_words(store), space=space))
 
     def __len__(self) -> int:
         return len(self._snapshot)
@@ -127,7 +128,7 @@ class Manifold:
         The search stops as soon as no item that is left can be among the k best, or after `budget` items.
 
         Args:
-            queries: (q, d) rows.
+            queries: (q, d) rows; of a gallery made by `combine`, also a list of one array per feature.
             k: how many items are to be certain; those there are, where the gallery is smaller.
             depth: how many items to return, k unless given. Those behind the first k are the next ones as far as they
                 are known, then the order of the search.
@@ -147,7 +148,7 @@ class Manifold:
         depth = k if depth is None else whole_number(depth, "depth")
         budget = None if budget is None else whole_number(budget, "budget")
         farthest = _a_distance(max_distance)
-        rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
+        rows = snapshot.space.rows(queries, "queries", snapshot.vectors.shape[1])
         answer = snapshot.search(rows, k, depth, budget)
         near = answer.distances <= farthest
         indices, distances = np.where(near, answer.indices, -1), np.where(near, answer.distances, np.float32(np.inf))
@@ -159,13 +160,12 @@ class Manifold:
         """The cheapest chain from a query to an item, from the same computation that ranks it.
 
         Args:
-            query: one vector, (d,) or (1, d).
+            query: one vector, (d,) or (1, d); of a gallery made by `combine`, also a list of one per feature.
             item: its id, or its number where the manifold has no ids.
             flows: how many of the largest movements of mass to keep per step.
         """
         snapshot = self._snapshot
-        row = np.asarray(query)
-        rows = unit(check(row[None, :] if row.ndim == 1 else row, "query", snapshot.vectors.shape[1]), "query")
+        rows = snapshot.space.rows(snapshot.space.single(query), "query", snapshot.vectors.shape[1])
         if len(rows) != 1:
             raise ValueError(f"query has {len(rows)} rows; explain one at a time")
         return explained(snapshot, rows, snapshot.names.number_of(item), flows)
@@ -241,6 +241,7 @@ class Manifold:
             "bytes": snapshot.size,
             "bytes_of_vectors": int(snapshot.vectors.nbytes),
             "ids": snapshot.names.kind,
+            "combined": snapshot.space.in_words,
             "stale": snapshot.stale,
             "store": None if snapshot.store is None else type(snapshot.store).__name__,
             "built_over": snapshot.built_over,

@@ -14,6 +14,7 @@ from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names
 from kinrank.methods import Method
 from kinrank.methods.served import Answer, Gallery, Kept
+from kinrank.space import Space
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 
@@ -32,6 +33,7 @@ class Snapshot:
             manifold that was loaded without it. None where they were found exactly.
         turnover: who left and who came since the snapshot this one was made from; None where it was built or loaded.
         opened: what the method made of `kept` for its searches.
+        space: how vectors that are given become rows like those of the gallery.
     """
 
     method: Method
@@ -42,6 +44,7 @@ class Snapshot:
     built_over: str | None = None
     turnover: Turnover | None = field(default=None, repr=False)
     opened: Any = field(default=None, repr=False)
+    space: Space = field(default_factory=Space)
 
     @classmethod
     def of(
@@ -54,12 +57,13 @@ class Snapshot:
         checked: bool = True,
         built_over: str | None = None,
         turnover: Turnover | None = None,
+        space: Space = Space(),  # noqa: B008 - frozen
     ) -> Snapshot:
         """A snapshot ready to be searched; `checked`: what was kept was made a moment ago, and is no foreign file."""
         if not checked:
             stages.checks.check_unit("vectors", vectors)
         opened = method.opened(vectors, kept, checked=checked)
-        return cls(method, gallery_over(vectors, store), names, kept, store, built_over, turnover, opened)
+        return cls(method, gallery_over(vectors, store), names, kept, store, built_over, turnover, opened, space)
 
     def __len__(self) -> int:
         return len(self.gallery)
@@ -76,8 +80,8 @@ class Snapshot:
 
     @property
     def facts(self) -> dict[str, float]:
-        """Single numbers that are saved: of the method, such as powers measured from the data, and of the names."""
-        return self.kept.facts | self.names.facts
+        """Single numbers that are saved: of the method, such as powers measured from the data, of names and space."""
+        return self.kept.facts | self.names.facts | self.space.facts
 
     @property
     def stale(self) -> float:

@@ -1,0 +1,88 @@
+"""Space: how vectors that users give become rows that can be compared, the same for a gallery and its queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinrank.combine import Combination, Combined, per_feature
+from kinrank.features import Vectors, check, unit
+
+SIZE, WEIGHT = "feature_size_", "feature_weight_"  # names of saved numbers, with the place of the feature behind them
+
+
+@dataclass(frozen=True)
+class Space:
+    """How the vectors of a gallery were made comparable.
+
+    Attributes:
+        combination: the features they were combined from; None where there is one.
+    """
+
+    combination: Combination | None = None
+
+    @classmethod
+    def of(cls, gallery: Any) -> Space:
+        """That of a gallery: combined if the gallery is."""
+        return cls(gallery.how if isinstance(gallery, Combined) else None)
+
+    def rows(self, vectors: Any, name: str, dimensions: int | None = None) -> Vectors:
+        """(n, d) float32 rows of vectors: one array, or a list of one array per feature."""
+        return unit(check(self._combined(vectors, name), name, dimensions), name)
+
+    def _combined(self, vectors: Any, name: str) -> Any:
+        how = self.combination
+        if how is None:
+            if per_feature(vectors):
+                raise ValueError(
+                    f"{name} must be 2-d, one row per item; got a list of {len(vectors)} arrays, but the gallery has "
+                    "one feature; give several for both, the gallery's made one by kinrank.combine"
+                )
+            return vectors
+        if isinstance(vectors, Combined):
+            same = vectors.how.sizes == how.sizes and np.allclose(vectors.how.weights, how.weights, 1e-6, 1e-9)
+            if not same:
+                raise ValueError(
+                    f"{name} were combined as {vectors.how.in_words} but the gallery as {how.in_words}; give a list of "
+                    "one array per feature, which is combined as the gallery was"
+                )
+            return vectors
+        return how.rows(vectors, name) if per_feature(vectors) else vectors
+
+    def single(self, vector: Any) -> Any:
+        """One vector, (d,) or (1, d), or one per feature, as `rows` takes it."""
+        if self.combination is not None and isinstance(vector, (list, tuple)):
+            parts = [np.asarray(part) for part in vector]
+            if all(part.ndim in (1, 2) for part in parts):
+                return [part[None, :] if part.ndim == 1 else part for part in parts]
+        row = np.asarray(vector)
+        return row[None, :] if row.ndim == 1 else row
+
+    @property
+    def in_words(self) -> str | None:
+        """The features that were combined; None where there is one."""
+        return None if self.combination is None else self.combination.in_words
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """Single numbers to be saved."""
+        how = self.combination
+        if how is None:
+            return {}
+        sizes = {f"{SIZE}{place}": float(size) for place, size in enumerate(how.sizes)}
+        return sizes | {f"{WEIGHT}{place}": weight for place, weight in enumerate(how.weights)}
+
+    @classmethod
+    def restored(cls, facts: dict[str, float], dimensions: int) -> Space:
+        """The space that was saved; its numbers are taken out of `facts`. A ValueError if they do not fit."""
+        sizes = [int(facts[f"{SIZE}{place}"]) for place in range(len(facts)) if f"{SIZE}{place}" in facts]
+        weights = [facts.get(f"{WEIGHT}{place}", -1.0) for place in range(len(sizes))]
+        for name in [name for name in facts if name.startswith((SIZE, WEIGHT))]:
+            del facts[name]
+        if not sizes:
+            return cls()
+        if min(sizes) < 1 or sum(sizes) != dimensions or min(weights) < 0 or abs(sum(weights) - 1.0) > 1e-6:
+            raise ValueError(f"features of {sizes} columns with the weights {weights} do not make {dimensions} columns")
+        return cls(Combination(tuple(sizes), tuple(weights)))
