@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sized
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank import stages
-from kinrank.features import check, unit
+from kinrank.features import Vectors, bounded, check, scale_of, unit
 from kinrank.items import Items
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
 from kinrank.methods import LPMT, Method, resolve
@@ -21,7 +22,8 @@ from kinrank.space import Space
 from kinrank.stores import Store
 from kinrank.stores.array import ArrayStore
 from kinrank.stores.found import tidied
-from kinrank.stores.rows import VECTORS, unit_rows
+from kinrank.stores.rows import VECTORS, gallery_rows, given_rows
+from kinrank.stores.scaled import metric_of
 
 
 def rerank(
@@ -32,6 +34,7 @@ def rerank(
     depth: int | None = None,
     max_memory: int | str | None = None,
     progress: Show = None,
+    metric: str | None = None,
 ) -> Ranking:
     """Re-rank the gallery for every query. Smaller distances are nearer.
 
@@ -46,10 +49,13 @@ def rerank(
         max_memory: bytes, or words such as "2GB", that working arrays and result may take together; four
             fifths of what the machine has free unless given. Checked before anything is allocated.
         progress: True for a bar, or a callable `f(label, done, total)`.
+        metric: "cosine" compares directions, whatever the length of vectors; "euclidean" where length matters: all are
+            then divided by one number, the root mean square length of the gallery. Cosine unless given, or what a
+            Store says of itself.
 
     Returns:
-        Ranking with `meta["mode"]` "joint" or "candidates". Its distances order the items of one query; they are
-        not comparable between queries, and copies of one vector may differ in them (see `Ranking`).
+        Ranking with `meta["mode"]` "joint" or "candidates", and `meta["metric"]`. Its distances order the items of one
+        query; they are not comparable between queries, and copies of one vector may differ in them (see `Ranking`).
 
     Example:
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.LPMT(k2=7))
@@ -61,9 +67,9 @@ def rerank(
     report = Progress(progress)
     started = time.perf_counter()
     if candidates is None:
-        ranking = _joint(queries, gallery_or_store, method, depth, budget, report)
+        ranking = _joint(queries, gallery_or_store, method, depth, budget, report, metric)
     else:
-        ranking = _per_query(queries, gallery_or_store, method, candidates, depth, budget, report)
+        ranking = _per_query(queries, gallery_or_store, method, candidates, depth, budget, report, metric)
     meta = {**ranking.meta, "method": repr(method), "seconds": time.perf_counter() - started}
     return Ranking(ranking.indices, ranking.distances, meta)
 
@@ -75,19 +81,20 @@ def _joint(
     depth: int | None,
     budget: int,
     report: Progress,
+    metric: str | None,
 ) -> Ranking:
-    gallery = unit_rows(gallery_or_store)
+    gallery, space = gallery_rows(gallery_or_store, metric)
     if queries is None:
-        items = Items.everyone(gallery)
+        items = Items.everyone(gallery, space.unit)
         longest = max(len(gallery) - 1, 0)
     else:
-        asked = Space.of(gallery_or_store).rows(queries, "queries", gallery.shape[1])
-        items = Items.joint(asked, gallery)
+        asked = space.rows(queries, "queries", gallery.shape[1])
+        items = Items.joint(asked, gallery, space.unit)
         longest = len(gallery)
     depth = longest if depth is None else min(depth, longest)
     rows = _fit(method, items, depth, budget)
     indices, distances = _answer(method, items, depth, rows, report)
-    return Ranking(indices, distances, {"mode": "joint"})
+    return Ranking(indices, distances, {"mode": "joint", **space.meta})
 
 
 def _answer(
@@ -129,11 +136,14 @@ def _per_query(
     depth: int | None,
     budget: int,
     report: Progress,
+    metric: str | None,
 ) -> Ranking:
     """A small graph per query: itself and its candidates. Beyond them, the order of the search."""
-    store: Store = gallery_or_store if isinstance(gallery_or_store, Store) else ArrayStore(gallery_or_store)
+    metric = metric_of(gallery_or_store, metric)
+    store: Store = gallery_or_store if isinstance(gallery_or_store, Store) else ArrayStore(gallery_or_store, metric)
     everyone = queries is None
-    asked = unit_rows(store) if queries is None else Space.of(gallery_or_store).rows(queries, "queries")
+    space = replace(Space.of(gallery_or_store), scale=None if metric == "cosine" else 1.0)  # each graph has its own
+    asked = given_rows(store) if queries is None else space.rows(queries, "queries")
     reach = candidates if depth is None else max(candidates, depth)
     _fit_result(len(asked), reach + everyone, store, budget)
     found = store.search(asked, reach + everyone)
@@ -149,14 +159,21 @@ def _per_query(
             pool = np.sort(numbers[:candidates])  # ascending, so that ties go to the lower item number
             if not pool.size:
                 continue
-            rows = unit(check(store.vectors(pool), VECTORS, asked.shape[1]), VECTORS)
-            items = Items.joint(asked[row : row + 1], rows)
+            items = _around(asked[row : row + 1], check(store.vectors(pool), VECTORS, asked.shape[1]), space)
             size = len(pool)
             order, lengths = _answer(method, items, size, _fit(method, items, size, budget), SILENT)
             indices[row, :size], distances[row, :size] = pool[order[0]], lengths[0]
             _continue_row(distances[row], size)
-    meta = {"mode": "candidates", "candidates": candidates}
+    meta = {"mode": "candidates", "candidates": candidates, "metric": metric}
     return Ranking(indices[:, :depth], distances[:, :depth], meta)
+
+
+def _around(query: Vectors, rows: Vectors, space: Space) -> Items:
+    """One query and its candidates."""
+    if space.unit:
+        return Items.joint(query, unit(rows, VECTORS))
+    scale = np.float32(scale_of(np.concatenate([query, bounded(rows, VECTORS)])))
+    return Items.joint(query / scale, rows / scale, unit=False)
 
 
 def _continue_row(distances: NDArray[np.float32], size: int) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from kinrank.combine import Combination, Combined, per_feature
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors, bounded, check, scale_of, unit
 
+METRICS = ("cosine", "euclidean")
+SCALE = "scale"  # name of a saved number
 SIZE, WEIGHT = "feature_size_", "feature_weight_"  # names of saved numbers, with the place of the feature behind them
 
 
@@ -19,18 +21,43 @@ class Space:
 
     Attributes:
         combination: the features they were combined from; None where there is one.
+        scale: what all of them are divided by, where lengths matter (metric "euclidean"); None where each is brought to
+            length one (metric "cosine").
     """
 
     combination: Combination | None = None
+    scale: float | None = None
 
     @classmethod
-    def of(cls, gallery: Any) -> Space:
-        """That of a gallery: combined if the gallery is."""
-        return cls(gallery.how if isinstance(gallery, Combined) else None)
+    def of(cls, gallery: Any, rows: Vectors | None = None) -> Space:
+        """That of a gallery: combined if the gallery is. `rows`: the gallery as it is, where lengths matter."""
+        how = gallery.how if isinstance(gallery, Combined) else None
+        return cls(how, None if rows is None else scale_of(rows))
+
+    @property
+    def metric(self) -> str:
+        return METRICS[self.scale is not None]
+
+    @property
+    def unit(self) -> bool:
+        """Whether all rows have length one."""
+        return self.scale is None
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What a Ranking says of it."""
+        return {"metric": self.metric} | ({} if self.scale is None else {"scale": self.scale})
 
     def rows(self, vectors: Any, name: str, dimensions: int | None = None) -> Vectors:
         """(n, d) float32 rows of vectors: one array, or a list of one array per feature."""
-        return unit(check(self._combined(vectors, name), name, dimensions), name)
+        rows = check(self._combined(vectors, name), name, dimensions)
+        return unit(rows, name) if self.scale is None else self.scaled(rows, name)
+
+    def scaled(self, rows: Vectors, name: str) -> Vectors:
+        """The rows in units of the scale."""
+        assert self.scale is not None
+        with np.errstate(over="ignore"):
+            return bounded(rows / np.float32(self.scale), name)
 
     def _combined(self, vectors: Any, name: str) -> Any:
         how = self.combination
@@ -68,11 +95,11 @@ class Space:
     @property
     def facts(self) -> dict[str, float]:
         """Single numbers to be saved."""
-        how = self.combination
+        how, scale = self.combination, {} if self.scale is None else {SCALE: self.scale}
         if how is None:
-            return {}
+            return scale
         sizes = {f"{SIZE}{place}": float(size) for place, size in enumerate(how.sizes)}
-        return sizes | {f"{WEIGHT}{place}": weight for place, weight in enumerate(how.weights)}
+        return scale | sizes | {f"{WEIGHT}{place}": weight for place, weight in enumerate(how.weights)}
 
     @classmethod
     def restored(cls, facts: dict[str, float], dimensions: int) -> Space:
@@ -81,8 +108,18 @@ class Space:
         weights = [facts.get(f"{WEIGHT}{place}", -1.0) for place in range(len(sizes))]
         for name in [name for name in facts if name.startswith((SIZE, WEIGHT))]:
             del facts[name]
+        scale = facts.pop(SCALE, None)
+        if scale is not None and not 0 < scale < float("inf"):
+            raise ValueError(f"the scale of its vectors must be a number above 0; it is {scale}")
         if not sizes:
-            return cls()
+            return cls(None, scale)
         if min(sizes) < 1 or sum(sizes) != dimensions or min(weights) < 0 or abs(sum(weights) - 1.0) > 1e-6:
             raise ValueError(f"features of {sizes} columns with the weights {weights} do not make {dimensions} columns")
-        return cls(Combination(tuple(sizes), tuple(weights)))
+        return cls(Combination(tuple(sizes), tuple(weights)), scale)
+
+
+def check_metric(metric: Any) -> str:
+    """The metric, if it is one."""
+    if not isinstance(metric, str) or metric not in METRICS:
+        raise ValueError(f"metric={metric!r} is not allowed; give one of: {', '.join(METRICS)}")
+    return metric

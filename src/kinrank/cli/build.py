@@ -10,7 +10,7 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, Weights, combined, features
+from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, Metric, Weights, combined, features
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.manifold.files import check_target
 from kinrank.stores.faiss import FaissStore
@@ -38,6 +38,7 @@ def build(
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
     ] = None,
+    metric: Metric = None,
     feature_weights: Weights = None,
     check_rows: CheckRows = True,
     gallery_key: GalleryKey = None,
@@ -63,9 +64,9 @@ def build(
     separate(output, *gallery, ids)
     chosen = method_from(method, context.args)
     vectors, names = features(gallery, gallery_key, id_column, ids)
-    source = _source(combined(vectors, feature_weights, check_rows), store)
+    source = _source(combined(vectors, feature_weights, check_rows), store, metric)
     started = time.perf_counter()
-    manifold = kinrank.Manifold.build(source, chosen, names, max_memory, bars(quiet))
+    manifold = kinrank.Manifold.build(source, chosen, names, max_memory, bars(quiet), metric=metric)
     seconds = time.perf_counter() - started
     manifold.save(output)
     facts = {"output": str(output), **manifold.info(), "seconds": round(seconds, 6)}
@@ -76,10 +77,10 @@ def build(
         print(line.format(chosen=chosen, **facts))
 
 
-def _source(vectors: NDArray[Any], name: str) -> NDArray[Any] | Store:
+def _source(vectors: NDArray[Any], name: str, metric: str | None) -> NDArray[Any] | Store:
     """The vectors themselves, searched exactly, or an index over them."""
     if name not in STORES:
         raise ValueError(f"--store {name!r} is not known; give one of: {', '.join(STORES)}")
     if name == "array":
         return vectors
-    return FaissStore(vectors, kind=name.removeprefix("faiss-"))
+    return FaissStore(vectors, kind=name.removeprefix("faiss-"), metric=metric or "cosine")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import kinrank
-from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, QueriesKey, Weights, combined, features
+from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, Metric, QueriesKey, Weights, combined, features
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
 from kinrank.cli.truths import (
@@ -68,6 +68,7 @@ def compare(
         File, typer.Option("--output", "-o", help="The table as a file: .html, .md, .csv or .json.")
     ] = None,
     plot: Annotated[File, typer.Option("--plot", help="A figure of the intervals: .png, .svg or .pdf.")] = None,
+    metric: Metric = None,
     feature_weights: Weights = None,
     check_rows: CheckRows = True,
     queries_key: QueriesKey = None,
@@ -111,6 +112,7 @@ def compare(
         candidates=candidates,
         max_memory=max_memory,
         progress=bars(quiet),
+        metric=metric,
     )
     commands = context.find_root().command
     trials = replace(trials, refused={name: in_flags(why, commands) for name, why in trials.refused.items()})

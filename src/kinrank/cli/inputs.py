@@ -39,6 +39,10 @@ Weights = Annotated[
 CheckRows = Annotated[
     bool, typer.Option(help="Refuse several --gallery whose rows do not seem to belong to the same items.")
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option("--metric", help="cosine, or euclidean where the length of vectors matters. Without: cosine."),
+]
 AGAIN = "Once more for each further feature of the same items."
 
 

@@ -9,7 +9,7 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, QueriesKey, Weights, combined, features
+from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, Metric, QueriesKey, Weights, combined, features
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Format, Json, Quiet, bars, check_ranking_target, ranking_target, separate, tell
 from kinrank.files.rankings import save_ranking
@@ -38,6 +38,7 @@ def rerank(
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
     ] = None,
+    metric: Metric = None,
     feature_weights: Weights = None,
     check_rows: CheckRows = True,
     queries_key: QueriesKey = None,
@@ -83,7 +84,7 @@ def rerank(
         raise ValueError("--query-id-column is for --queries; without queries the items ask, by their --id-column")
     else:
         asked, query_names = None, item_names if query_ids is None else read_names(query_ids)
-    ranking = kinrank.rerank(asked, offered, chosen, candidates, depth, max_memory, bars(quiet))
+    ranking = kinrank.rerank(asked, offered, chosen, candidates, depth, max_memory, bars(quiet), metric)
     with ranking_target(output, format) as path:
         save_ranking(ranking, path, query_names, item_names)
     facts = {
@@ -92,6 +93,7 @@ def rerank(
         "depth": ranking.depth,
         "mode": ranking.meta["mode"],
         "method": ranking.meta["method"],
+        "metric": ranking.meta["metric"],
         "seconds": round(float(ranking.meta["seconds"]), 6),
     }
     tell("{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s", facts, json, output, quiet)

@@ -89,6 +89,7 @@ def _facts(ranking: Ranking) -> dict[str, Any]:
         "depth": ranking.depth,
         "mode": ranking.meta["mode"],
         "method": ranking.meta["method"],
+        "metric": ranking.meta["metric"],
         **kept,
         "seconds": round(float(ranking.meta["seconds"]), 6),
     }

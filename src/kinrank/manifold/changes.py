@@ -65,7 +65,7 @@ def refreshed(snapshot: Snapshot, progress: Progress) -> Snapshot:
     method, vectors, store = snapshot.method, snapshot.vectors, snapshot.store
     if isinstance(store, ChangedStore):
         store = store.renewed(vectors)
-    kept = method.keep(gallery_over(vectors, store, progress), progress, _can_change(snapshot))
+    kept = method.keep(gallery_over(vectors, store, progress, snapshot.space.unit), progress, _can_change(snapshot))
     return Snapshot.of(method, vectors, snapshot.names, kept, store, built_over=in_words(store), space=snapshot.space)
 
 
@@ -77,7 +77,9 @@ def _changed(
     vectors = turnover.of(snapshot.vectors)
     vectors = np.concatenate([vectors, rows]) if len(rows) else vectors
     store = _store_after(snapshot, stay, rows)
-    kept = snapshot.method.change(snapshot.kept, gallery_over(vectors, store), turnover, tolerance)
+    kept = snapshot.method.change(
+        snapshot.kept, gallery_over(vectors, store, unit=snapshot.space.unit), turnover, tolerance
+    )
     over = snapshot.built_over
     return Snapshot.of(
         snapshot.method, vectors, names, kept, store, built_over=over, turnover=turnover, space=snapshot.space

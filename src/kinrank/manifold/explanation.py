@@ -100,7 +100,7 @@ class OnlineExplanation(Explanation):
 
 
 def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> OnlineExplanation:
-    """Why an item, by its number, stands where it stands for one query (1, d) of unit length."""
+    """Why an item, by its number, stands where it stands for one query (1, d)."""
     method, gallery = snapshot.method, snapshot.gallery
     found = gallery.search(query, method.reach(1))
     chain = method.explain_answer(gallery, snapshot.opened, query, found, item, flows)
@@ -120,7 +120,7 @@ def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> Onli
         moved=chain.moved,
         entropy=tuple(mass * ENTROPY_PER_MASS for mass in chain.moved),
         entropy_of_states=tuple(b - a for a, b in itertools.pairwise(chain.entropies)),
-        rank_before=rank_of(query, gallery.vectors, item),
+        rank_before=rank_of(query, gallery.vectors, item, gallery.unit),
         rank_after=_rank_after(snapshot, query, item),
     )
 

@@ -41,6 +41,7 @@ from kinrank.methods import Method
 from kinrank.methods.served import Kept
 from kinrank.space import Space
 from kinrank.stores import Store
+from kinrank.stores.scaled import in_space
 
 DATA = re.compile(r"data-[0-9a-f]{32}")
 CHANGE = re.compile(r"change-[0-9a-f]{32}")
@@ -184,7 +185,7 @@ def snapshot_of(
         raise ValueError("it holds no vectors")
     names = Names.restored(len(vectors), arrays, following)
     space = Space.restored(facts, vectors.shape[1])
-    kept = Kept(arrays, facts)
+    kept, store = Kept(arrays, facts), in_space(store, space)
     return Snapshot.of(method, vectors, names, kept, store, checked=False, built_over=built_over, space=space)
 
 

@@ -29,9 +29,9 @@ from kinrank.methods import Method, resolve
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
-from kinrank.space import Space
 from kinrank.stores import Store
-from kinrank.stores.rows import unit_rows
+from kinrank.stores.rows import gallery_rows
+from kinrank.stores.scaled import in_space
 from kinrank.stores.words import in_words as store_in_words
 
 
@@ -66,6 +66,7 @@ class Manifold:
         max_memory: int | str | None = None,
         progress: Show = None,
         changes: bool = True,
+        metric: str | None = None,
     ) -> Manifold:
         """Prepare a gallery; time and memory grow with n, but for the search of its neighbours where it is exact.
 
@@ -78,12 +79,13 @@ class Manifold:
             max_memory: bytes, or words such as "2GB"; four fifths of what is free unless given.
             progress: True for a bar, or a callable `f(label, done, total)`.
             changes: whether `add` and `remove` are to be possible; LPMT keeps about 0.9 kB per item for them.
+            metric: "cosine", or "euclidean" where the length of vectors matters, as for `rerank`.
         """
         method = resolve(method)
         method.check_served()
         store = gallery_or_store if isinstance(gallery_or_store, Store) else None
-        space = Space.of(gallery_or_store)
-        vectors = unit_rows(gallery_or_store)
+        vectors, space = gallery_rows(gallery_or_store, metric)
+        store = in_space(store, space)
         names = Names(len(vectors), check_ids(ids, len(vectors)))
         budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
         needed = method.limited(len(vectors)).memory_kept(len(vectors), vectors.shape[1], changes) + names.size
@@ -93,7 +95,7 @@ class Manifold:
                 f"{in_words(budget)}; build from fewer items, or pass a larger max_memory="
             )
         report = Progress(progress)
-        kept = method.keep(gallery_over(vectors, store, report), report, changes)
+        kept = method.keep(gallery_over(vectors, store, report, space.unit), report, changes)
         return cls(Snapshot.of(method, vectors, names, kept, store, built_over=store_in_words(store), space=space))
 
     def __len__(self) -> int:
@@ -140,7 +142,7 @@ class Manifold:
             Ranking with `ids` (q, depth), the names of the items, and distances that order the items of one query: they
             are not comparable between queries, and copies of one vector may differ in them (see `Ranking`). In `meta`:
             `mode` "online", `certain` the share of queries whose k best are certain, `settled` the median number of
-            items looked at, `budget`, `method`, `seconds`.
+            items looked at, `budget`, `metric`, `method`, `seconds`.
         """
         started = time.perf_counter()
         snapshot = self._snapshot  # read once: a change in the meantime makes another one
@@ -152,7 +154,12 @@ class Manifold:
         answer = snapshot.search(rows, k, depth, budget)
         near = answer.distances <= farthest
         indices, distances = np.where(near, answer.indices, -1), np.where(near, answer.distances, np.float32(np.inf))
-        meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
+        meta: dict[str, Any] = {
+            "mode": "online",
+            "method": repr(snapshot.method),
+            **snapshot.space.meta,
+            **answer.facts,
+        }
         meta["seconds"] = time.perf_counter() - started
         return snapshot.names.ranking(indices, distances, meta)
 
@@ -231,7 +238,7 @@ class Manifold:
     def info(self) -> dict[str, Any]:
         """Facts for people and JSON: items, dimensions, method, bytes kept, numbers measured from the data."""
         snapshot = self._snapshot
-        method = snapshot.method
+        method, store = snapshot.method, getattr(snapshot.store, "base", snapshot.store)
         return {
             "items": len(snapshot),
             "dimensions": int(snapshot.vectors.shape[1]),
@@ -241,9 +248,10 @@ class Manifold:
             "bytes": snapshot.size,
             "bytes_of_vectors": int(snapshot.vectors.nbytes),
             "ids": snapshot.names.kind,
+            "metric": snapshot.space.metric,
             "combined": snapshot.space.in_words,
             "stale": snapshot.stale,
-            "store": None if snapshot.store is None else type(snapshot.store).__name__,
+            "store": None if store is None else type(store).__name__,
             "built_over": snapshot.built_over,
         }
 

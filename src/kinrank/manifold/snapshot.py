@@ -61,16 +61,27 @@ class Snapshot:
     ) -> Snapshot:
         """A snapshot ready to be searched; `checked`: what was kept was made a moment ago, and is no foreign file."""
         if not checked:
-            stages.checks.check_unit("vectors", vectors)
+            check = stages.checks.check_unit if space.unit else stages.checks.check_finite
+            check("vectors", vectors)
         opened = method.opened(vectors, kept, checked=checked)
-        return cls(method, gallery_over(vectors, store), names, kept, store, built_over, turnover, opened, space)
+        return cls(
+            method,
+            gallery_over(vectors, store, unit=space.unit),
+            names,
+            kept,
+            store,
+            built_over,
+            turnover,
+            opened,
+            space,
+        )
 
     def __len__(self) -> int:
         return len(self.gallery)
 
     @property
     def vectors(self) -> Vectors:
-        """(n, d) unit rows."""
+        """(n, d) rows, as `space` makes them."""
         return self.gallery.vectors
 
     @property

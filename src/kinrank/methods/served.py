@@ -24,7 +24,7 @@ class Gallery:
     """The items a method prepares and then searches, and how their neighbours are found.
 
     Attributes:
-        vectors: (n, d) unit rows.
+        vectors: (n, d) rows.
         lists: `lists(k)`, (n, min(k, n)) neighbours of every item, the item itself first. Each call searches anew and
             keeps nothing, so that whoever calls can free them.
         lists_of: `lists_of(rows, k)`, the same for some items only, k at most n.
@@ -32,6 +32,7 @@ class Gallery:
             with -1 and inf.
         exact: whether these find every neighbour; otherwise a store finds them, and may miss some.
         run: who runs the loops; None: the threads of this process.
+        unit: whether all vectors have length one, so that inner products alone tell distances.
     """
 
     vectors: Vectors
@@ -40,6 +41,7 @@ class Gallery:
     search: Callable[[Vectors, int], Neighbors]
     exact: bool
     run: Any = None
+    unit: bool = True
 
     def __len__(self) -> int:
         return len(self.vectors)

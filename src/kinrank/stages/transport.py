@@ -57,8 +57,11 @@ def state_of(states: Rows, item: int) -> State:
     return states.indices[entries], states.data[entries]
 
 
-def exact_flows(left: State, right: State, vectors: Vectors, rho: float) -> list[Flow]:
-    """The exact plan between two states: (from, to, mass, cost of one unit), largest flows first."""
+def exact_flows(left: State, right: State, vectors: Vectors, rho: float, unit: bool = True) -> list[Flow]:
+    """The exact plan between two states: (from, to, mass, cost of one unit), largest flows first.
+
+    `unit`: the vectors have length one.
+    """
     items, inverse = np.unique(np.concatenate([left[0], right[0]]), return_inverse=True)
     difference = np.zeros(len(items))
     np.add.at(difference, inverse, np.concatenate([left[1], -right[1]]))
@@ -67,7 +70,7 @@ def exact_flows(left: State, right: State, vectors: Vectors, rho: float) -> list
         return []
     rows, columns = vectors[items[away]], vectors[items[towards]]
     cost = np.ascontiguousarray(rows @ columns.T)
-    kernels.ground_costs(cost, rows, columns, float(rho))
+    kernels.ground_costs(cost, rows, columns, float(rho), unit)
     a, b = difference[away].astype(np.float32), -difference[towards].astype(np.float32)
     plan = np.zeros(cost.shape, np.float32)
     kernels.exact(a, b, len(a), len(b), cost, plan)

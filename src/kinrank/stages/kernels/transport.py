@@ -21,12 +21,16 @@ LANES = 8  # float32 numbers that a processor works on at once
 
 
 class Transport(NamedTuple):
-    """How a step is priced: W(p, q; d^rho)^gamma by `iterations` of Sinkhorn, exactly where that is 0."""
+    """How a step is priced: W(p, q; d^rho)^gamma by `iterations` of Sinkhorn, exactly where that is 0.
+
+    `unit`: whether all vectors have length one, so that inner products alone tell distances.
+    """
 
     rho: float
     gamma: float
     epsilon: float
     iterations: int
+    unit: bool = True
 
 
 class Scratch(NamedTuple):
@@ -104,19 +108,36 @@ def _residual(states: Any, i: Any, j: Any, scratch: Any) -> Any:
     return m, k
 
 
+@inner
+def _squared_length(row: Any) -> Any:
+    total = np.float32(0.0)
+    for column in range(len(row)):
+        total += row[column] * row[column]
+    return total
+
+
 @compiled
-def ground_costs(products: Any, left: Any, right: Any, rho: Any) -> None:
-    """(m, k) inner products of unit rows become d^rho, in place."""
+def ground_costs(products: Any, left: Any, right: Any, rho: Any, unit: Any) -> None:
+    """(m, k) inner products of rows become d^rho, in place; `unit`: the rows have length one."""
     half = np.float32(0.5 * rho)
+    lengths = np.empty(0 if unit else products.shape[1], np.float32)
+    for y in range(len(lengths)):
+        lengths[y] = _squared_length(right[y])
     for x in range(len(products)):
         row = products[x]
+        close = CLOSE
+        if not unit:
+            length = _squared_length(left[x])
+            close = CLOSE * max(length, np.float32(1.0))
+            for y in range(len(row)):  # 1 - d^2 / 2, what the product would be if all rows had length one
+                row[y] += np.float32(1.0) - np.float32(0.5) * (length + lengths[y])
         least = np.float32(4.0)
         for y in range(len(row)):
             row[y] = np.float32(2.0) - np.float32(2.0) * row[y]
             least = min(least, row[y])
-        if least < CLOSE:  # products have lost the digits: duplicates must be at distance 0
+        if least < close:  # products have lost the digits: duplicates must be at distance 0
             for y in range(len(row)):
-                if row[y] < CLOSE:
+                if row[y] < close:
                     squared = np.float32(0.0)
                     for column in range(left.shape[1]):
                         difference = left[x, column] - right[y, column]
