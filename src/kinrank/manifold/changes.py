@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors
+from kinrank.features import Vectors, scale_of
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.progress import Progress
+from kinrank.space import Space
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 from kinrank.stores.changed import ChangedStore
+from kinrank.stores.scaled import ScaledStore
 from kinrank.stores.words import in_words
 
 
@@ -65,8 +68,19 @@ def refreshed(snapshot: Snapshot, progress: Progress) -> Snapshot:
     method, vectors, store = snapshot.method, snapshot.vectors, snapshot.store
     if isinstance(store, ChangedStore):
         store = store.renewed(vectors)
-    kept = method.keep(gallery_over(vectors, store, progress, snapshot.space.unit), progress, _can_change(snapshot))
-    return Snapshot.of(method, vectors, snapshot.names, kept, store, built_over=in_words(store), space=snapshot.space)
+    vectors, store, space = _rescaled(vectors, store, snapshot.space)
+    kept = method.keep(gallery_over(vectors, store, progress, space.unit), progress, _can_change(snapshot))
+    return Snapshot.of(method, vectors, snapshot.names, kept, store, built_over=in_words(store), space=space)
+
+
+def _rescaled(vectors: Vectors, store: Store | None, space: Space) -> tuple[Vectors, Store | None, Space]:
+    """The same in units of the present items' scale; as they are where that cannot be, beside a store that stays."""
+    if space.scale is None or isinstance(store, ChangedStore):
+        return vectors, store, space
+    scale = scale_of(vectors)
+    space = replace(space, scale=space.scale * scale)
+    base = None if store is None else ScaledStore(getattr(store, "base", store), float(space.scale or 1.0))
+    return vectors / np.float32(scale), base, space
 
 
 def _changed(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kinrank.features import Vectors
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import transport as kernels
+from kinrank.stages.kernels.ground import ground_costs
 
 State = tuple[NDArray[np.int32], NDArray[np.float32]]  # the items of one state and their mass
 Flow = tuple[int, int, float, float]  # from, to, mass, cost of one unit
@@ -70,7 +71,7 @@ def exact_flows(left: State, right: State, vectors: Vectors, rho: float, unit: b
         return []
     rows, columns = vectors[items[away]], vectors[items[towards]]
     cost = np.ascontiguousarray(rows @ columns.T)
-    kernels.ground_costs(cost, rows, columns, float(rho), unit)
+    ground_costs(cost, rows, columns, float(rho), unit)
     a, b = difference[away].astype(np.float32), -difference[towards].astype(np.float32)
     plan = np.zeros(cost.shape, np.float32)
     kernels.exact(a, b, len(a), len(b), cost, plan)

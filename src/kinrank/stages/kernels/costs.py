@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled, inner
-from kinrank.stages.kernels.transport import ground_costs, longest_row, price, scratch_for
+from kinrank.stages.kernels.ground import ground_costs
+from kinrank.stages.kernels.transport import longest_row, price, scratch_for
 
 TOGETHER = 16  # steps of one item whose ground costs are computed at once
 BLOCK = 128  # rows and columns of the table of ground costs that one matrix product makes
