@@ -153,7 +153,7 @@ def _check_aligned(rows: Vectors, how: Combination) -> None:
         if common < AGREED * K / len(rows):
             raise ValueError(
                 f"features[{first}] and features[{place}] do not seem to belong to the same items: the {K} nearest by "
-                f"the one and by the other have {common:.2%} in common, no more than by chance; check that row i of "
-                "both belongs to item i. If it does, one of them says nothing of what the other says: leave it out, or "
-                "pass check_rows=False"
+                f"the one and by the other have {common:.2%} in common, where chance gives {K / len(rows):.2%}; check "
+                "that row i of both belongs to item i. If it does, one of them says nothing of what the other says: "
+                "leave it out, or pass check_rows=False"
             )
