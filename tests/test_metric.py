@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 import kinrank as kr
 from kinrank.features import scale_of, unit
 from kinrank.items import Items
+from kinrank.manifold.manifest import MANIFEST, read_manifest, sealed
 from kinrank.manifold.verify import verify
 from kinrank.neighbors import nearest, pairwise
 from kinrank.progress import SILENT
@@ -303,6 +305,32 @@ def test_one_metric_for_store_and_manifold(tmp_path: Path) -> None:
     assert kr.Manifold.build(kr.ArrayStore(rows, EUCLIDEAN), "aqe").info()["metric"] == EUCLIDEAN
 
 
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"scale": 0.0}, "the scale of its vectors must be a number above 0; it is 0.0"),
+        ({"scale": -2.0}, "the scale of its vectors must be a number above 0"),
+        ({"feature_size_0": 5.0, "feature_weight_0": 1.0}, r"features of \[5\] columns .* do not make 12 columns"),
+        ({"feature_size_0": 12.0, "feature_weight_0": -1.0}, r"with the weights \[-1.0\] do not make 12 columns"),
+        ({"feature_size_0": 12.0}, "do not make 12 columns"),
+    ],
+)
+def test_what_was_saved_is_checked(facts: dict[str, float], said: str, tmp_path: Path) -> None:
+    kr.Manifold.build(made(30), "aqe", metric=EUCLIDEAN).save(tmp_path / "m")
+    manifest = read_manifest(tmp_path / "m")
+    manifest["facts"] |= facts
+    (tmp_path / "m" / MANIFEST).write_text(json.dumps(sealed(manifest)))
+    with pytest.raises(ValueError, match=said):
+        kr.Manifold.load(tmp_path / "m")
+    assert not verify(tmp_path / "m").whole
+    del manifest["facts"]["scale"]  # vectors that are not of length one, and nothing that says why
+    for name in facts:
+        manifest["facts"].pop(name, None)
+    (tmp_path / "m" / MANIFEST).write_text(json.dumps(sealed(manifest)))
+    with pytest.raises(ValueError, match="must hold rows of length 1"):
+        kr.Manifold.load(tmp_path / "m")
+
+
 def test_unknown_metrics_and_numbers_too_large() -> None:
     rows = made(30)
     truth = kr.Truth.from_labels(np.arange(30) % 3)
@@ -349,6 +377,7 @@ def test_augment_groups_and_comparisons() -> None:
     labels = np.arange(80) % 4
     trials = kr.compare_methods(None, rows, kr.Truth.from_labels(labels), "aqe", metric=EUCLIDEAN)
     expected = kr.evaluate(kr.rerank(None, rows, "aqe", metric=EUCLIDEAN), kr.Truth.from_labels(labels), ["mAP"])
+    assert trials.about == "percent, 80 queries, 80 items, joint, euclidean; best mAP first"
     scores = {trial.method: trial.scores["mAP"].mean for trial in trials}
     assert scores["aqe"] == expected["mAP"].mean
 

@@ -211,7 +211,8 @@ def compare_methods(
             found.append(tried(label, method, ranking, plain.scores))
     best = sorted(found, key=lambda trial: math.inf if math.isnan(mean := trial.scores[wanted[0]].mean) else -mean)
     items = len(gallery_or_store) if isinstance(gallery_or_store, Sized) else None
-    return Trials(best, refused, wanted, len(truth), items, str(first.meta["mode"]), confidence)
+    mode = str(first.meta["mode"]) + (", euclidean" if first.meta["metric"] == "euclidean" else "")
+    return Trials(best, refused, wanted, len(truth), items, mode, confidence)
 
 
 def _chosen(methods: Sequence[Method | str] | str) -> dict[str, Method]:
