@@ -123,3 +123,9 @@ def check_metric(metric: Any) -> str:
     if not isinstance(metric, str) or metric not in METRICS:
         raise ValueError(f"metric={metric!r} is not allowed; give one of: {', '.join(METRICS)}")
     return metric
+
+
+def rows_by(metric: str, vectors: Any, name: str, dimensions: int | None = None) -> Vectors:
+    """(n, d) float32 rows as a store keeps them: of length one, or as they are where lengths matter."""
+    rows = check(vectors, name, dimensions)
+    return unit(rows, name) if metric == METRICS[0] else bounded(rows, name)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, bounded, check, unit
+from kinrank.features import Vectors
 from kinrank.neighbors import nearest
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
-from kinrank.space import check_metric
+from kinrank.space import check_metric, rows_by
 from kinrank.stores.numbers import item_numbers
 
 
@@ -27,7 +27,7 @@ class ArrayStore:
     def __init__(self, vectors: ArrayLike, metric: str = "cosine") -> None:
         """A store over (n, d) rows; metric "euclidean" leaves them as long as they are."""
         self.metric = check_metric(metric)
-        self._rows = self._made(vectors, "gallery")
+        self._rows = rows_by(self.metric, vectors, "gallery")
 
     @classmethod
     def over(cls, rows: Vectors, metric: str = "cosine") -> ArrayStore:
@@ -35,10 +35,6 @@ class ArrayStore:
         store = cls.__new__(cls)
         store._rows, store.metric = rows, check_metric(metric)
         return store
-
-    def _made(self, vectors: ArrayLike, name: str, dimensions: int | None = None) -> Vectors:
-        rows = check(vectors, name, dimensions)
-        return unit(rows, name) if self.metric == "cosine" else bounded(rows, name)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -56,7 +52,7 @@ class ArrayStore:
         return ArrayStore(vectors, self.metric)
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:
-        rows = self._made(queries, "queries", self._rows.shape[1])
+        rows = rows_by(self.metric, queries, "queries", self._rows.shape[1])
         lists = nearest(rows, self._rows, whole_number(k, "k"), unit=self.metric == "cosine")
         return Ranking(lists.indices.astype(np.int64), lists.distances, {"mode": "search"})
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors
 from kinrank.neighbors import nearest
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
+from kinrank.space import rows_by
 from kinrank.stores.numbers import item_numbers
 from kinrank.stores.scaled import metric_of
 
@@ -61,9 +62,10 @@ class ChangedStore:
     def metric(self) -> str:
         return metric_of(self._base)
 
-    def _made(self, vectors: ArrayLike, name: str) -> Vectors:
-        rows = check(vectors, name)
-        return unit(rows, name) if self.metric == "cosine" else rows
+    @property
+    def in_units(self) -> bool:
+        """Whether rows and distances are in units of a Manifold's scale."""
+        return bool(getattr(self._base, "in_units", False))
 
     @property
     def came(self) -> int:
@@ -73,7 +75,7 @@ class ChangedStore:
         return len(self._stay) + self.came
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:
-        rows = self._made(queries, "queries")
+        rows = rows_by(self.metric, queries, "queries")
         k = min(whole_number(k, "k"), len(self))
         indices, distances = self._stayed(rows, min(k, len(self._stay)))
         if self.came and k:
@@ -97,7 +99,7 @@ class ChangedStore:
         rows = np.empty((len(numbers), self._more.shape[1]), self._more.dtype)
         rows[~old] = self._more[numbers[~old] - len(self._stay)]
         if old.any():
-            rows[old] = self._made(self._base.vectors(self._stay[numbers[old]]), "vectors of the store")
+            rows[old] = rows_by(self.metric, self._base.vectors(self._stay[numbers[old]]), "vectors of the store")
         return rows
 
     def _stayed(self, rows: Vectors, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

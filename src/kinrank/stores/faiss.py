@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, bounded, check, unit
+from kinrank.features import Vectors
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
-from kinrank.space import check_metric
+from kinrank.space import check_metric, rows_by
 from kinrank.stores.numbers import item_numbers
 
 KINDS = ("flat", "ivf", "hnsw")
@@ -59,7 +59,7 @@ class FaissStore:
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r} is not allowed; give one of: {', '.join(KINDS)}")
         self.metric = check_metric(metric)
-        self._rows = self._made(vectors, "vectors")
+        self._rows = rows_by(self.metric, vectors, "vectors")
         self._settings: dict[str, Any] | None = {
             "kind": kind, "lists": lists, "probes": probes, "links": links, "effort": effort, "threads": threads,
             "metric": metric,
@@ -96,7 +96,7 @@ class FaissStore:
         store.metric = check_metric(metric)
         if metric == "euclidean" and index.metric_type != faiss.METRIC_L2:
             raise ValueError("index compares by inner product, not by distance; give an L2 index, or the metric cosine")
-        rows = store._made(vectors, "vectors", int(index.d))
+        rows = rows_by(metric, vectors, "vectors", int(index.d))
         if int(index.ntotal) != len(rows):
             raise ValueError(f"index holds {int(index.ntotal)} items but there are {len(rows)} vectors; give the same")
         if not index.is_trained:
@@ -121,7 +121,7 @@ class FaissStore:
         return isinstance(self._index, _faiss().IndexFlat)
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:
-        rows = self._made(queries, "queries", self._rows.shape[1])
+        rows = rows_by(self.metric, queries, "queries", self._rows.shape[1])
         k = min(whole_number(k, "k"), len(self))
         if not k or not len(rows):
             shape = len(rows), k
@@ -133,10 +133,6 @@ class FaissStore:
 
     def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
         return self._rows[item_numbers(ids, len(self))]
-
-    def _made(self, vectors: ArrayLike, name: str, dimensions: int | None = None) -> Vectors:
-        rows = check(vectors, name, dimensions)
-        return unit(rows, name) if self.metric == "cosine" else bounded(rows, name)
 
     def _wide_enough(self, k: int) -> Any:
         """hnsw must keep at least k items in view; asked for per search, because the index may be shared."""

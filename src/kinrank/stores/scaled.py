@@ -18,6 +18,7 @@ class ScaledStore:
     """What a Manifold searches where its metric is euclidean: rows, queries and distances in units of the scale."""
 
     metric = "euclidean"
+    in_units = True
 
     def __init__(self, base: Any, scale: float) -> None:
         self.base, self._scale = base, np.float32(scale)
@@ -68,5 +69,5 @@ def in_space(store: Store | None, space: Space) -> Store | None:
             f"the store searches by {metric_of(store)} but the manifold was built by {space.metric}; give one that "
             "searches as the manifold does"
         )
-    ready = space.scale is None or isinstance(store, ScaledStore) or hasattr(store, "after")
+    ready = space.scale is None or getattr(store, "in_units", False)
     return store if ready else ScaledStore(store, float(space.scale or 1.0))
