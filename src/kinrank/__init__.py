@@ -6,6 +6,7 @@ Example:
 """
 
 from kinrank.augment import DBA, augment
+from kinrank.combine import Combined, combine
 from kinrank.evaluation import Truth, compare, compare_methods, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
@@ -75,6 +76,7 @@ __all__ = [
     "AugmentedAQEwD",
     "AugmentedAlphaQE",
     "AugmentedDQE",
+    "Combined",
     "ConAff",
     "Explanation",
     "KReciprocal",
@@ -88,6 +90,7 @@ __all__ = [
     "SuperGlobal",
     "Truth",
     "augment",
+    "combine",
     "compare",
     "compare_methods",
     "evaluate",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors
 from kinrank.items import Items
 from kinrank.methods.alpha_qe import AlphaQE
 from kinrank.methods.aqe import AQE
@@ -16,6 +17,7 @@ from kinrank.methods.expansion import Expansion
 from kinrank.neighbors import first_equal
 from kinrank.parameters import Parameter, parameter, parameters_of
 from kinrank.progress import Progress, Show
+from kinrank.stores.rows import gallery_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +69,10 @@ class DBA:
         return DQE(kdba=self.k, negatives_dba=self.negatives)
 
 
-def augment(gallery: ArrayLike, recipe: DBA | None = None, *, progress: Show = None) -> Vectors:
+def augment(gallery: ArrayLike, recipe: DBA | None = None, *, progress: Show = None, metric: str = "cosine") -> Vectors:
     """The gallery with every item replaced by a mixture of itself and its nearest: (n, d) float32 unit rows.
+
+    With the metric "euclidean", rows that have a length of their own, in the units of the gallery.
 
     Use it once, then search or re-rank the result with anything:
 
@@ -86,12 +90,13 @@ def augment(gallery: ArrayLike, recipe: DBA | None = None, *, progress: Show = N
         gallery: (n, d) rows; not changed.
         recipe: a DBA; DBA() unless given.
         progress: True for a bar, or a callable `f(label, done, total)`.
+        metric: "cosine" or "euclidean", as for `rerank`.
     """
     recipe = DBA() if recipe is None else recipe
     if not isinstance(recipe, DBA):
         raise ValueError(f"augment: recipe={recipe!r} is not allowed; give a DBA, such as DBA(k=4)")
-    rows = unit(check(gallery, "gallery"), "gallery")
+    rows, space = gallery_rows(gallery, metric)
     if not len(rows):
         return rows
-    mixed = recipe.method().augmented(Items.everyone(rows), Progress(progress))
-    return mixed[first_equal(rows)]
+    mixed = recipe.method().augmented(Items.everyone(rows, space.unit), Progress(progress))[first_equal(rows)]
+    return mixed if space.scale is None else mixed * np.float32(space.scale)

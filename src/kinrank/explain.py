@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinrank import stages
-from kinrank.features import check, unit
 from kinrank.items import Items
 from kinrank.methods import Method, resolve
 from kinrank.progress import Progress, Show
+from kinrank.stores.rows import gallery_rows
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ def explain(
     method: Method | str | None = None,
     flows: int = 5,
     progress: Show = None,
+    metric: str | None = None,
 ) -> Explanation:
     """The cheapest chain from a query to a gallery item, from the same computation that ranks it (joint).
 
@@ -77,17 +78,18 @@ def explain(
         query, item: numbers of the query and of the result.
         method: an LPMT, the one method made of chains.
         flows: how many of the largest movements of mass to keep per step.
+        metric: "cosine" or "euclidean", as for `rerank`.
 
     Example:
         >>> print(kinrank.explain(queries, gallery, query=3, item=1041))
     """
     method = resolve(method)
     method.check_explained()
-    rows = unit(check(gallery, "gallery"), "gallery")
+    rows, space = gallery_rows(gallery, metric)
     if queries is None:
-        items = Items.everyone(rows)
+        items = Items.everyone(rows, space.unit)
     else:
-        items = Items.joint(unit(check(queries, "queries", rows.shape[1]), "queries"), rows)
+        items = Items.joint(space.rows(queries, "queries", rows.shape[1]), rows, space.unit)
     _inside(query, len(items.queries), "query")
     _inside(item, len(items.gallery), "item")
     return explain_prepared(method.prepare(items, Progress(progress)), query, item, flows)
@@ -102,7 +104,7 @@ def explain_prepared(prepared: Any, query: int, item: int, flows: int = 5) -> Ex
     chain = stages.chains.chain_to(parents[0], target) if np.isfinite(totals[0, target]) else [target]
     costs = tuple(float(totals[0, b] - totals[0, a]) for a, b in itertools.pairwise(chain))
     passed = [stages.transport.state_of(states, node) for node in chain]
-    plans = (stages.transport.exact_flows(a, b, items.vectors, rho) for a, b in itertools.pairwise(passed))
+    plans = (stages.transport.exact_flows(a, b, items.vectors, rho, items.unit) for a, b in itertools.pairwise(passed))
     moved = tuple(tuple(plan[:flows]) for plan in plans)
     first = 0 if items.self_query else len(items.queries)
     kinds = tuple("query" if node == source or node < first else "item" for node in chain)

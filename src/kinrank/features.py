@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank import given
 
 Vectors = NDArray[np.float32]
+LONGEST = 1e15  # numbers whose squares still add up in float32
 
 
 def load(
@@ -107,6 +108,34 @@ def unit(rows: Vectors, name: str = "vectors") -> Vectors:
     scaled = rows / peak  # first, so that squares neither overflow nor vanish
     norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled, dtype=np.float64))
     return np.ascontiguousarray(scaled / norms[:, None], dtype=np.float32)
+
+
+def are_unit(rows: Vectors) -> bool:
+    """Whether every row has length one, but for rounding."""
+    return bool(np.all(np.abs(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) - 1.0) <= 1e-5))
+
+
+def scale_of(rows: Vectors) -> float:
+    """The root mean square length of rows, 1 where all are zero: the unit in which lengths matter (euclidean)."""
+    peak = float(np.abs(rows).max(initial=0.0))
+    if not peak:
+        return 1.0
+    total = sum(
+        float(np.square(rows[start : start + 1024] / np.float32(peak), dtype=np.float64).sum())
+        for start in range(0, len(rows), 1024)
+    )
+    return float(np.float32(peak * (total / len(rows)) ** 0.5))  # of rows of length one exactly 1
+
+
+def bounded(rows: Vectors, name: str = "vectors") -> Vectors:
+    """The rows, if the squares of their lengths are numbers that float32 can hold; refused if not."""
+    peak = np.abs(rows).max(axis=1, initial=0.0)
+    if len(rows) and float(peak.max()) > LONGEST:
+        raise ValueError(
+            f"{name} row {int(np.argmax(peak > LONGEST))} holds numbers beyond {LONGEST:g}, too large to be compared "
+            "by their distances; divide all vectors, queries and gallery, by one number"
+        )
+    return rows
 
 
 def _as_array(vectors: Any, name: str) -> NDArray[Any]:

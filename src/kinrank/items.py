@@ -1,4 +1,4 @@
-"""Queries and a gallery -> Items, what a method works on: unit vectors, who asks, who can be an answer."""
+"""Queries and a gallery -> Items, what a method works on: vectors, who asks, who can be an answer."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from kinrank.neighbors import Integers, Neighbors, first_equal, nearest, pairwis
 
 @dataclass(eq=False)
 class Items:
-    """The items of one re-ranking problem: unit vectors, which of them ask, which of them can be answers.
+    """The items of one re-ranking problem: vectors, which of them ask, which of them can be answers.
 
     In a joint problem the queries come first, then the gallery; when every item queries the others, `queries`
     and `gallery` are the same numbers. Neighbour lists are computed once, for the largest k asked for so far.
+    `unit`: all vectors have length one, so that inner products alone tell distances (metric "cosine").
     """
 
     vectors: Vectors
     queries: Integers
     gallery: Integers
+    unit: bool = True
     _lists: dict[str, Neighbors] = field(default_factory=dict, repr=False)
     _first: Integers | None = field(default=None, repr=False)
 
     @classmethod
-    def joint(cls, queries: Vectors, gallery: Vectors) -> Items:
+    def joint(cls, queries: Vectors, gallery: Vectors, unit: bool = True) -> Items:
         count = len(queries)
         vectors = np.concatenate([queries, gallery])
-        return cls(vectors, np.arange(count), np.arange(count, len(vectors)))
+        return cls(vectors, np.arange(count), np.arange(count, len(vectors)), unit)
 
     @classmethod
-    def everyone(cls, gallery: Vectors) -> Items:
+    def everyone(cls, gallery: Vectors, unit: bool = True) -> Items:
         numbers = np.arange(len(gallery))
-        return cls(gallery, numbers, numbers)
+        return cls(gallery, numbers, numbers, unit)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -75,11 +77,11 @@ class Items:
         """(len(queries), g) Euclidean distances to the whole gallery; equal items at equal distances."""
         if self._first is None:
             self._first = first_equal(self.gallery_vectors)
-        return share_equal(pairwise(self.query_vectors[queries], self.gallery_vectors), self._first)
+        return share_equal(pairwise(self.query_vectors[queries], self.gallery_vectors, self.unit), self._first)
 
     def _cached(self, key: str, k: int, most: int, rows: Vectors, items: Vectors, own: Integers | None) -> Neighbors:
         k = min(k, most)
         lists = self._lists.get(key)
         if lists is None or lists.k < k:
-            lists = self._lists[key] = nearest(rows, items, k, own=own)
+            lists = self._lists[key] = nearest(rows, items, k, own=own, unit=self.unit)
         return lists.first(k)

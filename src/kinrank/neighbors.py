@@ -36,23 +36,30 @@ class Neighbors:
 
 
 def nearest(
-    queries: Vectors, items: Vectors, k: int, *, own: Integers | None = None, self_first: bool = True
+    queries: Vectors,
+    items: Vectors,
+    k: int,
+    *,
+    own: Integers | None = None,
+    self_first: bool = True,
+    unit: bool = True,
 ) -> Neighbors:
     """The exact k nearest items of every query, by blocked matrix products; no n x n matrix.
 
     `own[i]` is the item that query i itself is (-1: none). With `self_first` it stands first, at distance 0,
-    even among duplicates; otherwise it is left out. Shapes: (q, d), (n, d) -> (q, min(k, n)).
+    even among duplicates; otherwise it is left out. `unit`: all rows have length one.
+    Shapes: (q, d), (n, d) -> (q, min(k, n)).
     """
     k = max(0, min(k, len(items) if own is None or self_first else len(items) - 1))
     identity = np.full(len(queries), -1, np.int64) if own is None else np.asarray(own, np.int64)
     known = identity >= 0
     if known.all() or not known.any():
-        return Neighbors(*kernels.search.nearest_blocks(queries, items, k, identity, self_first))
+        return Neighbors(*kernels.search.nearest_blocks(queries, items, k, identity, self_first, unit))
     indices = np.empty((len(queries), k), np.int32)
     distances = np.empty((len(queries), k), np.float32)
     for rows in (known, ~known):  # rows with an item of their own search one entry less
         indices[rows], distances[rows] = kernels.search.nearest_blocks(
-            queries[rows], items, k, identity[rows], self_first
+            queries[rows], items, k, identity[rows], self_first, unit
         )
     return Neighbors(indices, distances)
 
@@ -63,11 +70,13 @@ def nearest_among(
     allowed: NDArray[np.bool_],
     vectors: Callable[[Integers], Vectors],
     search: Callable[[Vectors, int], Neighbors] | None = None,
+    unit: bool = True,
 ) -> Neighbors:
     """(q, k) nearest of the items in a mask (n,), -1 and inf behind them where it has fewer than k.
 
     `vectors(numbers)` are the rows of items. With `search(queries, k)`, some index, it is asked first, so deep that
-    enough of what it finds should be allowed; rows that still lack some are searched exactly.
+    enough of what it finds should be allowed; rows that still lack some are searched exactly. `unit`: all rows have
+    length one.
     """
     numbers = np.flatnonzero(allowed)
     indices, distances = np.full((len(queries), k), -1, np.int32), np.full((len(queries), k), np.inf, np.float32)
@@ -82,18 +91,18 @@ def nearest_among(
         distances[enough, :wanted] = np.take_along_axis(found.distances[enough], order, axis=1)
         left = np.flatnonzero(~enough)
     if len(left):
-        indices[left, :wanted], distances[left, :wanted] = _exactly(queries[left], wanted, numbers, vectors)
+        indices[left, :wanted], distances[left, :wanted] = _exactly(queries[left], wanted, numbers, vectors, unit)
     return Neighbors(indices, distances)
 
 
 def _exactly(
-    queries: Vectors, k: int, numbers: Integers, vectors: Callable[[Integers], Vectors]
+    queries: Vectors, k: int, numbers: Integers, vectors: Callable[[Integers], Vectors], unit: bool
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """(q, k) nearest of the items with these numbers, ascending; some of them at a time."""
     indices, distances = np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.float32)
     for start in range(0, len(numbers), ROWS):
         some = numbers[start : start + ROWS]
-        found = nearest(queries, vectors(some), k)
+        found = nearest(queries, vectors(some), k, unit=unit)
         indices = np.concatenate([indices, some[found.indices].astype(np.int32)], axis=1)
         distances = np.concatenate([distances, found.distances], axis=1)
         order = np.argsort(distances, axis=1, kind="stable")[:, :k]  # numbers ascend: ties to the lower one
@@ -112,22 +121,41 @@ def share_equal(values: NDArray[Any], first: Integers) -> NDArray[Any]:
     return values
 
 
-def pairwise(left: Vectors, right: Vectors) -> NDArray[np.float32]:
-    """Euclidean distances of unit rows, (a, d), (b, d) -> (a, b).
+def pairwise(left: Vectors, right: Vectors, unit: bool = True) -> NDArray[np.float32]:
+    """Euclidean distances of rows, (a, d), (b, d) -> (a, b); `unit`: all of them have length one.
 
-    From inner products, except where these lose the digits: pairs nearer than about 0.03 are summed again
-    from differences, so that duplicates are at distance 0.
+    From inner products, except where these lose the digits: pairs nearer than about 0.03 of their length are summed
+    again from differences, so that duplicates are at distance 0.
     """
     squared: NDArray[np.float32] = left @ right.T
     squared *= -2.0
-    squared += 2.0
-    a, b = np.nonzero(squared < 1e-3)
+    if unit:
+        squared += 2.0
+        a, b = np.nonzero(squared < 1e-3)
+    else:
+        lengths = 2.0 * half_squares(left)[:, None] + 2.0 * half_squares(right)
+        squared += lengths
+        a, b = np.nonzero(squared <= 5e-4 * lengths)
     for start in range(0, len(a), Block):
         block = slice(start, start + Block)
         differences = left[a[block]] - right[b[block]]
         squared[a[block], b[block]] = np.einsum("ij,ij->i", differences, differences)
     np.sqrt(squared, out=squared)
     return squared
+
+
+def half_squares(rows: Vectors) -> NDArray[np.float32]:
+    """(n,) |x|^2 / 2: what inner products lack to tell distances, where rows are of any length."""
+    return kernels.search.half_squares(rows)
+
+
+def similarities(left: Vectors, right: Vectors, unit: bool = True) -> NDArray[np.float32]:
+    """1 - d^2 / 2, (a, d), (b, d) -> (a, b): the cosine where all rows have length one (`unit`)."""
+    products: NDArray[np.float32] = left @ right.T
+    if not unit:
+        products += 1.0 - half_squares(left)[:, None]
+        products -= half_squares(right)
+    return products
 
 
 def first_equal(rows: Vectors) -> Integers:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sized
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank import given, stages
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors, bounded, check, scale_of, unit
 from kinrank.items import Items
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
 from kinrank.methods import LPMT, Method, resolve
@@ -18,12 +19,14 @@ from kinrank.neighbors import Neighbors, nearest_among
 from kinrank.parameters import whole_number
 from kinrank.progress import SILENT, Progress, Show
 from kinrank.ranking import Ranking, rank_rows
+from kinrank.space import Space, rows_by
 from kinrank.stages.marks import Marks
 from kinrank.stages.masks import Mask
 from kinrank.stores import Store
 from kinrank.stores.array import ArrayStore
 from kinrank.stores.found import tidied
-from kinrank.stores.rows import VECTORS, unit_rows
+from kinrank.stores.rows import VECTORS, gallery_rows, given_rows
+from kinrank.stores.scaled import metric_of
 
 
 def rerank(
@@ -34,6 +37,7 @@ def rerank(
     depth: int | None = None,
     max_memory: int | str | None = None,
     progress: Show = None,
+    metric: str | None = None,
     *,
     where: Any = None,
     positives: Any = None,
@@ -52,6 +56,9 @@ def rerank(
         max_memory: bytes, or words such as "2GB", that working arrays and result may take together; four
             fifths of what the machine has free unless given. Checked before anything is allocated.
         progress: True for a bar, or a callable `f(label, done, total)`.
+        metric: "cosine" compares directions, whatever the length of vectors; "euclidean" where length matters: all are
+            then divided by one number, the root mean square length of the gallery. Cosine unless given, or what a
+            Store says of itself.
         where: only these items are results: a mask over the gallery, or item numbers. The others are in the graph all
             the same; over candidates, the graph holds the c nearest of these and, beside them, the c nearest of all.
             Rows are padded where fewer are left.
@@ -61,8 +68,8 @@ def rerank(
             what is nearer to a wrong one than to the query and the right ones moves back.
 
     Returns:
-        Ranking with `meta["mode"]` "joint" or "candidates". Its distances order the items of one query; they are
-        not comparable between queries, and copies of one vector may differ in them (see `Ranking`).
+        Ranking with `meta["mode"]` "joint" or "candidates", and `meta["metric"]`. Its distances order the items of one
+        query; they are not comparable between queries, and copies of one vector may differ in them (see `Ranking`).
 
     Example:
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.LPMT(k2=7))
@@ -77,9 +84,9 @@ def rerank(
     if positives is not None or negatives is not None:
         method.check_marked()
     if candidates is None:
-        ranking = _joint(queries, gallery_or_store, method, depth, budget, report, wanted)
+        ranking = _joint(queries, gallery_or_store, method, depth, budget, report, metric, wanted)
     else:
-        ranking = _per_query(queries, gallery_or_store, method, candidates, depth, budget, report, wanted)
+        ranking = _per_query(queries, gallery_or_store, method, candidates, depth, budget, report, metric, wanted)
     meta = {**ranking.meta, "method": repr(method), "seconds": time.perf_counter() - started}
     return Ranking(ranking.indices, ranking.distances, meta)
 
@@ -120,22 +127,23 @@ def _joint(
     depth: int | None,
     budget: int,
     report: Progress,
+    metric: str | None,
     wanted: Wanted,
 ) -> Ranking:
-    gallery = unit_rows(gallery_or_store)
+    gallery, space = gallery_rows(gallery_or_store, metric)
     if queries is None:
-        items = Items.everyone(gallery)
+        items = Items.everyone(gallery, space.unit)
         longest = max(len(gallery) - 1, 0)
     else:
-        asked = unit(check(queries, "queries", gallery.shape[1]), "queries")
-        items = Items.joint(asked, gallery)
+        asked = space.rows(queries, "queries", gallery.shape[1])
+        items = Items.joint(asked, gallery, space.unit)
         longest = len(gallery)
     allowed, marks = wanted.checked(len(gallery), len(items.queries))
     longest = longest if allowed is None else min(longest, int(allowed.sum()))
     depth = longest if depth is None else min(depth, longest)
     rows = _fit(method, items, depth, budget)
     indices, distances = _answer(method, items, depth, rows, report, allowed, marks)
-    return Ranking(indices, distances, {"mode": "joint"})
+    return Ranking(indices, distances, {"mode": "joint", **space.meta})
 
 
 def _answer(
@@ -189,12 +197,15 @@ def _per_query(
     depth: int | None,
     budget: int,
     report: Progress,
+    metric: str | None,
     wanted: Wanted,
 ) -> Ranking:
     """A small graph per query: itself and its candidates. Beyond them, the order of the search."""
-    store: Store = gallery_or_store if isinstance(gallery_or_store, Store) else ArrayStore(gallery_or_store)
+    metric = metric_of(gallery_or_store, metric)
+    store: Store = gallery_or_store if isinstance(gallery_or_store, Store) else ArrayStore(gallery_or_store, metric)
     everyone = queries is None
-    asked = unit_rows(store) if queries is None else unit(check(queries, "queries"), "queries")
+    space = replace(Space.of(gallery_or_store), scale=None if metric == "cosine" else 1.0)  # each graph has its own
+    asked = given_rows(store) if queries is None else space.rows(queries, "queries")
     allowed, marks = None, None
     if not wanted.nothing:
         allowed, marks = wanted.checked(_length(store), len(asked))
@@ -204,7 +215,7 @@ def _per_query(
     found = store.search(asked, searched)
     listed = found
     if allowed is not None:  # with a place for the item that asks, which may not be allowed
-        listed = _among(store, asked, min(searched, int(allowed.sum()) + everyone), allowed)
+        listed = _among(store, metric, asked, min(searched, int(allowed.sum()) + everyone), allowed)
     width = max(min(listed.depth - everyone, reach), 0)
     indices = np.full((len(asked), width), -1, np.int64)
     distances = np.full((len(asked), width), np.inf, np.float32)
@@ -220,16 +231,23 @@ def _per_query(
                 continue
             others = [] if allowed is None else _tidy_row(found, row, everyone, marked.all)[0][:candidates].tolist()
             pool = np.unique([*first.tolist(), *others, *marked.all.tolist()])  # ties go to the lower item number
-            rows = unit(check(store.vectors(pool), VECTORS, asked.shape[1]), VECTORS)
-            items = Items.joint(asked[row : row + 1], rows)
+            items = _around(asked[row : row + 1], check(store.vectors(pool), VECTORS, asked.shape[1]), space)
             inside = None if allowed is None else allowed[pool]
             here = None if marks is None else [Marks(*(np.searchsorted(pool, some) for some in marked))]
             size = len(first)
             order, lengths = _answer(method, items, size, _fit(method, items, size, budget), SILENT, inside, here)
             indices[row, :size], distances[row, :size] = pool[order[0]], lengths[0]
             _continue_row(distances[row], size)
-    meta = {"mode": "candidates", "candidates": candidates}
+    meta = {"mode": "candidates", "candidates": candidates, "metric": metric}
     return Ranking(indices[:, :depth], distances[:, :depth], meta)
+
+
+def _around(query: Vectors, rows: Vectors, space: Space) -> Items:
+    """One query and its candidates."""
+    if space.unit:
+        return Items.joint(query, unit(rows, VECTORS))
+    scale = np.float32(scale_of(np.concatenate([query, bounded(rows, VECTORS)])))
+    return Items.joint(query / scale, rows / scale, unit=False)
 
 
 def _tidy_row(
@@ -243,11 +261,11 @@ def _tidy_row(
     return numbers[there], lengths[there]
 
 
-def _among(store: Store, queries: Vectors, k: int, allowed: Mask) -> Ranking:
+def _among(store: Store, metric: str, queries: Vectors, k: int, allowed: Mask) -> Ranking:
     """(q, k) nearest items of a mask, as a store finds them; exactly where few are allowed."""
 
     def rows(numbers: NDArray[np.int64]) -> Vectors:
-        return unit(check(store.vectors(numbers), VECTORS, queries.shape[1]), VECTORS)
+        return rows_by(metric, store.vectors(numbers), VECTORS, queries.shape[1])
 
     def search(some: Vectors, depth: int) -> Neighbors:
         found = store.search(some, depth)
@@ -255,7 +273,7 @@ def _among(store: Store, queries: Vectors, k: int, allowed: Mask) -> Ranking:
         return Neighbors(numbers.astype(np.int32), lengths)
 
     exact = isinstance(store, ArrayStore)
-    found = nearest_among(queries, k, allowed, rows, None if exact else search)
+    found = nearest_among(queries, k, allowed, rows, None if exact else search, metric == "cosine")
     return Ranking(found.indices.astype(np.int64), found.distances)
 
 

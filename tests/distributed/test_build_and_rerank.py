@@ -324,3 +324,18 @@ def test_the_plan_on_paper_uses_recorded_numbers() -> None:
     after = million["build_seconds"] - million["neighbour_search_seconds"]
     each = 1000 * after * largest["machine"]["threads"] / million["items"]
     assert last[:2] == (f"{after:.0f}", f"{each:.2f}")
+
+
+def test_vectors_whose_length_matters(client: Any, gallery: Any, queries: Any, tmp_path: Path) -> None:
+    """The metric euclidean: lengths differ, one row is zero, and a cluster still gives the bits of one machine."""
+    rows = gallery * np.exp(np.random.default_rng(0).normal(size=(ITEMS, 1))).astype(np.float32)
+    rows[5] = 0.0
+    made = spread.build(rows, client=client, block=700, folder=tmp_path, metric="euclidean")
+    assert_same(made, kinrank.Manifold.build(rows, metric="euclidean"))
+    assert made.info()["metric"] == "euclidean"
+    mine = spread.rerank(queries, rows, candidates=40, client=client, metric="euclidean")
+    same_ranking(mine, kinrank.rerank(queries, rows, candidates=40, metric="euclidean"))
+    with pytest.raises(ValueError, match="metric='manhattan' is not allowed"):
+        spread.build(rows, client=client, metric="manhattan")
+    with pytest.raises(ValueError, match="metric='manhattan' is not allowed"):
+        spread.rerank(queries, rows, client=client, metric="manhattan")

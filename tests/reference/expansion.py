@@ -17,12 +17,22 @@ def ranking(query: np.ndarray, gallery: np.ndarray, own: int | None) -> list[int
     return [number for number in order if number != own]
 
 
+def similarity(left: np.ndarray, right: np.ndarray) -> float:
+    """1 - d^2 / 2: the cosine of unit rows, and what stands for it between rows of any length."""
+    return 1.0 - float(((left - right) ** 2).sum()) / 2.0
+
+
+def length(row: np.ndarray) -> float:
+    return float(np.sqrt((row * row).sum()))
+
+
 def mixture(
     query: np.ndarray, gallery: np.ndarray, own: int | None, k: int, kind: str, **settings: float
 ) -> np.ndarray:
-    """The expanded query of each method, from its equation."""
+    """The expanded query of each method, from its equation; its length is the mean length of what was mixed."""
     order = ranking(query, gallery, own)
     total = query.copy()
+    lengths, weights = length(query), 1.0
     for i, number in enumerate(order[:k], start=1):
         item = gallery[number]
         if kind == "average":
@@ -30,16 +40,19 @@ def mixture(
         elif kind == "decay":
             weight = (k + 1 - i) / (k + 1)
         elif kind == "alpha":
-            weight = max(float(query @ item), 0.0) ** settings["alpha"]
+            weight = max(similarity(query, item), 0.0) ** settings["alpha"]
+        else:
+            weight = 1.0
+        lengths, weights = lengths + weight * length(item), weights + weight
         total = total + weight * item if kind != "discriminative" else total
     if kind != "discriminative":
-        return normalized(total)
+        return normalized(total) * lengths / weights
     negatives = min(int(settings["negatives"]), max(len(order) - k, 0))
     if negatives == 0:
         return mixture(query, gallery, own, k, "average")
     right = [query] + [gallery[number] for number in order[:k]]
     wrong = [gallery[number] for number in order[len(order) - negatives :]]
-    return separate(np.array(right), np.array(wrong))
+    return separate(np.array(right), np.array(wrong)) * lengths / weights
 
 
 def separate(right: np.ndarray, wrong: np.ndarray) -> np.ndarray:
@@ -69,7 +82,7 @@ def expansion_distances(
     negatives_dba: int = 4,
     **settings: float,
 ) -> np.ndarray:
-    """-q'.x', q' from the original gallery; `queries` None lets every item query the others."""
+    """-q'.x' of unit rows, |q' - x'|^2 / 2 - 1 of any; q' from the original gallery. Without queries items ask."""
     gallery = gallery.astype(np.float64)
     asked = gallery if queries is None else queries.astype(np.float64)
     expanded = [
@@ -82,7 +95,7 @@ def expansion_distances(
         answers = np.array(
             [mixture(row, gallery, number, kdba - 1, kind, **settings) for number, row in enumerate(gallery)]
         )
-    return -np.array(expanded) @ answers.T
+    return np.array([[-similarity(query, answer) for answer in answers] for query in expanded])
 
 
 def super_global_order(

@@ -10,7 +10,7 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import GalleryKey, IdColumn, named_vectors
+from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, Metric, Weights, combined, features
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.manifold.files import check_target
 from kinrank.stores.faiss import FaissStore
@@ -25,7 +25,9 @@ STORES = ("array", "faiss-flat", "faiss-ivf", "faiss-hnsw")
 
 def build(
     context: typer.Context,
-    gallery: Annotated[Path, typer.Option("--gallery", "-g", help="Vectors to prepare, one row per item.")],
+    gallery: Annotated[
+        list[Path], typer.Option("--gallery", "-g", help=f"Vectors to prepare, one row per item. {AGAIN}")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
     ids: Annotated[
         Path | None, typer.Option("--ids", help="Text file of the items' names, one per line, no two alike.")
@@ -40,6 +42,9 @@ def build(
         int | None,
         typer.Option("--observed-limit", help="Most queries to remember. Without: a third of the items."),
     ] = None,
+    metric: Metric = None,
+    feature_weights: Weights = None,
+    check_rows: CheckRows = True,
     gallery_key: GalleryKey = None,
     id_column: IdColumn = None,
     json: Json = False,
@@ -51,6 +56,7 @@ def build(
     kinrank build --gallery g.npy -o gallery.manifold
     kinrank build --gallery g.npy --ids names.txt --k2 7 --theta 0.3 -o gallery.manifold
     kinrank build --gallery g.npy --store faiss-hnsw -o gallery.manifold
+    kinrank build --gallery shape.npy --gallery colour.npy --feature-weights 2,1 -o gallery.manifold
     kinrank search gallery.manifold --queries q.npy
 
     Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are found exactly (array,
@@ -59,12 +65,14 @@ def build(
     checksums; one that is there is replaced when the new one is whole.
     """
     check_target(output)
-    separate(output, gallery, ids)
+    separate(output, *gallery, ids)
     chosen = method_from(method, context.args)
-    vectors, names = named_vectors(gallery, gallery_key, id_column, ids)
-    source = _source(vectors, store)
+    vectors, names = features(gallery, gallery_key, id_column, ids)
+    source = _source(combined(vectors, feature_weights, check_rows), store, metric)
     started = time.perf_counter()
-    manifold = kinrank.Manifold.build(source, chosen, names, max_memory, bars(quiet), observed_limit=observed_limit)
+    manifold = kinrank.Manifold.build(
+        source, chosen, names, max_memory, bars(quiet), metric=metric, observed_limit=observed_limit
+    )
     seconds = time.perf_counter() - started
     manifold.save(output)
     facts = {"output": str(output), **manifold.info(), "seconds": round(seconds, 6)}
@@ -75,10 +83,10 @@ def build(
         print(line.format(chosen=chosen, **facts))
 
 
-def _source(vectors: NDArray[Any], name: str) -> NDArray[Any] | Store:
+def _source(vectors: NDArray[Any], name: str, metric: str | None) -> NDArray[Any] | Store:
     """The vectors themselves, searched exactly, or an index over them."""
     if name not in STORES:
         raise ValueError(f"--store {name!r} is not known; give one of: {', '.join(STORES)}")
     if name == "array":
         return vectors
-    return FaissStore(vectors, kind=name.removeprefix("faiss-"))
+    return FaissStore(vectors, kind=name.removeprefix("faiss-"), metric=metric or "cosine")

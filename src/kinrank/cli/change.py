@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli import inputs
-from kinrank.cli.inputs import IdColumn, QueriesKey, named_vectors
+from kinrank.cli.inputs import AGAIN, IdColumn, QueriesKey, features
 from kinrank.cli.names import ids_meant, read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
 from kinrank.files.lock import WAIT
@@ -28,7 +27,7 @@ Refresh = Annotated[bool, typer.Option("--refresh", help="Build anew afterwards,
 
 def add(
     folder: Folder,
-    vectors: Annotated[Path, typer.Option("--vectors", help="Vectors to add, one row per item.")],
+    vectors: Annotated[list[Path], typer.Option("--vectors", help=f"Vectors to add, one row per item. {AGAIN}")],
     ids: Annotated[
         Path | None,
         typer.Option("--ids", help="Text file of their names, one per line; only if the others have names."),
@@ -57,8 +56,8 @@ def add(
     what changed is written, and it is there, whole, or not at all. Of several who change a gallery at the same time,
     one after the other has a turn.
     """
-    separate(folder, vectors, ids)
-    rows, names = named_vectors(vectors, vectors_key, id_column, ids)
+    separate(folder, *vectors, ids)
+    rows, names = features(vectors, vectors_key, id_column, ids)
     if replace and names is None:
         raise ValueError("--replace needs the names of the items; give them with --ids or --id-column")
 
@@ -102,7 +101,10 @@ def remove(
 
 def observe(
     folder: Folder,
-    queries: Annotated[Path | None, typer.Option("--queries", help="Vectors that asked, one row per query.")] = None,
+    queries: Annotated[
+        list[Path] | None,
+        typer.Option("--queries", help="Vectors that asked, one row per query. Once more for each feature."),
+    ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Forget all that are remembered.")] = False,
     queries_key: QueriesKey = None,
     id_column: IdColumn = None,
@@ -121,10 +123,10 @@ def observe(
     Near-copies of what is remembered are left out, and of more than --observed-limit (see `kinrank build`) the
     oldest are forgotten. Galleries built by lpmt remember.
     """
-    if (queries is None) == (not forget):
+    if bool(queries) == forget:
         raise ValueError("give either --queries, which are remembered, or --forget")
-    separate(folder, queries)
-    rows = None if queries is None else inputs.vectors(queries, queries_key, id_column)
+    separate(folder, *(queries or []))
+    rows = features(queries, queries_key, id_column)[0] if queries else None
 
     def change(manifold: Manifold) -> None:
         if rows is None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import kinrank
-from kinrank.cli.inputs import GalleryKey, QueriesKey, vectors
+from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, Metric, QueriesKey, Weights, combined, features
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
 from kinrank.cli.truths import (
@@ -41,9 +41,9 @@ FIGURES = (".png", ".svg", ".pdf")
 
 def compare(
     context: typer.Context,
-    gallery: Annotated[Path, typer.Option("--gallery", "-g", help="Vectors to rank, one row per item.")],
+    gallery: Annotated[list[Path], typer.Option("--gallery", "-g", help=f"Vectors to rank, one row per item. {AGAIN}")],
     queries: Annotated[
-        File, typer.Option("--queries", help="Vectors that ask. Without: every item queries the others.")
+        list[Path] | None, typer.Option("--queries", help="Vectors that ask. Without: every item queries the others.")
     ] = None,
     methods: Annotated[
         str, typer.Option("--methods", help="Names with commas between them, see `kinrank methods`, or all.")
@@ -68,6 +68,9 @@ def compare(
         File, typer.Option("--output", "-o", help="The table as a file: .html, .md, .csv or .json.")
     ] = None,
     plot: Annotated[File, typer.Option("--plot", help="A figure of the intervals: .png, .svg or .pdf.")] = None,
+    metric: Metric = None,
+    feature_weights: Weights = None,
+    check_rows: CheckRows = True,
     queries_key: QueriesKey = None,
     gallery_key: GalleryKey = None,
     query_ids: Annotated[
@@ -95,9 +98,9 @@ def compare(
         writable(plot, FIGURES)
         comparison.figure_class()  # whether figures can be drawn is known now, not after an hour of work
     for path in (output, plot):
-        separate(path, gallery, queries, truth, labels, query_labels, gallery_labels, query_ids, item_ids)
-    asked = None if queries is None else vectors(queries, queries_key)
-    offered = vectors(gallery, gallery_key)
+        separate(path, *gallery, *(queries or []), truth, labels, query_labels, gallery_labels, query_ids, item_ids)
+    asked = features(queries, queries_key)[0] if queries else None
+    offered = combined(features(gallery, gallery_key)[0], feature_weights, check_rows)
     names = read_names(query_ids), read_names(item_ids)
     right, usual = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
     trials = kinrank.compare_methods(
@@ -109,6 +112,7 @@ def compare(
         candidates=candidates,
         max_memory=max_memory,
         progress=bars(quiet),
+        metric=metric,
     )
     commands = context.find_root().command
     trials = replace(trials, refused={name: in_flags(why, commands) for name, why in trials.refused.items()})

@@ -18,7 +18,9 @@ FIGURES = (".png", ".svg", ".pdf")
 
 def explain(
     folder: Annotated[Path, typer.Argument(help="What `kinrank build` wrote.")],
-    queries: Annotated[Path, typer.Option("--queries", help="Vectors that ask, one row per query.")],
+    queries: Annotated[
+        list[Path], typer.Option("--queries", help="Vectors that ask, one row per query. Once more for each feature.")
+    ],
     item: Annotated[str, typer.Option("--item", help="The item: its name, or its number without names.")],
     query: Annotated[int, typer.Option("--query", help="Which row of the queries, counted from 0.")] = 0,
     flows: Annotated[int, typer.Option("--flows", help="Largest movements of mass to keep per step.")] = 5,
@@ -39,12 +41,14 @@ def explain(
     """
     if output is not None:
         writable(output, FIGURES)
-    separate(output, folder, queries)
+    separate(output, folder, *queries)
     manifold = kinrank.Manifold.load(folder)
-    rows = vectors(queries, queries_key)
-    if not 0 <= query < len(rows):
-        raise ValueError(f"--query {query} is not there; {queries} has {len(rows)} rows, counted from 0")
-    why = manifold.explain(rows[query], ids_meant(manifold, [item])[0], flows)
+    parts = [vectors(path, queries_key) for path in queries]
+    for path, rows in zip(queries, parts, strict=True):
+        if not 0 <= query < len(rows):
+            raise ValueError(f"--query {query} is not there; {path} has {len(rows)} rows, counted from 0")
+    asked = parts[0][query] if len(parts) == 1 else [rows[query] for rows in parts]
+    why = manifold.explain(asked, ids_meant(manifold, [item])[0], flows)
     if output is not None:
         figure = why.figure()
         with replacing(output) as file:

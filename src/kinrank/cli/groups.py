@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.inputs import GalleryKey, IdColumn, named_vectors
+from kinrank.cli.inputs import GalleryKey, IdColumn, Metric, named_vectors
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, table, writable
 from kinrank.files.atomic import replacing
 
@@ -26,12 +26,16 @@ def groups(
     folder: Annotated[Path | None, typer.Argument(help="What `kinrank build` wrote; or give --gallery.")] = None,
     gallery: Annotated[Path | None, typer.Option("--gallery", "-g", help="Vectors, one row per item.")] = None,
     max_distance: Annotated[
-        float, typer.Option("--max-distance", help="Largest cosine distance, 0 to 2, of two items that are joined.")
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            "--max-distance", help="Largest cosine distance, 0 to 2, of two items that are joined. Without: 0.05."
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("-k", "--k", help="Neighbours that may be joined to an item directly.")] = 20,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .csv to write: group, size, id, distance.")
     ] = None,
+    metric: Metric = None,
     gallery_key: GalleryKey = None,
     item_ids: Annotated[
         Path | None, typer.Option("--item-ids", help="Text file of the items' names, one per line.")
@@ -66,11 +70,12 @@ def groups(
         source, names = kinrank.Manifold.load(folder), None
     else:
         source, names = named_vectors(gallery or Path(), gallery_key, id_column, item_ids, "--item-ids")
-    found = kinrank.groups(source, max_distance, k, names, bars(quiet))
+    found = kinrank.groups(source, max_distance, k, names, bars(quiet), metric)
     if output is not None:
         with replacing(output) as file:
             file.write(_csv(found).encode())
-    facts = {"items": len(source), "max_distance": max_distance, "groups": len(found), "grouped": sum(map(len, found))}
+    most = 0.05 if max_distance is None else max_distance
+    facts = {"items": len(source), "max_distance": most, "groups": len(found), "grouped": sum(map(len, found))}
     if json:
         where = {} if output is None else {"output": str(output)}
         print_json({**where, **facts, **({} if output is not None else {"found": [_plain(group) for group in found]})})
@@ -81,10 +86,12 @@ def groups(
             print(f"... and {len(found) - LINES} groups more: write them with -o, or print them with --json")
     if quiet:
         return
+    used = source.info()["metric"] if isinstance(source, kinrank.Manifold) else metric
+    kind = "distance" if used == "euclidean" else "cosine distance"
     print(
         ("\n" if found and output is None else "")
         + ("" if output is None else f"{output}: ")
-        + "{groups} groups hold {grouped} of {items} items (cosine distance at most {max_distance:g})".format(**facts)
+        + "{groups} groups hold {grouped} of {items} items ({kind} at most {max_distance:g})".format(kind=kind, **facts)
     )
     if found and len(found[0]) > max(SWALLOWED * len(source), 2):
         print(f"One group holds {len(found[0])} items: --max-distance is probably too large for these vectors.")

@@ -9,7 +9,7 @@ import typer
 
 import kinrank
 from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import GalleryKey, IdColumn, QueriesKey, named_vectors
+from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, Metric, QueriesKey, Weights, combined, features
 from kinrank.cli.names import places_meant, read_names
 from kinrank.cli.output import Format, Json, Quiet, bars, check_ranking_target, ranking_target, separate, tell
 from kinrank.files.rankings import save_ranking
@@ -17,12 +17,15 @@ from kinrank.files.rankings import save_ranking
 
 def rerank(
     context: typer.Context,
-    gallery: Annotated[Path, typer.Option("--gallery", "-g", help="Vectors to rank, one row per item; - for stdin.")],
+    gallery: Annotated[
+        list[Path],
+        typer.Option("--gallery", "-g", help=f"Vectors to rank, one row per item; - for stdin. {AGAIN}"),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv; - for stdout.")
     ],
     queries: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option("--queries", help="Vectors that ask. Without: every item queries the others."),
     ] = None,
     method: Annotated[str, typer.Option("--method", "-m", help="See `kinrank methods`.")] = "lpmt",
@@ -38,6 +41,9 @@ def rerank(
     where: Annotated[
         Path | None, typer.Option("--where", help="Text file: only these items are results, one name or number a line.")
     ] = None,
+    metric: Metric = None,
+    feature_weights: Weights = None,
+    check_rows: CheckRows = True,
     queries_key: QueriesKey = None,
     gallery_key: GalleryKey = None,
     query_ids: Annotated[
@@ -69,11 +75,12 @@ def rerank(
     is standard input with a .npy or .csv file. No output may overwrite an input.
     """
     check_ranking_target(output, format)
-    separate(output, gallery, queries, query_ids, item_ids, where)
+    separate(output, *gallery, *(queries or []), query_ids, item_ids, where)
     chosen = method_from(method, context.args)
-    offered, item_names = named_vectors(gallery, gallery_key, id_column, item_ids, "--item-ids")
-    if queries is not None:
-        asked, query_names = named_vectors(
+    offered, item_names = features(gallery, gallery_key, id_column, item_ids, "--item-ids")
+    offered = combined(offered, feature_weights, check_rows)
+    if queries:
+        asked, query_names = features(
             queries, queries_key, query_id_column, query_ids, "--query-ids", "--query-id-column"
         )
     elif query_id_column is not None:
@@ -81,7 +88,7 @@ def rerank(
     else:
         asked, query_names = None, item_names if query_ids is None else read_names(query_ids)
     allowed = None if where is None else places_meant(read_names(where) or [], item_names)
-    ranking = kinrank.rerank(asked, offered, chosen, candidates, depth, max_memory, bars(quiet), where=allowed)
+    ranking = kinrank.rerank(asked, offered, chosen, candidates, depth, max_memory, bars(quiet), metric, where=allowed)
     with ranking_target(output, format) as path:
         save_ranking(ranking, path, query_names, item_names)
     facts = {
@@ -90,6 +97,7 @@ def rerank(
         "depth": ranking.depth,
         "mode": ranking.meta["mode"],
         "method": ranking.meta["method"],
+        "metric": ranking.meta["metric"],
         "seconds": round(float(ranking.meta["seconds"]), 6),
     }
     tell("{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s", facts, json, output, quiet)

@@ -11,7 +11,7 @@ import typer
 
 import kinrank
 from kinrank.cli.change import Wait
-from kinrank.cli.inputs import IdColumn, QueriesKey, named_vectors
+from kinrank.cli.inputs import IdColumn, QueriesKey, features
 from kinrank.cli.names import ids_meant, read_names
 from kinrank.cli.output import Format, Json, Quiet, check_ranking_target, ranking_target, separate, table, tell
 from kinrank.files.lock import WAIT
@@ -26,7 +26,9 @@ LINES = 50  # of a table that is still read by people
 
 def search(
     folder: Annotated[Path, typer.Argument(help="What `kinrank build` wrote.")],
-    queries: Annotated[Path, typer.Option("--queries", help="Vectors that ask, one row per query.")],
+    queries: Annotated[
+        list[Path], typer.Option("--queries", help="Vectors that ask, one row per query. Once more for each feature.")
+    ],
     k: Annotated[int, typer.Option("-k", "--k", help="Items per query that are to be certain.")] = 10,
     depth: Annotated[int | None, typer.Option("--depth", help="Items to return. Without: k.")] = None,
     budget: Annotated[
@@ -72,6 +74,7 @@ def search(
     kinrank search gallery.manifold --queries q.npy --json
     kinrank search gallery.manifold --queries q.npy --where allowed.txt
     kinrank search gallery.manifold --queries one.npy --positives beach_3,beach_9 --negatives dune_4
+    kinrank search gallery.manifold --queries shape.npy --queries colour.npy
 
     Without -o the first lines are printed, or all as JSON. A k larger than the gallery returns what there is. Items
     are written by their names; without names, by their numbers, which stay when others are removed. Marked items,
@@ -79,15 +82,16 @@ def search(
     """
     if output is not None:
         check_ranking_target(output, format)
-    separate(output, folder, queries, query_ids, where, groups)
+    separate(output, folder, *queries, query_ids, where, groups)
     if groups is not None and query_ids is not None:
         raise ValueError("--groups names the rows of the answer; leave --query-ids out")
-    rows, names = named_vectors(queries, queries_key, id_column, query_ids, "--query-ids")
-    if names is not None and len(names) != len(rows):
-        raise ValueError(f"--query-ids has {len(names)} names but there are {len(rows)} queries")
+    rows, names = features(queries, queries_key, id_column, query_ids, "--query-ids")
+    count = len(rows[0] if isinstance(rows, list) else rows)
+    if names is not None and len(names) != count:
+        raise ValueError(f"--query-ids has {len(names)} names but there are {count} queries")
     with kinrank.Manifold.changing(folder, wait) if observe else nullcontext(kinrank.Manifold.load(folder)) as manifold:
         allowed = None if where is None else ids_meant(manifold, read_names(where) or [])
-        right, wrong = (_marked(manifold, words, len(rows)) for words in (positives, negatives))
+        right, wrong = (_marked(manifold, words, count) for words in (positives, negatives))
         labels = read_names(groups)
         ranking = manifold.search(
             rows, k, depth, budget, max_distance,
@@ -127,6 +131,7 @@ def _facts(ranking: Ranking) -> dict[str, Any]:
         "depth": ranking.depth,
         "mode": ranking.meta["mode"],
         "method": ranking.meta["method"],
+        "metric": ranking.meta["metric"],
         **kept,
         "seconds": round(float(ranking.meta["seconds"]), 6),
     }

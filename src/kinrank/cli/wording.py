@@ -19,6 +19,8 @@ OTHERWISE = {"doc_ids": "--item-ids", "difficulty": "--protocol", "kind": "--sto
 SENTENCES = {
     "rerank(queries, store, method, candidates=...)": "`kinrank rerank` with --candidates",
     "give the truth ": "give ",
+    "give several for both, the gallery's made one by kinrank.combine": "give several files for both",
+    "pass check_rows=False": "give --no-check-rows",
     ", as a manifold has them in manifold.ids": "",
     ", or cut the truth with truth.subset": "",
     "the folder that Manifold.save wrote": "the folder that `kinrank build` wrote",

@@ -6,10 +6,11 @@ import os
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from kinrank import stages
 from kinrank.distributed import tasks
@@ -24,7 +25,9 @@ from kinrank.methods.served import Kept
 from kinrank.neighbors import Neighbors
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
+from kinrank.space import Space, check_metric
 from kinrank.stores import Store
+from kinrank.stores.scaled import in_space
 from kinrank.stores.words import in_words
 
 
@@ -38,6 +41,7 @@ def build(
     folder: str | os.PathLike[str] | None = None,
     progress: Show = None,
     wait: float = WAIT,
+    metric: str = "cosine",
 ) -> Manifold:
     """Prepare a gallery on the workers of a Dask cluster.
 
@@ -58,16 +62,18 @@ def build(
             unless given, which is enough for workers on this machine.
         progress: True for a bar, or a callable `f(label, done, total)`.
         wait: seconds after which the work is given up, with a TimeoutError, when the cluster has no worker.
+        metric: "cosine", or "euclidean" where the length of vectors matters.
 
     Example:
         >>> manifold = kinrank.distributed.build("gallery.npy", client=Client("tcp://scheduler:8786"), folder="/shared")
     """
     method = resolve(method)
     method.check_served()
+    check_metric(metric)
     size, wait = whole_number(block, "block"), seconds(wait)
     with connected(client) as running, workplace(folder) as place:
         run = Cluster(running, place, size, Progress(progress), wait)
-        shared = share_gallery(gallery, place)
+        shared, space = _shared(gallery, place, metric)
         run.know(shared, "vectors")
         n = len(shared)
         names = Names(n, check_ids(ids, n))
@@ -76,11 +82,22 @@ def build(
             width = min(k, n)
             lists = Neighbors(run.empty((n, width), np.int32), run.empty((n, width), np.float32))
             outputs = stages.run.Output(lists.indices), stages.run.Output(lists.distances)
-            run.fill("neighbours", tasks.neighbours, n, outputs, width, uuid.uuid4().hex, store)
+            run.fill("neighbours", tasks.neighbours, n, outputs, width, uuid.uuid4().hex, store, space)
             return lists
 
-        index = None if store is None else store()
-        kept = method.keep(replace(gallery_over(shared, index), lists=lists, run=run), run.report, changes=False)
+        index = None if store is None else in_space(store(), space)
+        kept = method.keep(
+            replace(gallery_over(shared, index, unit=space.unit), lists=lists, run=run), run.report, changes=False
+        )
         vectors = np.array(shared)  # the files go away with the folder
         kept = Kept({name: np.array(array) for name, array in kept.arrays.items()}, kept.facts)
-    return Manifold(Snapshot.of(method, vectors, names, kept, index, built_over=in_words(index)))
+    return Manifold(Snapshot.of(method, vectors, names, kept, index, built_over=in_words(index), space=space))
+
+
+def _shared(gallery: Any, place: Path, metric: str) -> tuple[NDArray[np.float32], Space]:
+    """The gallery's rows in a file that all workers read, and how they were made."""
+    shared = share_gallery(gallery, place, check_metric(metric))
+    if metric == "cosine":
+        return shared, Space.of(gallery)
+    space = Space.of(gallery, shared)
+    return share_gallery(space.scaled(shared, "gallery"), place, metric), space

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from kinrank.features import check, load
+from kinrank.features import bounded, check, load, unit
 from kinrank.stores.rows import unit_blocks
 
 
@@ -67,8 +67,13 @@ def zeros_on_disk(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
     return np.frombuffer(mapped, kind).reshape(shape)
 
 
-def share_gallery(gallery: ArrayLike | str | os.PathLike[str], folder: Path) -> NDArray[np.float32]:
-    """The file `vectors` of unit rows, made block by block from a feature file or an array."""
+def share_gallery(
+    gallery: ArrayLike | str | os.PathLike[str], folder: Path, metric: str = "cosine"
+) -> NDArray[np.float32]:
+    """The file `vectors` of unit rows, made block by block from a feature file or an array.
+
+    With the metric "euclidean", of the rows as they are.
+    """
     rows: Any = load(gallery) if isinstance(gallery, str | os.PathLike) else gallery
     if getattr(rows, "ndim", 2) != 2 or not hasattr(rows, "shape"):
         rows = check(rows, "gallery")
@@ -77,6 +82,7 @@ def share_gallery(gallery: ArrayLike | str | os.PathLike[str], folder: Path) -> 
         len(rows),
         "gallery",
         lambda shape: create(folder, "vectors", shape, np.float32),
+        make=unit if metric == "cosine" else bounded,
     )
     made.flush()  # type: ignore[attr-defined]
     return read(folder, "vectors")

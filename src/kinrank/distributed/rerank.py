@@ -21,6 +21,7 @@ from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank as rerank_here
+from kinrank.space import check_metric
 from kinrank.stores import ArrayStore, Store
 
 NEEDED = "give a feature file, (n, d) rows, or a function without arguments that opens a Store on a worker"
@@ -38,6 +39,7 @@ def rerank(
     max_memory: int | str | None = None,
     progress: Show = None,
     wait: float = WAIT,
+    metric: str = "cosine",
 ) -> Ranking:
     """Re-rank the candidates of every query, blocks of queries spread over a Dask cluster.
 
@@ -57,6 +59,7 @@ def rerank(
         max_memory: what each task may take; see `kinrank.rerank`.
         progress: True for a bar, or a callable `f(label, done, total)`.
         wait: seconds after which the work is given up, with a TimeoutError, when the cluster has no worker.
+        metric: "cosine", or "euclidean" where the length of vectors matters; a Store that is opened must have the same.
 
     Example:
         >>> ranking = kinrank.distributed.rerank(queries, "gallery.npy", kinrank.LPMT(), candidates=500)
@@ -68,7 +71,9 @@ def rerank(
         given = "queries=None" if queries is None else f"a {type(gallery_or_store).__name__}"
         raise ValueError(f"{given} cannot be sent to workers; pass queries, and {NEEDED}")
     asked = check(queries, "queries")
-    unit(asked, "queries")  # refuses a zero row by its number, before blocks hide it
+    metric = check_metric(metric)
+    if metric == "cosine":
+        unit(asked, "queries")  # refuses a zero row by its number, before blocks hide it
     started = time.perf_counter()
     with connected(client) as running, workplace(folder) as place:
         run = Cluster(running, place, size, Progress(progress), wait)
@@ -76,20 +81,20 @@ def rerank(
         if callable(gallery_or_store):
             factory = gallery_or_store
         else:
-            share_gallery(gallery_or_store, place)
-            factory = partial(_mapped, str(place))
-        shared = uuid.uuid4().hex, factory, method, candidates, depth, max_memory
+            share_gallery(gallery_or_store, place, metric)
+            factory = partial(_mapped, str(place), metric)
+        shared = uuid.uuid4().hex, factory, method, candidates, depth, max_memory, metric
         blocks = [asked[start : start + size] for start in range(0, max(len(asked), 1), size)]
         calls = run.calls(_ranked, [(rows, *shared) for rows in blocks])
         parts = dict(run.report.each("queries", calls, len(blocks)))
     indices, distances = _together([parts[number] for number in range(len(blocks))])
-    meta = {"mode": "candidates", "candidates": candidates, "method": repr(method)}
+    meta = {"mode": "candidates", "candidates": candidates, "method": repr(method), "metric": metric}
     return Ranking(indices, distances, {**meta, "seconds": time.perf_counter() - started})
 
 
-def _mapped(folder: str) -> ArrayStore:
-    """Exact search over the unit rows of the file `vectors`, read as needed."""
-    return ArrayStore.over(read(folder, "vectors"))
+def _mapped(folder: str, metric: str) -> ArrayStore:
+    """Exact search over the rows of the file `vectors`, read as needed."""
+    return ArrayStore.over(read(folder, "vectors"), metric)
 
 
 def _ranked(
@@ -100,9 +105,10 @@ def _ranked(
     candidates: int,
     depth: int | None,
     max_memory: int | str | None,
+    metric: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The task: one block of queries, re-ranked as on one machine."""
-    ranking = rerank_here(queries, opened(token, factory), method, candidates, depth, max_memory)
+    ranking = rerank_here(queries, opened(token, factory), method, candidates, depth, max_memory, metric=metric)
     return ranking.indices, ranking.distances
 
 

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from kinrank import stages
 from kinrank.distributed.files import read, zeros_on_disk
 from kinrank.manifold.gallery import lists_of
+from kinrank.space import Space
 from kinrank.stores import Store
+from kinrank.stores.scaled import in_space
 
 Span = tuple[int, int]
 Block = NDArray[Any]
@@ -51,10 +53,10 @@ def opened(token: str, factory: Factory) -> Store:
         return _opened[token]
 
 
-def neighbours(folder: str, span: Span, k: int, token: str, factory: Factory | None) -> tuple[Block, ...]:
+def neighbours(folder: str, span: Span, k: int, token: str, factory: Factory | None, space: Space) -> tuple[Block, ...]:
     """Neighbour lists of a block: numbers and distances, (rows, k)."""
-    store = None if factory is None else opened(token, factory)
-    lists = lists_of(read(folder, "vectors"), store, np.arange(*span), k)
+    store = None if factory is None else in_space(opened(token, factory), space)
+    lists = lists_of(read(folder, "vectors"), store, np.arange(*span), k, space.unit)
     return lists.indices, lists.distances
 
 

@@ -166,11 +166,12 @@ def compare_methods(
     resamples: int = 2000,
     seed: int = 0,
     progress: Show = None,
+    metric: str | None = None,
 ) -> Trials:
     """Try methods on data of your own, and compare each with no re-ranking, query by query.
 
     Args:
-        queries, gallery_or_store, candidates, depth, max_memory: as in `rerank`.
+        queries, gallery_or_store, candidates, depth, max_memory, metric: as in `rerank`.
         truth: what is right, one entry per query.
         methods: Methods or names; "all" for every method at its defaults (lpmt-ablation, which is lpmt then, only where
             you name it). No re-ranking is always among them.
@@ -189,7 +190,7 @@ def compare_methods(
     wanted = [str(Measure.parse(text)) for text in ([measures] if isinstance(measures, str) else measures)]
     if not wanted:
         raise ValueError("measures is empty; give at least one, such as mAP")
-    limits = {"candidates": candidates, "depth": depth, "max_memory": max_memory}
+    limits = {"candidates": candidates, "depth": depth, "max_memory": max_memory, "metric": metric}
     chance: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
 
     def tried(label: str, method: Method, ranking: Ranking, against: Scores | None) -> Trial:
@@ -210,7 +211,8 @@ def compare_methods(
             found.append(tried(label, method, ranking, plain.scores))
     best = sorted(found, key=lambda trial: math.inf if math.isnan(mean := trial.scores[wanted[0]].mean) else -mean)
     items = len(gallery_or_store) if isinstance(gallery_or_store, Sized) else None
-    return Trials(best, refused, wanted, len(truth), items, str(first.meta["mode"]), confidence)
+    mode = str(first.meta["mode"]) + (", euclidean" if first.meta["metric"] == "euclidean" else "")
+    return Trials(best, refused, wanted, len(truth), items, mode, confidence)
 
 
 def _chosen(methods: Sequence[Method | str] | str) -> dict[str, Method]:

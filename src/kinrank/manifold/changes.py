@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors, scale_of
 from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.remembered import distances_of_tenth, no_copies
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.progress import Progress
+from kinrank.space import Space
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 from kinrank.stores.changed import ChangedStore
 from kinrank.stores.renumbered import Renumbered
+from kinrank.stores.scaled import ScaledStore
 from kinrank.stores.words import in_words
 
 
 def added(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike | None, tolerance: float | None = None) -> Snapshot:
     """The snapshot with more items behind those it has."""
-    rows = unit(check(vectors, "vectors", snapshot.vectors.shape[1]), "vectors")
+    rows = snapshot.space.rows(vectors, "vectors", snapshot.vectors.shape[1])
     names = snapshot.names.and_more(ids, len(rows))
     if not len(rows):
         return snapshot
@@ -42,7 +45,7 @@ def removed(snapshot: Snapshot, ids: Any, tolerance: float | None = None) -> Sna
 
 def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot:
     """The snapshot with these items in place of those of the same names, and behind the others: one change."""
-    rows = unit(check(vectors, "vectors", snapshot.vectors.shape[1]), "vectors")
+    rows = snapshot.space.rows(vectors, "vectors", snapshot.vectors.shape[1])
     before = snapshot.names
     if len(snapshot) and before.kind != "given":
         raise ValueError(
@@ -71,10 +74,10 @@ def check_observes(snapshot: Snapshot) -> None:
 def observed(snapshot: Snapshot, queries: ArrayLike, tolerance: float | None = None) -> Snapshot:
     """The snapshot with queries remembered, near-copies left out; the oldest leave where there are too many."""
     check_observes(snapshot)
-    rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
+    rows = snapshot.space.rows(queries, "queries", snapshot.vectors.shape[1])
     remembered = snapshot.remembered
     lengths = distances_of_tenth(rows, snapshot.gallery.search, remembered)
-    rows = rows[no_copies(rows, snapshot.vectors[remembered.queries], lengths)]
+    rows = rows[no_copies(rows, snapshot.vectors[remembered.queries], lengths, snapshot.space.unit)]
     rows = rows[max(0, len(rows) - remembered.most(len(snapshot))) :]
     if not len(rows):
         return snapshot
@@ -95,9 +98,23 @@ def refreshed(snapshot: Snapshot, progress: Progress) -> Snapshot:
     method, vectors, store = snapshot.method, snapshot.vectors, snapshot.store
     if isinstance(store, ChangedStore | Renumbered):
         store = store.renewed(vectors) or store
-    kept = method.keep(gallery_over(vectors, store, progress), progress, _can_change(snapshot))
-    over, remembered = in_words(store), snapshot.remembered
-    return Snapshot.of(method, vectors, snapshot.names, kept, store, built_over=over, remembered=remembered)
+    vectors, store, space = _rescaled(snapshot, store)
+    kept = method.keep(gallery_over(vectors, store, progress, space.unit), progress, _can_change(snapshot))
+    return Snapshot.of(
+        method, vectors, snapshot.names, kept, store,
+        built_over=in_words(store), remembered=snapshot.remembered, space=space,
+    )  # fmt: skip
+
+
+def _rescaled(snapshot: Snapshot, store: Store | None) -> tuple[Vectors, Store | None, Space]:
+    """Vectors, store and space in units of the present items' scale; as they are beside a store that stays changed."""
+    vectors, space = snapshot.vectors, snapshot.space
+    if space.scale is None or isinstance(store, ChangedStore | Renumbered):
+        return vectors, store, space
+    change = scale_of(snapshot.item_vectors)
+    scale = space.scale * change
+    base = ScaledStore(store.base, scale) if isinstance(store, ScaledStore) else store
+    return vectors / np.float32(change), base, replace(space, scale=scale)
 
 
 def _everyone(snapshot: Snapshot) -> NDArray[np.int64]:
@@ -128,10 +145,11 @@ def _changed(
     vectors = turnover.of(snapshot.vectors)
     vectors = np.concatenate([vectors, rows]) if len(rows) else vectors
     store = _store_after(snapshot, stay, rows)
-    kept = snapshot.method.change(snapshot.kept, gallery_over(vectors, store), turnover, tolerance)
+    gallery = gallery_over(vectors, store, unit=snapshot.space.unit)
+    kept = snapshot.method.change(snapshot.kept, gallery, turnover, tolerance)
     return Snapshot.of(
         snapshot.method, vectors, names, kept, store,
-        built_over=snapshot.built_over, turnover=turnover, remembered=remembered,
+        built_over=snapshot.built_over, turnover=turnover, remembered=remembered, space=snapshot.space,
     )  # fmt: skip
 
 

@@ -104,7 +104,7 @@ class OnlineExplanation(Explanation):
 
 
 def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> OnlineExplanation:
-    """Why an item, by its number, stands where it stands for one query (1, d) of unit length."""
+    """Why an item, by its number, stands where it stands for one query (1, d)."""
     method, gallery, place = snapshot.method, snapshot.gallery, int(snapshot.remembered.items[item])
     found = snapshot.found(query, 1)
     masks = () if snapshot.masks() is EVERYONE else (snapshot.masks(),)
@@ -125,7 +125,7 @@ def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> Onli
         moved=chain.moved,
         entropy=tuple(mass * ENTROPY_PER_MASS for mass in chain.moved),
         entropy_of_states=tuple(b - a for a, b in itertools.pairwise(chain.entropies)),
-        rank_before=rank_of(query, snapshot.item_vectors, item),
+        rank_before=rank_of(query, snapshot.item_vectors, item, gallery.unit),
         rank_after=_rank_after(snapshot, query, item),
     )
 

@@ -68,7 +68,9 @@ def _diffused(kept: Prepared, gallery: Gallery, method: LPMT, progress: Progress
         return _copied(kept.steps), csr.from_lists(own, own + stages.diffusion.restart_of(method.mu), count)
     record = kept.record
     if record is None:
-        record = pipeline.prepare(gallery.lists, gallery.vectors, method, keep=True, progress=progress).record
+        record = pipeline.prepare(
+            gallery.lists, gallery.vectors, method, keep=True, progress=progress, unit=gallery.unit
+        ).record
     assert record is not None
     # what only fills a list up stands there at 0, or is the item itself once more
     again = record.nearest == np.arange(count)[:, None]

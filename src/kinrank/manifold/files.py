@@ -40,7 +40,9 @@ from kinrank.manifold.remembered import LIMIT, REMEMBERED, Remembered
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
 from kinrank.methods.served import Kept
+from kinrank.space import Space
 from kinrank.stores import Store
+from kinrank.stores.scaled import in_space
 
 DATA = re.compile(r"data-[0-9a-f]{32}")
 CHANGE = re.compile(r"change-[0-9a-f]{32}")
@@ -187,8 +189,11 @@ def snapshot_of(
     if remembered.count:
         method.check_observed()
     names = Names.restored(len(remembered.items), arrays, following)
-    kept = Kept(arrays, facts)
-    return Snapshot.of(method, vectors, names, kept, store, checked=False, built_over=built_over, remembered=remembered)
+    space = Space.restored(facts, vectors.shape[1])
+    return Snapshot.of(
+        method, vectors, names, Kept(arrays, facts), in_space(store, space),
+        checked=False, built_over=built_over, remembered=remembered, space=space,
+    )  # fmt: skip
 
 
 def write_array(path: Path, array: NDArray[Any]) -> dict[str, Any]:

@@ -14,27 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import check, unit
 from kinrank.files.lock import WAIT, alone_in, seconds
 from kinrank.manifold import files
+from kinrank.manifold.building import built
 from kinrank.manifold.changes import added, check_observes, forgotten, observed, refreshed, removed, upserted
 from kinrank.manifold.explanation import OnlineExplanation, explained
-from kinrank.manifold.gallery import gallery_over
 from kinrank.manifold.journal import Journal
-from kinrank.manifold.names import Names, check_ids
-from kinrank.manifold.remembered import Remembered
 from kinrank.manifold.searching import a_distance, answered, within
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.manifold.telling import SearchedExactly, cost_of, facts_of, in_a_line
 from kinrank.manifold.travelling import Parts, parts_of, put_together
-from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
-from kinrank.methods import Method, resolve
+from kinrank.methods import Method
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
 from kinrank.stores import Store
-from kinrank.stores.rows import unit_rows
-from kinrank.stores.words import in_words as store_in_words
 
 
 class Manifold:
@@ -64,6 +58,7 @@ class Manifold:
         max_memory: int | str | None = None,
         progress: Show = None,
         changes: bool = True,
+        metric: str | None = None,
         observed_limit: int | None = None,
     ) -> Manifold:
         """Prepare a gallery; time and memory grow with n, but for the search of its neighbours where it is exact.
@@ -77,25 +72,11 @@ class Manifold:
             max_memory: bytes, or words such as "2GB"; four fifths of what is free unless given.
             progress: True for a bar, or a callable `f(label, done, total)`.
             changes: whether `add`, `remove`, `observe` are to be possible; LPMT keeps about 0.9 kB per item for them.
+            metric: "cosine", or "euclidean" where the length of vectors matters, as for `rerank`.
             observed_limit: how many queries are remembered at most, see `observe`; a third of the items unless given.
         """
-        method = resolve(method)
-        method.check_served()
-        store = gallery_or_store if isinstance(gallery_or_store, Store) else None
-        vectors = unit_rows(gallery_or_store)
-        names = Names(len(vectors), check_ids(ids, len(vectors)))
-        remembered = Remembered.none(len(vectors), observed_limit)
-        budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
-        needed = method.limited(len(vectors)).memory_kept(len(vectors), vectors.shape[1], changes) + names.size
-        if needed > budget:
-            raise NotEnoughMemory(
-                f"a manifold of {len(vectors)} items needs about {in_words(needed)} to build but max_memory allows "
-                f"{in_words(budget)}; build from fewer items, or pass a larger max_memory="
-            )
         report = Progress(progress)
-        kept = method.keep(gallery_over(vectors, store, report), report, changes)
-        over = store_in_words(store)
-        return cls(Snapshot.of(method, vectors, names, kept, store, built_over=over, remembered=remembered))
+        return cls(built(gallery_or_store, method, ids, max_memory, report, changes, metric, observed_limit))
 
     def __len__(self) -> int:
         return len(self._snapshot)
@@ -134,7 +115,7 @@ class Manifold:
         The search stops as soon as no item that is left can be among the k best, or after `budget` items.
 
         Args:
-            queries: (q, d) rows.
+            queries: (q, d) rows; of a gallery made by `combine`, also a list of one array per feature.
             k: how many items are to be certain; those there are, where the gallery is smaller.
             depth: how many items to return, k unless given. Those behind the first k are the next ones as far as they
                 are known, then the order of the search.
@@ -156,7 +137,7 @@ class Manifold:
             Ranking with `ids` (q, depth), the names of the items, and distances that order the items of one query: they
             are not comparable between queries, and copies of one vector may differ in them (see `Ranking`). In `meta`:
             `mode` "online", `certain` the share of queries whose k best are certain, `settled` the median number of
-            items looked at, `budget`, `method`, `seconds`.
+            items looked at, `budget`, `metric`, `method`, `seconds`.
         """
         started = time.perf_counter()
         if observe:
@@ -166,10 +147,10 @@ class Manifold:
         depth = k if depth is None else whole_number(depth, "depth")
         budget = None if budget is None else whole_number(budget, "budget")
         farthest = a_distance(max_distance)
-        rows = unit(check(queries, "queries", snapshot.vectors.shape[1]), "queries")
+        rows = snapshot.space.rows(queries, "queries", snapshot.vectors.shape[1])
         answer, labels = answered(snapshot, rows, k, depth, budget, where, positives, negatives, groups)
         indices, distances = within(answer, farthest)
-        meta: dict[str, Any] = {"mode": "online", "method": repr(snapshot.method), **answer.facts}
+        meta = {"mode": "online", "method": repr(snapshot.method), **snapshot.space.meta, **answer.facts}
         meta["seconds"] = time.perf_counter() - started
         if observe:
             self.observe(queries)
@@ -179,13 +160,12 @@ class Manifold:
         """The cheapest chain from a query to an item, from the same computation that ranks it.
 
         Args:
-            query: one vector, (d,) or (1, d).
+            query: one vector, (d,) or (1, d); of a gallery made by `combine`, also a list of one per feature.
             item: its id, or its number where the manifold has no ids.
             flows: how many of the largest movements of mass to keep per step.
         """
         snapshot = self._snapshot
-        row = np.asarray(query)
-        rows = unit(check(row[None, :] if row.ndim == 1 else row, "query", snapshot.vectors.shape[1]), "query")
+        rows = snapshot.space.rows(snapshot.space.single(query), "query", snapshot.vectors.shape[1])
         if len(rows) != 1:
             raise ValueError(f"query has {len(rows)} rows; explain one at a time")
         return explained(snapshot, rows, snapshot.names.number_of(item), flows)
@@ -243,7 +223,7 @@ class Manifold:
         `build`), the oldest are forgotten.
 
         Args:
-            queries: (q, d) rows.
+            queries: as for `search`.
         """
         return self._change(lambda snapshot: observed(snapshot, queries))
 

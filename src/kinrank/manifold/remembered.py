@@ -117,16 +117,17 @@ class Remembered:
         return np.setdiff1d(stay, queries[:over]) if over else stay
 
 
-def no_copies(rows: Vectors, known: Vectors, lengths: NDArray[Any]) -> Places:
+def no_copies(rows: Vectors, known: Vectors, lengths: NDArray[Any], unit: bool = True) -> Places:
     """Which of the queries `rows` (q, d) are new: not within NEAR l of one that is known, or stands before in `rows`.
 
     lengths (q,) has the l of every query, see `distances_of_tenth`. An exact copy is never new.
+    `unit`: all rows have length one.
     """
     least = NEAR * lengths
-    fresh = nearest(rows, known, 1).distances[:, 0] > least if len(known) else np.ones(len(rows), np.bool_)
+    fresh = nearest(rows, known, 1, unit=unit).distances[:, 0] > least if len(known) else np.ones(len(rows), np.bool_)
     kept: list[int] = []
     for row in np.flatnonzero(fresh).tolist():
-        if not kept or float(pairwise(rows[row : row + 1], rows[kept]).min()) > least[row]:
+        if not kept or float(pairwise(rows[row : row + 1], rows[kept], unit).min()) > least[row]:
             kept.append(row)
     return np.array(kept, np.int64)
 

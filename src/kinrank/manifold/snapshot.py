@@ -18,12 +18,14 @@ from kinrank.manifold.remembered import Remembered, items_found
 from kinrank.methods import Method
 from kinrank.methods.served import Answer, Gallery, Kept, filled_up
 from kinrank.neighbors import Neighbors
+from kinrank.space import Space
 from kinrank.stages.marks import Marks
 from kinrank.stages.masks import EVERYONE, Mask, Masks
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 from kinrank.stores.changed import ChangedStore
 from kinrank.stores.renumbered import Renumbered
+from kinrank.stores.scaled import in_space
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,7 @@ class Snapshot:
             manifold that was loaded without it. None where they were found exactly.
         turnover: who left and who came since the snapshot this one was made from; None where it was built or loaded.
         opened: what the method made of `kept` for its searches.
+        space: how vectors that are given become rows like those of the gallery.
     """
 
     method: Method
@@ -52,6 +55,7 @@ class Snapshot:
     built_over: str | None = None
     turnover: Turnover | None = field(default=None, repr=False)
     opened: Any = field(default=None, repr=False)
+    space: Space = field(default_factory=Space)
 
     @classmethod
     def of(
@@ -65,22 +69,25 @@ class Snapshot:
         built_over: str | None = None,
         turnover: Turnover | None = None,
         remembered: Remembered | None = None,
+        space: Space = Space(),  # noqa: B008 - frozen
     ) -> Snapshot:
         """A snapshot ready to be searched; `checked`: what was kept was made a moment ago, and is no foreign file."""
         if not checked:
-            stages.checks.check_unit("vectors", vectors)
+            check = stages.checks.check_unit if space.unit else stages.checks.check_finite
+            check("vectors", vectors)
         opened = method.opened(vectors, kept, checked=checked)
         marks = Remembered.none(len(vectors)) if remembered is None else remembered
-        return cls(method, gallery_over(vectors, store), names, marks, kept, store, built_over, turnover, opened)
+        gallery = gallery_over(vectors, store, unit=space.unit)
+        return cls(method, gallery, names, marks, kept, store, built_over, turnover, opened, space)
 
     def over(self, store: Store) -> Snapshot:
         """The same, searched by a store that holds the items; remembered queries are searched exactly beside it."""
-        marks, beside = self.remembered, store
+        marks, beside = self.remembered, in_space(store, self.space)
         if marks.count:
             every = np.concatenate([marks.items, marks.queries])
-            beside = ChangedStore(store, len(self)).after(np.arange(len(self)), self.vectors[marks.queries])
+            beside = ChangedStore(beside, len(self)).after(np.arange(len(self)), self.vectors[marks.queries])
             beside = Renumbered(beside, every)
-        return replace(self, gallery=gallery_over(self.vectors, beside), store=beside)
+        return replace(self, gallery=gallery_over(self.vectors, beside, unit=self.space.unit), store=beside)
 
     def __len__(self) -> int:
         """How many items there are; remembered queries do not count."""
@@ -88,12 +95,12 @@ class Snapshot:
 
     @property
     def vectors(self) -> Vectors:
-        """(n, d) unit rows, of items and of remembered queries."""
+        """(n, d) rows of items and of remembered queries, as `space` makes them."""
         return self.gallery.vectors
 
     @property
     def item_vectors(self) -> Vectors:
-        """The unit rows of the items only."""
+        """The rows of the items only."""
         return self.vectors[self.remembered.items] if self.remembered.count else self.vectors
 
     @property
@@ -103,8 +110,8 @@ class Snapshot:
 
     @property
     def facts(self) -> dict[str, float]:
-        """Single numbers that are saved: of the method, such as powers measured from the data, of names and limits."""
-        return self.kept.facts | self.names.facts | self.remembered.facts
+        """Single numbers that are saved: of the method, as powers measured from the data, of names, limits, space."""
+        return self.kept.facts | self.names.facts | self.remembered.facts | self.space.facts
 
     @property
     def stale(self) -> float:

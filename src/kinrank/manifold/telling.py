@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kinrank.manifold.snapshot import Snapshot
+from kinrank.stores.scaled import ScaledStore
 
 
 class SearchedExactly(UserWarning):
@@ -20,7 +21,8 @@ def in_a_line(snapshot: Snapshot) -> str:
 
 def facts_of(snapshot: Snapshot) -> dict[str, Any]:
     """For people and JSON."""
-    method = snapshot.method
+    method, store = snapshot.method, snapshot.store
+    store = store.base if isinstance(store, ScaledStore) else store
     return {
         "items": len(snapshot),
         "observed": snapshot.remembered.count,
@@ -32,8 +34,10 @@ def facts_of(snapshot: Snapshot) -> dict[str, Any]:
         "bytes": snapshot.size,
         "bytes_of_vectors": int(snapshot.vectors.nbytes),
         "ids": snapshot.names.kind,
+        "metric": snapshot.space.metric,
+        "combined": snapshot.space.in_words,
         "stale": snapshot.stale,
-        "store": None if snapshot.store is None else type(snapshot.store).__name__,
+        "store": None if store is None else type(store).__name__,
         "built_over": snapshot.built_over,
     }
 

@@ -49,7 +49,7 @@ class AlphaQE(Expansion):
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
         weights = stages.expansion.power_weights(around.others, self.alpha)
-        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights)
+        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights, around.unit)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ class AQE(Expansion):
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
         weights = stages.expansion.average_weights(around.others)
-        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights)
+        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights, around.unit)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ class AQEwD(Expansion):
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
         weights = stages.expansion.decay_weights(around.others, around.k)
-        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights)
+        return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights, around.unit)
 
 
 @dataclass(frozen=True, kw_only=True)

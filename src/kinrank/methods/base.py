@@ -123,7 +123,7 @@ class Method:
 
         Args:
             gallery, opened: what was prepared.
-            queries: (q, d) unit rows.
+            queries: (q, d) rows; of length one where those of the gallery are.
             found: (q, reach(depth)) their nearest items, rows padded with -1.
             k: how many items are to be certain.
             depth: how many to return, from 1 to the size of the gallery.

@@ -101,7 +101,7 @@ def graphs(items: Items, k: int, sigma: float, scale: str, scales: tuple[float, 
     """The neighbour graphs of all items at these scales of k."""
     graph = stages.graph
     lists = items.neighbors(1 + max(graph.widths(k, (1.0, *scales))))
-    far = np.sqrt(stages.context.farthest(items.vectors)) if scale in ("row", "global") else None
+    far = np.sqrt(stages.context.farthest(items.vectors, items.unit)) if scale in ("row", "global") else None
     lengths = graph.kernel_lengths(lists, k, scale, far)
     return graph.layered_graphs(lists, lengths, k, sigma, scales, own_scale=scale == "row")
 

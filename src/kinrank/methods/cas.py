@@ -92,7 +92,7 @@ class CAS(Method):
         cas, context = stages.cas, stages.context
         near = items.neighbors(max(self.k1, self.k2 + 1, self.k3, self.k4, EDGES))
         lists = near.indices
-        far = context.farthest(items.vectors)
+        far = context.farthest(items.vectors, items.unit)
         similarity = np.exp(-(near.distances**2) / far[:, None] / np.float32(self.sigma**2))
         sure = stages.mutual.reciprocal(lists, self.k1)
         regions = context.expanded(lists, self.k2 + 1, self.k2 // 2 + 1)

@@ -57,8 +57,10 @@ class DQE(Expansion):
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
         wanted = self.negatives_dba if around.augmenting else self.negatives
         left = len(around.gallery) - (around.own is not None) - around.others.k
-        far = stages.expansion.farthest_items(around.rows, around.gallery, min(wanted, left), around.own)
-        return stages.expansion.separating_normal(around.rows, around.gallery, around.others, far, progress)
+        far = stages.expansion.farthest_items(around.rows, around.gallery, min(wanted, left), around.own, around.unit)
+        return stages.expansion.separating_normal(
+            around.rows, around.gallery, around.others, far, progress, around.unit
+        )
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """The lists and rows of an expansion, the gallery read backwards, and one block of normals."""

@@ -88,7 +88,7 @@ class EIR(Method):
         """The rows of those gallery items that some query has among its kq nearest."""
         used, queries = self.weigh(items.query_neighbors(self.kq))
         lists = items.gallery_neighbors(self.kd)
-        rows = self._rows(lists, items.gallery_vectors, used, progress)
+        rows = self._rows(lists, items.gallery_vectors, used, progress, items.unit)
         return Rows(items, queries, rows.T.tocsr())
 
     def weigh(self, nearest: Neighbors) -> tuple[NDArray[np.int64], Any]:
@@ -96,16 +96,16 @@ class EIR(Method):
         return stages.truncation.entry_weights(nearest, self.gamma)
 
     def _joint(self, items: Items, progress: Progress) -> Rows:
-        rows = self._rows(items.neighbors(self.kd), items.vectors, np.arange(len(items)), progress)
+        rows = self._rows(items.neighbors(self.kd), items.vectors, np.arange(len(items)), progress, items.unit)
         rows = stages.truncation.unit_rows(rows)
         first, count = len(items) - len(items.gallery), len(items)
         between = stages.truncation.between
         return Rows(items, between(rows, 0, len(items.queries)), between(rows, first, count))
 
-    def _rows(self, lists: Any, vectors: Any, wanted: NDArray[np.int64], progress: Progress) -> Any:
+    def _rows(self, lists: Any, vectors: Any, wanted: NDArray[np.int64], progress: Progress, unit: bool) -> Any:
         affinity = stages.affinity.normalised(stages.affinity.mutual_affinity(lists, self.gamma))
         return stages.truncation.truncated_rows(
-            affinity, vectors, wanted, self.truncation, self.alpha, self.tol, self.maxiter, progress
+            affinity, vectors, wanted, self.truncation, self.alpha, self.tol, self.maxiter, progress, unit
         )
 
     def all_rows(self, lists: Neighbors, progress: Progress) -> NDArray[np.float32]:

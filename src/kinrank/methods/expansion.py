@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
-from kinrank.features import Vectors
+from kinrank.features import Vectors, are_unit
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.served import Answer, Gallery, Kept, equally_many
@@ -29,7 +29,7 @@ class Neighborhoods(NamedTuple):
 
     rows (m, d); gallery (g, d), the original one; others (m, <= k) positions in it, the row itself left out;
     k as declared; own: which gallery item each row is, None for queries from outside; augmenting: whether the
-    rows are the gallery's own.
+    rows are the gallery's own; unit: whether rows have length one.
     """
 
     rows: Vectors
@@ -38,14 +38,16 @@ class Neighborhoods(NamedTuple):
     k: int
     own: Integers | None
     augmenting: bool
+    unit: bool
 
 
 class Expanded(NamedTuple):
-    """Expanded queries, the gallery they are compared with, and the first equal of every gallery item."""
+    """Expanded queries, the gallery they are compared with, the first equal of every gallery item; unit: as above."""
 
     queries: Vectors
     gallery: Vectors
     first: Integers
+    unit: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,8 @@ class Expansion(Method):
     is only what they are finally compared with.
 
     Distances are -q'.x' between unit vectors, the negated score of the published programs, as for every method that
-    scores.
+    scores. Where the length of vectors matters (metric "euclidean"), a mixture has the mean length of what was mixed,
+    and distances are |q' - x'|^2 / 2 - 1, which is the same for unit vectors.
     """
 
     k: int = parameter(4, "how many nearest gallery items are mixed into each query", low=1)
@@ -70,23 +73,23 @@ class Expansion(Method):
     def prepare(self, items: Items, progress: Progress) -> Expanded:
         own = items.queries if items.self_query else None
         around = Neighborhoods(
-            items.query_vectors, items.gallery_vectors, items.query_neighbors(self.k), self.k, own, False
+            items.query_vectors, items.gallery_vectors, items.query_neighbors(self.k), self.k, own, False, items.unit
         )
         queries = self.expand(around, progress)
         first = first_equal(items.gallery_vectors)
         gallery = self.augmented(items, progress)[first] if self.kdba else items.gallery_vectors
-        return Expanded(queries, gallery, first)
+        return Expanded(queries, gallery, first, items.unit)
 
     def augmented(self, items: Items, progress: Progress) -> Vectors:
         """(g, d) unit rows: every gallery item mixed with its kdba - 1 nearest others."""
         lists = items.gallery_neighbors(self.kdba)
         others = Neighbors(np.ascontiguousarray(lists.indices[:, 1:]), np.ascontiguousarray(lists.distances[:, 1:]))
         rows = items.gallery_vectors
-        around = Neighborhoods(rows, rows, others, self.kdba - 1, np.arange(len(rows)), True)
+        around = Neighborhoods(rows, rows, others, self.kdba - 1, np.arange(len(rows)), True, items.unit)
         return self.expand(around, progress)
 
     def distances(self, prepared: Expanded, queries: NDArray[np.int64]) -> NDArray[Any]:
-        halves = pairwise(prepared.queries[queries], prepared.gallery)
+        halves = pairwise(prepared.queries[queries], prepared.gallery, prepared.unit)
         halves *= halves
         halves *= 0.5
         # half the squared distance less 1 is -q'.x', but tells near duplicates apart; float64 keeps that
@@ -102,7 +105,7 @@ class Expansion(Method):
         """The augmented gallery, (n, d), where kdba > 0; else nothing."""
         if not self.kdba:
             return Kept()
-        items = Items.everyone(gallery.vectors)
+        items = Items.everyone(gallery.vectors, gallery.unit)
         items._lists["joint"] = gallery.lists(self.kdba)  # instead of an exact search of its own
         return Kept({"augmented": self.augmented(items, progress)[first_equal(gallery.vectors)]})
 
@@ -111,7 +114,10 @@ class Expansion(Method):
             return None
         if not checked:
             augmented = stages.checks.array_in(kept.arrays, "augmented", np.float32, vectors.shape)
-            stages.checks.check_unit("augmented", augmented)
+            if are_unit(vectors):
+                stages.checks.check_unit("augmented", augmented)
+            else:
+                stages.checks.check_finite("augmented", augmented)
         return kept.arrays["augmented"]
 
     def reach(self, depth: int) -> int:
@@ -125,16 +131,16 @@ class Expansion(Method):
 
         Where the gallery is augmented the second search is exact, because no store holds its vectors.
         """
-        expanded = np.empty_like(queries)
+        expanded, unit = np.empty_like(queries), gallery.unit
         for rows, others in equally_many(found, self.k):
-            around = Neighborhoods(queries[rows], gallery.vectors, others, self.k, None, False)
+            around = Neighborhoods(queries[rows], gallery.vectors, others, self.k, None, False, unit)
             expanded[rows] = self.expand(around, SILENT)
         if masks is EVERYONE:
-            again = gallery.search(expanded, depth) if opened is None else nearest(expanded, opened, depth)
+            again = gallery.search(expanded, depth) if opened is None else nearest(expanded, opened, depth, unit=unit)
         elif opened is None:
             again = gallery.search_among(expanded, depth, masks.results)
         else:
-            again = nearest_among(expanded, depth, masks.results, lambda numbers: opened[numbers])
+            again = nearest_among(expanded, depth, masks.results, lambda numbers: opened[numbers], unit=unit)
         distances = np.square(again.distances, dtype=np.float64) / 2.0 - 1.0
         return Answer(again.indices.astype(np.int64), distances.astype(np.float32), {"certain": 1.0})
 

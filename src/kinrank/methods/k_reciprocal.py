@@ -79,7 +79,7 @@ class KReciprocal(Method):
     def prepare(self, items: Items, progress: Progress) -> Contexts:
         context = stages.context
         lists = items.neighbors(max(self.k1 + 1, self.k2)).indices
-        far = context.farthest(items.vectors)
+        far = context.farthest(items.vectors, items.unit)
         sets = context.expanded(lists, self.k1 + 1, round(self.k1 / 2) + 1)
         rows = context.kernel_rows(sets, items.vectors, far, self._power)
         rows = context.row_means(np.ascontiguousarray(lists[:, : self.k2]), rows)

@@ -53,7 +53,8 @@ class KNN(Method):
 
     def distances(self, prepared: Items, queries: NDArray[np.int64]) -> NDArray[np.float32]:
         lists = prepared.neighbors(self.k + 1).indices
-        return -stages.context.rank_votes(prepared.vectors, prepared.queries[queries], lists, prepared.gallery)
+        asked = prepared.queries[queries]
+        return -stages.context.rank_votes(prepared.vectors, asked, lists, prepared.gallery, prepared.unit)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return items * 8 * (self.k + 1) + 6 * 64 * 2**20

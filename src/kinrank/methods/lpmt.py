@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
-from kinrank.features import Vectors
+from kinrank.features import Vectors, are_unit
 from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.methods.served import Answer, Chain, Gallery, Kept
@@ -144,7 +144,7 @@ class LPMT(Method, Settings):
     iterations: int = parameter(4, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
 
     def prepare(self, items: Items, progress: Progress) -> Joint:
-        prepared = stages.pipeline.prepare(items.neighbors, items.vectors, self, progress=progress)
+        prepared = stages.pipeline.prepare(items.neighbors, items.vectors, self, progress=progress, unit=items.unit)
         return Joint(items, prepared.states, prepared.steps, prepared.powers)
 
     def distances(self, prepared: Joint, queries: NDArray[np.int64]) -> NDArray[Any]:
@@ -159,7 +159,7 @@ class LPMT(Method, Settings):
         assert prepared.steps is not None
         marked = Marks(items.gallery[marks.positives], items.gallery[marks.negatives])
         asked = items.query_distances(np.array([query]))
-        direct = np.concatenate([asked, pairwise(items.vectors[marked.all], items.gallery_vectors)])
+        direct = np.concatenate([asked, pairwise(items.vectors[marked.all], items.gallery_vectors, items.unit)])
         mixture = stages.fusion.mixture_of(self.theta, prepared.powers.gamma, self.k)
         score, reached = stages.feedback.joint_marked(
             int(items.queries[query]), marked, prepared.steps, direct, items.gallery, mixture, items.self_query
@@ -195,7 +195,7 @@ class LPMT(Method, Settings):
         if len(gallery) < 2:
             return Kept(*stages.saved.saved(stages.pipeline.alone(gallery.vectors)))
         run = stages.run.THREADS if gallery.run is None else gallery.run
-        prepared = stages.pipeline.prepare(gallery.lists, gallery.vectors, self, run, changes, progress)
+        prepared = stages.pipeline.prepare(gallery.lists, gallery.vectors, self, run, changes, progress, gallery.unit)
         arrays, facts = stages.saved.saved(prepared)
         if prepared.record is not None:
             facts |= {"built": float(len(gallery)), "contrast": self._contrast(prepared.record.near)}
@@ -207,7 +207,8 @@ class LPMT(Method, Settings):
             stages.saved.check(len(vectors), kept.arrays, self)
         prepared = stages.saved.restored(vectors, kept.arrays, kept.facts)
         graph = stages.attach.PreparedGraph(vectors, prepared.states, prepared.steps, prepared.lengths)
-        return Opened(graph, self._attachment(prepared.powers, len(vectors)))
+        unit = self.transport == "sinkhorn" or are_unit(vectors)  # only exact transport has to know
+        return Opened(graph, self._attachment(prepared.powers, len(vectors), unit))
 
     def _check_facts(self, kept: Kept) -> None:
         """A ValueError if numbers that were kept are missing, or not what such a number can be."""
@@ -255,7 +256,7 @@ class LPMT(Method, Settings):
             return Chain()
         states = [state, *(transport.state_of(opened.graph.states, node) for node in chain)]
         rho = opened.settings.transport.rho
-        plans = [transport.exact_flows(a, b, gallery.vectors, rho) for a, b in itertools.pairwise(states)]
+        plans = [transport.exact_flows(a, b, gallery.vectors, rho, gallery.unit) for a, b in itertools.pairwise(states)]
         return Chain(
             items=tuple(chain),
             totals=tuple(totals),
@@ -279,7 +280,9 @@ class LPMT(Method, Settings):
         if min(turnover.before, turnover.after, len(turnover.stay)) < 2:
             return self.keep(gallery, SILENT)
         old = stages.saved.restored(gallery.vectors, before.arrays, before.facts)
-        after = stages.changes.changed(old, turnover, gallery.vectors, gallery.lists_of, gallery.exact, self, tolerance)
+        after = stages.changes.changed(
+            old, turnover, gallery.vectors, gallery.lists_of, gallery.exact, self, tolerance, gallery.unit
+        )
         assert after.record is not None
         arrays, facts = stages.saved.saved(after)
         facts["changed"] = before.facts.get("changed", 0.0) + turnover.moved
@@ -302,9 +305,9 @@ class LPMT(Method, Settings):
         pipeline = stages.pipeline
         return pipeline.contrast(near, pipeline.Widths.of(self).needed - 1)
 
-    def _attachment(self, powers: Measured, items: int) -> Attachment:
-        """How queries enter a gallery of so many items."""
-        transport = stages.pipeline.pricing(self, powers)
+    def _attachment(self, powers: Measured, items: int, unit: bool) -> Attachment:
+        """How queries enter a gallery of so many items; `unit`: their vectors have length one."""
+        transport = stages.pipeline.pricing(self, powers, unit)
         mixture = stages.fusion.mixture_of(self.theta, powers.gamma, min(self.k, items))
         return stages.attach.Attachment(
             self.sigma, self.k2, self.k, self.support, ENTRIES * self.path_k, transport, mixture

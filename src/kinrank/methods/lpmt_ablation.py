@@ -97,7 +97,8 @@ class LPMTAblation(LPMT):
         steps = None
         if self.distance == "transport":
             pattern = stages.costs.step_pattern(nearest, self.path_k, self.steps == "reciprocal")
-            prices = stages.costs.step_costs(*pattern, states, items.vectors, pipeline.pricing(self, powers))
+            pricing = pipeline.pricing(self, powers, items.unit)
+            prices = stages.costs.step_costs(*pattern, states, items.vectors, pricing)
             steps = stages.csr.Rows(*pattern, prices)
         progress.stage("steps", 4, 4)
         return Joint(items, states, steps, powers)
@@ -105,7 +106,7 @@ class LPMTAblation(LPMT):
     def _similarity(self, items: Items, lists: Neighbors) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The lists that regions and steps go by, and the similarity along them."""
         graph, diffusion = stages.graph, stages.diffusion
-        far = np.sqrt(stages.context.farthest(items.vectors)) if self.scale in ("row", "global") else None
+        far = np.sqrt(stages.context.farthest(items.vectors, items.unit)) if self.scale in ("row", "global") else None
         lengths = graph.kernel_lengths(lists, self.k, self.scale, far)
         if self.similarity in ("gaussian", "cosine"):
             weights = graph.gaussian_weights(lists, lengths, self.sigma, self.scale == "row")

@@ -17,8 +17,8 @@ from kinrank.progress import Progress
 class NoReranking(Method):
     """The order of the search itself: nearest vectors first.
 
-    Vectors are brought to unit length, so that this is also the order of the cosine similarity. Every other
-    method starts from this distance and is compared with it.
+    Vectors are brought to unit length, so that this is also the order of the cosine similarity; with the metric
+    "euclidean" they keep their lengths. Every other method starts from this distance and is compared with it.
 
         d(q, x) = |q - x| = sqrt(2 - 2 q.x)
 

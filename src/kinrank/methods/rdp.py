@@ -74,7 +74,8 @@ class RDP(Method):
 
     def prepare(self, items: Items, progress: Progress) -> Joint:
         power = 2 if self.variant == "published" else 1
-        affinity = stages.affinity.gaussian_affinity(items.vectors, items.neighbors(self.k), self.sigma, power)
+        neighbors = items.neighbors(self.k)
+        affinity = stages.affinity.gaussian_affinity(items.vectors, neighbors, self.sigma, power, items.unit)
         return Joint(items, stages.affinity.normalised(affinity))
 
     def distances(self, prepared: Joint, queries: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -60,7 +60,7 @@ class SCA(Method):
         squared = wide.distances.astype(np.float64) ** 2
         far = np.ones(0, np.float32)
         if self.weights == "kernel":
-            far = context.farthest(items.vectors)
+            far = context.farthest(items.vectors, items.unit)
             values = np.exp(-squared / far[:, None])
         else:
             values = np.maximum(1 - squared / 2, 0)

@@ -25,7 +25,7 @@ class Gallery:
     """The items a method prepares and then searches, and how their neighbours are found.
 
     Attributes:
-        vectors: (n, d) unit rows.
+        vectors: (n, d) rows.
         lists: `lists(k)`, (n, min(k, n)) neighbours of every item, the item itself first. Each call searches anew and
             keeps nothing, so that whoever calls can free them.
         lists_of: `lists_of(rows, k)`, the same for some items only, k at most n.
@@ -33,6 +33,7 @@ class Gallery:
             with -1 and inf.
         exact: whether these find every neighbour; otherwise a store finds them, and may miss some.
         run: who runs the loops; None: the threads of this process.
+        unit: whether all vectors have length one, so that inner products alone tell distances.
     """
 
     vectors: Vectors
@@ -41,6 +42,7 @@ class Gallery:
     search: Callable[[Vectors, int], Neighbors]
     exact: bool
     run: Any = None
+    unit: bool = True
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -48,7 +50,7 @@ class Gallery:
     def search_among(self, queries: Vectors, k: int, results: Mask) -> Neighbors:
         """(q, k) nearest items of a mask (n,), rows padded where it has fewer."""
         search = None if self.exact else self.search
-        return nearest_among(queries, k, results, lambda numbers: self.vectors[numbers], search)
+        return nearest_among(queries, k, results, lambda numbers: self.vectors[numbers], search, self.unit)
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,7 +79,7 @@ class STML(Method):
         overlaps = stages.context.overlaps(sets, members_only=loss)
         half = round(self.k / 2) if loss else self.k // 2
         lists = np.ascontiguousarray(lists[:, : max(half, 1)])
-        far = np.ones(len(items), np.float32) if loss else stages.context.farthest(items.vectors)
+        far = np.ones(len(items), np.float32) if loss else stages.context.farthest(items.vectors, items.unit)
         return Overlaps(items, sizes, overlaps, lists, far)
 
     def distances(self, prepared: Overlaps, queries: NDArray[np.int64]) -> NDArray[np.float64]:

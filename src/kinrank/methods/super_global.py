@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class SuperGlobal(Method):
         def refine(row: int) -> None:
             query = queries[row]
             top = prepared.top[query]
-            refined = -self._scores(items.query_vectors[query], items.gallery_vectors[top])
+            refined = -self._scores(items.query_vectors[query], items.gallery_vectors[top], items.unit)
             _, places, groups = np.unique(first[top], return_index=True, return_inverse=True)
             refined = refined[places][groups.reshape(-1)]  # equal items keep equal distances when rounded
             values[row, top], reached[row, top], last[row] = refined, True, 1.0 + refined.max()
@@ -92,19 +92,19 @@ class SuperGlobal(Method):
                 list(pool.map(refine, range(1, len(queries))))
         return stages.fallback.behind(values, reached, lambda: items.query_distances(queries)[:, first], last)
 
-    def _scores(self, query: Vectors, items: Vectors) -> NDArray[np.float64]:
+    def _scores(self, query: Vectors, items: Vectors, unit: bool) -> NDArray[np.float64]:
         """(m,) scores of the top items, nearest first on entry; x~ itself is never formed for all of them."""
-        numbers, products = stages.expansion.nearest_within(items, self.k)
+        numbers, products = stages.expansion.nearest_within(items, self.k, unit)
         weights = self.beta * products.astype(np.float64)
         weights[:, 0] = 1.0
         totals = weights.sum(axis=1)
         weights[totals < 1e-6, 1:] = 0.0
         totals[totals < 1e-6] = 1.0
         weights /= totals[:, None]
-        to_query = (weights * (items @ query)[numbers]).sum(axis=1)
+        to_query = (weights * _similar(items, query, unit)[numbers]).sum(axis=1)
         best = np.argsort(-to_query, kind="stable")[: self.k + 1]
         refined = np.einsum("ij,ijd->id", weights[best], items[numbers[best]])
-        to_maximum = (weights * (items @ refined.max(axis=0))[numbers]).sum(axis=1)
+        to_maximum = (weights * _similar(items, refined.max(axis=0), unit)[numbers]).sum(axis=1)
         scores: NDArray[np.float64] = 0.5 * (to_query + to_maximum)
         return scores
 
@@ -114,3 +114,11 @@ class SuperGlobal(Method):
         each = top * (top * 4 + (min(self.k, top) + 1) * (40 + dimensions * 8) + dimensions * 16)
         lists = queries * (top + 9) * 24 + min(items, 1024) * min(items, 4096) * 4
         return lists + stages.kernels.compiled.threads() * each
+
+
+def _similar(items: Vectors, vector: NDArray[Any], unit: bool) -> NDArray[Any]:
+    """(m,) x.v; 1 - |x - v|^2 / 2 where rows are not of length one."""
+    if unit:
+        return np.asarray(items @ vector)
+    differences = items - vector
+    return np.asarray(1.0 - 0.5 * np.einsum("ij,ij->i", differences, differences))

@@ -38,9 +38,9 @@ def mutual_affinity(neighbors: Neighbors, gamma: float) -> csr_array:
     return from_lists(lists, weights, len(lists), mutual(lists) & others & (weights > 0))
 
 
-def gaussian_affinity(vectors: Vectors, neighbors: Neighbors, sigma: float, power: int) -> csr_array:
+def gaussian_affinity(vectors: Vectors, neighbors: Neighbors, sigma: float, power: int, unit: bool = True) -> csr_array:
     """(n, n) the average of W and W', W_ij = exp(-(d_ij^2 / max d^2)^power / sigma^2) on the lists."""
-    largest = farthest(vectors).max(initial=np.finfo(np.float32).tiny)
+    largest = farthest(vectors, unit).max(initial=np.finfo(np.float32).tiny)
     scaled = np.asarray(neighbors.distances, np.float64) ** 2 / np.float64(largest)
     weights = np.exp(-(scaled**power) / sigma**2)
     return csr_array(plus_transpose(from_lists(neighbors.indices, weights, len(vectors))) / 2.0)

@@ -161,7 +161,9 @@ def first_steps(
         return costs
     for row, column in zip(*np.nonzero(found.indices[:, : costs.shape[1]] >= 0), strict=True):
         item = int(found.indices[row, column])
-        flows = exact_flows(states.state(row), state_of(graph.states, item), graph.vectors, transport.rho)
+        flows = exact_flows(
+            states.state(row), state_of(graph.states, item), graph.vectors, transport.rho, transport.unit
+        )
         costs[row, column] = sum(mass * cost for _, _, mass, cost in flows) ** transport.gamma
     return costs
 

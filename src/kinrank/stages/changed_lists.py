@@ -12,7 +12,7 @@ from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.stages.kernels import changes as kernels
 from kinrank.stages.kernels.compiled import in_chunks
-from kinrank.stages.kernels.search import NOBODY, ROUNDING
+from kinrank.stages.kernels.search import NOBODY, ROUNDING, Products
 from kinrank.stages.run import chunk_of
 from kinrank.stages.turnover import Numbers, Turnover
 
@@ -24,13 +24,20 @@ Search = Callable[[Numbers, int], Neighbors]  # items, k -> their neighbour list
 
 
 def lists_after(
-    near: Neighbors, vectors: Vectors, lists_of: Search, exact: bool, turnover: Turnover, width: int, least: int
+    near: Neighbors,
+    vectors: Vectors,
+    lists_of: Search,
+    exact: bool,
+    turnover: Turnover,
+    width: int,
+    least: int,
+    unit: bool = True,
 ) -> Neighbors:
     """(n', min(width, n')) neighbours, as far as they are known without a search: at least `least` of them.
 
     Lists that lost entries are shorter then (-1 and inf behind), those too short are searched again, and new items
     enter wherever they are nearer than the end of a list. If the search is `exact`, so is the result; otherwise new
-    items enter the lists of items among their own WIDE nearest.
+    items enter the lists of items among their own WIDE nearest. `unit`: the vectors have length one.
     """
     old, n = len(turnover.stay), turnover.after
     size = min(width, n)
@@ -51,7 +58,7 @@ def lists_after(
     if turnover.fresh and old:
         ends = np.where(whole, np.inf, kept_distances[np.arange(old), np.maximum(counts - 1, 0)])
         radius = np.where(short, -np.inf, ends)  # the short ones have met the new ones
-        pairs = _within(vectors, turnover, radius) if exact else _among(met, turnover, radius)
+        pairs = _within(vectors, turnover, radius, unit) if exact else _among(met, turnover, radius)
         _enter(lists, vectors, *pairs, radius)
     return lists
 
@@ -93,23 +100,25 @@ def _among(met: tuple[Numbers, Numbers], turnover: Turnover, radius: NDArray[Any
     return old[good], new[good]
 
 
-def _within(vectors: Vectors, turnover: Turnover, radius: NDArray[Any]) -> tuple[Numbers, Numbers]:
+def _within(vectors: Vectors, turnover: Turnover, radius: NDArray[Any], unit: bool) -> tuple[Numbers, Numbers]:
     """(old, new) pairs that are about as near as the radius of the old one, or nearer."""
-    least = 1.0 - 0.5 * (np.where(radius < 0, -2.0, radius.astype(np.float64) ** 2) + 2 * ROUNDING)
+    products = Products(vectors, vectors, unit)
+    far = np.maximum(radius.astype(np.float64), 0.0)
+    rounding = 2.0 * ROUNDING if unit else 2.0 * products.rounding(np.append(far, np.zeros(turnover.fresh)))[: len(far)]
+    least = products.top - 0.5 * (far**2 + rounding)
     least[radius < 0] = np.inf
     least = least.astype(np.float32)
     rows, items = [], []
     for start in range(0, turnover.fresh, ROWS):
         new = turnover.new[start : start + ROWS]
-        ours = vectors[new]
         for first in range(0, len(turnover.stay), OLD):
             columns = slice(first, min(first + OLD, len(turnover.stay)))
-            products, bound = ours @ vectors[columns].T, least[columns]
+            block, bound = products.block(new, columns), least[columns]
             counts = np.zeros(len(new), np.int64)
-            in_chunks(kernels.count_within, len(new), products, bound, counts, chunk=chunk_of(len(new), 8))
+            in_chunks(kernels.count_within, len(new), block, bound, counts, chunk=chunk_of(len(new), 8))
             indptr = np.concatenate([[0], np.cumsum(counts)])
             row = np.empty(int(indptr[-1]), np.int64)
-            in_chunks(kernels.list_within, len(new), products, bound, indptr, row, chunk=chunk_of(len(new), 8))
+            in_chunks(kernels.list_within, len(new), block, bound, indptr, row, chunk=chunk_of(len(new), 8))
             rows.append(row + first)
             items.append(np.repeat(new, counts))
     return np.concatenate(rows), np.concatenate(items)

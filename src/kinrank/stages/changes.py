@@ -49,10 +49,12 @@ def changed(
     exact: bool,
     settings: Settings,
     tolerance: float | None = None,
+    unit: bool = True,
 ) -> Prepared:
     """Everything after a change; vectors (n', d) are those that stay, then the new ones, and `lists_of` searches them.
 
-    `before` must have its record. `tolerance` None: TOLERANCE, or 0 where many items come or go at once.
+    `before` must have its record. `unit`: the vectors have length one.
+    `tolerance` None: TOLERANCE, or 0 where many items come or go at once.
     """
     old = before.record
     assert old is not None
@@ -60,7 +62,7 @@ def changed(
         tolerance = TOLERANCE if turnover.moved <= LARGE * turnover.after else 0.0
     widths = Widths.of(settings)
     least = widths.needed if tolerance else widths.kept
-    near = lists_after(old.near, vectors, lists_of, exact, turnover, widths.kept, least)
+    near = lists_after(old.near, vectors, lists_of, exact, turnover, widths.kept, least, unit)
     lengths = graph.kernel_lengths(near, settings.k)
     layers = graph.layered_graphs(near, lengths, settings.k, settings.sigma)
     spreading = diffusion.spreading_graph(layers, old.beta, settings.mu)
@@ -84,7 +86,7 @@ def changed(
         unsettled = np.arange(turnover.after)
     embedded = _states(settings, record, confident, weights, former, unsettled)
     indptr, indices = costs.step_pattern(record.nearest, settings.path_k)
-    transport = pricing(settings, before.powers)
+    transport = pricing(settings, before.powers, unit)
     prices = _prices(
         before.steps, indptr, indices, embedded, former, unsettled, turnover, record, vectors, transport, tolerance
     )

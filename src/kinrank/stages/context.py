@@ -14,10 +14,11 @@ from scipy.sparse import csr_array
 
 from kinrank.features import Vectors
 from kinrank.items import Items
-from kinrank.neighbors import first_equal, pairwise, share_equal
+from kinrank.neighbors import first_equal, half_squares, pairwise, share_equal
 from kinrank.stages.csr import Rows, matrix_of, rows_of
 from kinrank.stages.kernels import context as kernels
 from kinrank.stages.kernels.compiled import in_chunks
+from kinrank.stages.kernels.search import Products
 from kinrank.stages.mutual import reciprocal
 
 Lists = NDArray[np.int32]
@@ -27,27 +28,29 @@ VOTES = 2**22  # ranks held at once
 SIDE = 1024  # rows and columns of one block of inner products: 4 MB
 
 
-def farthest(vectors: Vectors) -> Floats:
-    """(n,) squared Euclidean distance of each unit row to the row farthest from it; never zero.
+def farthest(vectors: Vectors, unit: bool = True) -> Floats:
+    """(n,) squared Euclidean distance of each row to the row farthest from it; never zero.
 
     Blocks of inner products, each used for its rows and its columns, so half the products of a full pass:
     n^2 d / 2 multiplications, 4 MB. Where all rows coincide the answer is the smallest positive float, so
-    that a distance of 0 divided by it is 0.
+    that a distance of 0 divided by it is 0. `unit`: all rows have length one.
     """
-    lowest = np.full(len(vectors), 1.0, np.float32)
+    products = Products(vectors, vectors, unit)
+    lowest = np.full(len(vectors), products.top, np.float32)
     for first in range(0, len(vectors), SIDE):
         rows = slice(first, first + SIDE)
         for second in range(first, len(vectors), SIDE):
             columns = slice(second, second + SIDE)
-            block = vectors[rows] @ vectors[columns].T
+            block = products.block(rows, columns)
             np.minimum(lowest[rows], block.min(axis=1), out=lowest[rows])
             if second > first:
                 np.minimum(lowest[columns], block.min(axis=0), out=lowest[columns])
-    squared = 2 - 2 * lowest
-    close = np.flatnonzero(squared < 1e-2)  # inner products lose the digits here: sum differences instead
+    squared = 2 * products.top - 2 * lowest
+    lengths = 1.0 if unit else 2.0 * half_squares(vectors).max(initial=0.0)
+    close = np.flatnonzero(squared < 1e-2 * lengths)  # inner products lose the digits here: sum differences instead
     for start in range(0, len(close), SIDE):
         again = close[start : start + SIDE]
-        squared[again] = pairwise(vectors[again], vectors).max(axis=1) ** 2
+        squared[again] = pairwise(vectors[again], vectors, unit).max(axis=1) ** 2
     return np.asarray(np.maximum(squared, np.finfo(np.float32).tiny), np.float32)
 
 
@@ -176,7 +179,7 @@ def family_products(
     return out
 
 
-def rank_votes(vectors: Vectors, queries: Numbers, lists: Lists, gallery: Numbers) -> Floats:
+def rank_votes(vectors: Vectors, queries: Numbers, lists: Lists, gallery: Numbers, unit: bool = True) -> Floats:
     """(len(queries), g) votes sum_t 1 / ((t + 1 + r_m(q)) r_m(x)), m = lists[q, t], r the 1-based ranks."""
     out = np.zeros((len(queries), len(gallery)), np.float32)
     voters = np.unique(lists[queries])
@@ -186,7 +189,7 @@ def rank_votes(vectors: Vectors, queries: Numbers, lists: Lists, gallery: Number
     for start in range(0, len(voters), at_once):
         block = voters[start : start + at_once]
         slots[block] = np.arange(len(block), dtype=np.int32)
-        ranks = ranks_of(vectors, block, equal)
+        ranks = ranks_of(vectors, block, equal, unit)
         in_chunks(kernels.rank_scores, len(queries), queries, lists, slots, ranks, _first(gallery), out, chunk=4)
         slots[block] = -1
     return out
@@ -197,12 +200,12 @@ def _first(gallery: Numbers) -> int:
     return int(gallery[0]) if len(gallery) else 0
 
 
-def ranks_of(vectors: Vectors, voters: NDArray[np.int32], first: Numbers) -> NDArray[np.int32]:
+def ranks_of(vectors: Vectors, voters: NDArray[np.int32], first: Numbers, unit: bool = True) -> NDArray[np.int32]:
     """(len(voters), n) 1-based rank of every item in the list of each voter: itself 1, ties by item number.
 
     `first[i]` is the first item equal to i, so that rounding does not order equal ones.
     """
-    distances = share_equal(pairwise(vectors[voters], vectors), first)
+    distances = share_equal(pairwise(vectors[voters], vectors, unit), first)
     keys = distances.view(np.uint32).astype(np.uint64)  # positive floats sort as their bits
     keys += 1
     keys[np.arange(len(voters)), voters] = 0

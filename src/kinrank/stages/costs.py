@@ -78,7 +78,7 @@ def _solved(
         _solve_exactly(firsts, indptr, indices, states, vectors, settings, costs)
         return costs
     with one_blas_thread():
-        inputs = firsts, indptr, indices, states, vectors, _ground_table(vectors, settings.rho), settings
+        inputs = firsts, indptr, indices, states, vectors, _ground_table(vectors, settings), settings
         run(kernels.step_costs, len(firsts), inputs, (Output(costs, indptr),), "steps")
     return costs
 
@@ -96,15 +96,16 @@ def _solve_exactly(
     for item in range(len(firsts)):
         for entry in range(int(firsts[item]), int(indptr[item + 1])):
             pair = state_of(states, item), state_of(states, int(indices[entry]))
-            flows = exact_flows(*pair, vectors, settings.rho)
+            flows = exact_flows(*pair, vectors, settings.rho, settings.unit)
             costs[entry] = sum(mass * cost for _, _, mass, cost in flows) ** settings.gamma
 
 
-def _ground_table(vectors: Vectors, rho: float) -> NDArray[np.float32]:
+def _ground_table(vectors: Vectors, settings: Transport) -> NDArray[np.float32]:
     """d^rho between all items where these are few; nothing where the loops compute it from the vectors."""
     n = len(vectors)
     if n > TABLE:
         return NO_TABLE
     table = np.empty((n, n), np.float32)
-    THREADS(kernels.ground_table, -(-n // kernels.BLOCK), (vectors, float(rho)), (Output(table),), "steps")
+    inputs = vectors, float(settings.rho), settings.unit
+    THREADS(kernels.ground_table, -(-n // kernels.BLOCK), inputs, (Output(table),), "steps")
     return table

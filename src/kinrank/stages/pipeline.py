@@ -82,10 +82,10 @@ def measured(lists: Neighbors, settings: Settings) -> Measured:
     )
 
 
-def pricing(settings: Settings, powers: Measured) -> Transport:
-    """How steps are priced; no iterations stand for exact transport."""
+def pricing(settings: Settings, powers: Measured, unit: bool = True) -> Transport:
+    """How steps are priced; no iterations stand for exact transport. `unit`: vectors have length one."""
     iterations = settings.iterations if settings.transport == "sinkhorn" else 0
-    return Transport(float(powers.rho), float(powers.gamma), float(settings.epsilon), int(iterations))
+    return Transport(float(powers.rho), float(powers.gamma), float(settings.epsilon), int(iterations), unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ class Prepared:
     """What chains run over.
 
     Attributes:
-        vectors: (n, d) unit rows.
+        vectors: (n, d) rows.
         states: p_i, one distribution over items per item.
         steps: which states may follow which, symmetric; data are the prices.
         lengths: (n,) the kernel lengths l_i.
@@ -138,11 +138,12 @@ def prepare(
     run: Run = THREADS,
     keep: bool = False,
     progress: Progress = SILENT,
+    unit: bool = True,
 ) -> Prepared:
     """Graphs, BCD, LSE, steps and their prices. Large arrays are freed as soon as the next one is made of them.
 
     `lists_of(k)`: (n, min(k, n)) neighbours, each item first in its own list; it is called once, and may give longer
-    lists. `keep` adds the record that later changes need.
+    lists. `keep` adds the record that later changes need. `unit`: the vectors have length one.
     """
     widths = Widths.of(settings)
     progress.stage("neighbours", 0, 4)
@@ -172,7 +173,7 @@ def prepare(
     progress.stage("steps", 3, 4)
     indptr, indices = costs.step_pattern(nearest, settings.path_k)
     del nearest
-    prices = costs.step_costs(indptr, indices, embedded, vectors, pricing(settings, powers), run)
+    prices = costs.step_costs(indptr, indices, embedded, vectors, pricing(settings, powers, unit), run)
     progress.stage("steps", 4, 4)
     return Prepared(vectors, embedded, Rows(indptr, indices, prices), lengths, powers, record)
 

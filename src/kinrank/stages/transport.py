@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kinrank.features import Vectors
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import transport as kernels
+from kinrank.stages.kernels.ground import ground_costs
 
 State = tuple[NDArray[np.int32], NDArray[np.float32]]  # the items of one state and their mass
 Flow = tuple[int, int, float, float]  # from, to, mass, cost of one unit
@@ -57,8 +58,11 @@ def state_of(states: Rows, item: int) -> State:
     return states.indices[entries], states.data[entries]
 
 
-def exact_flows(left: State, right: State, vectors: Vectors, rho: float) -> list[Flow]:
-    """The exact plan between two states: (from, to, mass, cost of one unit), largest flows first."""
+def exact_flows(left: State, right: State, vectors: Vectors, rho: float, unit: bool = True) -> list[Flow]:
+    """The exact plan between two states: (from, to, mass, cost of one unit), largest flows first.
+
+    `unit`: the vectors have length one.
+    """
     items, inverse = np.unique(np.concatenate([left[0], right[0]]), return_inverse=True)
     difference = np.zeros(len(items))
     np.add.at(difference, inverse, np.concatenate([left[1], -right[1]]))
@@ -67,7 +71,7 @@ def exact_flows(left: State, right: State, vectors: Vectors, rho: float) -> list
         return []
     rows, columns = vectors[items[away]], vectors[items[towards]]
     cost = np.ascontiguousarray(rows @ columns.T)
-    kernels.ground_costs(cost, rows, columns, float(rho))
+    ground_costs(cost, rows, columns, float(rho), unit)
     a, b = difference[away].astype(np.float32), -difference[towards].astype(np.float32)
     plan = np.zeros(cost.shape, np.float32)
     kernels.exact(a, b, len(a), len(b), cost, plan)

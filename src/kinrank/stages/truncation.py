@@ -26,6 +26,7 @@ def truncated_rows(
     tol: float,
     maxiter: int,
     progress: Progress = SILENT,
+    unit: bool = True,
 ) -> csr_array:
     """(len(wanted), n) row i: x with (I - alpha S)[T, T] x = e_i, T the items nearest to wanted[i].
 
@@ -41,7 +42,7 @@ def truncated_rows(
     spans = [slice(start, start + ROWS) for start in range(0, len(wanted), ROWS)]
     for rows in progress.each("truncated diffusion", spans, len(spans)):
         own = wanted[rows]
-        indices[rows] = nearest(vectors[own], vectors, length, own=own).indices
+        indices[rows] = nearest(vectors[own], vectors, length, own=own, unit=unit).indices
         _solve(affinity, indices[rows], Solver(alpha, tol, maxiter), values[rows])
     return from_lists(indices, values, len(vectors))
 

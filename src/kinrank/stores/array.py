@@ -8,29 +8,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors
 from kinrank.neighbors import nearest
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
+from kinrank.space import check_metric, rows_by
 from kinrank.stores.numbers import item_numbers
 
 
 class ArrayStore:
-    """Exact search over the rows of an array, by direction (rows are brought to unit length).
+    """Exact search over the rows of an array, by direction (rows are brought to unit length), or as they are.
 
     Example:
         >>> ArrayStore(gallery).search(queries, k=100)
         Ranking(70 queries x 100 items, search)
     """
 
-    def __init__(self, vectors: ArrayLike) -> None:
-        self._rows = unit(check(vectors, "gallery"), "gallery")
+    def __init__(self, vectors: ArrayLike, metric: str = "cosine") -> None:
+        """A store over (n, d) rows; metric "euclidean" leaves them as long as they are."""
+        self.metric = check_metric(metric)
+        self._rows = rows_by(self.metric, vectors, "gallery")
 
     @classmethod
-    def over(cls, rows: Vectors) -> ArrayStore:
-        """A store over rows that are float32 and of unit length already, such as a mapped file; they are not copied."""
+    def over(cls, rows: Vectors, metric: str = "cosine") -> ArrayStore:
+        """A store over rows that are float32, and of unit length unless length matters; they are not copied."""
         store = cls.__new__(cls)
-        store._rows = rows
+        store._rows, store.metric = rows, check_metric(metric)
         return store
 
     def __len__(self) -> int:
@@ -46,11 +49,11 @@ class ArrayStore:
 
     def renewed(self, vectors: ArrayLike) -> ArrayStore:
         """A store over other vectors."""
-        return ArrayStore(vectors)
+        return ArrayStore(vectors, self.metric)
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:
-        rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
-        lists = nearest(rows, self._rows, whole_number(k, "k"))
+        rows = rows_by(self.metric, queries, "queries", self._rows.shape[1])
+        lists = nearest(rows, self._rows, whole_number(k, "k"), unit=self.metric == "cosine")
         return Ranking(lists.indices.astype(np.int64), lists.distances, {"mode": "search"})
 
     def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:

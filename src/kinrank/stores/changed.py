@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors
 from kinrank.neighbors import nearest
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
+from kinrank.space import rows_by
 from kinrank.stores.numbers import item_numbers
+from kinrank.stores.scaled import metric_of
 
 TRIES = 4  # searches where too many of those found have left: each four times as deep, the last for everything
 
@@ -32,7 +34,7 @@ class ChangedStore:
         self._more: Vectors | None = None
 
     def after(self, stay: NDArray[np.int64], rows: Vectors) -> ChangedStore:
-        """The store of the items `stay`, numbers in this one, ascending; then `rows`, of unit length."""
+        """The store of the items `stay`, numbers in this one, ascending; then `rows`, as the base has them."""
         next_one = ChangedStore(self._base, 0)
         old = len(self._stay)
         next_one._stay = self._stay[stay[stay < old]]
@@ -57,6 +59,15 @@ class ChangedStore:
         return bool(getattr(self._base, "exact", False))
 
     @property
+    def metric(self) -> str:
+        return metric_of(self._base)
+
+    @property
+    def in_units(self) -> bool:
+        """Whether rows and distances are in units of a Manifold's scale."""
+        return bool(getattr(self._base, "in_units", False))
+
+    @property
     def came(self) -> int:
         return 0 if self._more is None else len(self._more)
 
@@ -64,12 +75,12 @@ class ChangedStore:
         return len(self._stay) + self.came
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:
-        rows = unit(check(queries, "queries"), "queries")
+        rows = rows_by(self.metric, queries, "queries")
         k = min(whole_number(k, "k"), len(self))
         indices, distances = self._stayed(rows, min(k, len(self._stay)))
         if self.came and k:
             assert self._more is not None
-            new = nearest(rows, self._more, min(k, self.came))
+            new = nearest(rows, self._more, min(k, self.came), unit=self.metric == "cosine")
             indices = np.concatenate([indices, new.indices.astype(np.int64) + len(self._stay)], axis=1)
             distances = np.concatenate([distances, new.distances], axis=1)
         order = np.lexsort((np.where(indices < 0, len(self), indices), distances), axis=1)[:, :k]
@@ -88,7 +99,7 @@ class ChangedStore:
         rows = np.empty((len(numbers), self._more.shape[1]), self._more.dtype)
         rows[~old] = self._more[numbers[~old] - len(self._stay)]
         if old.any():
-            rows[old] = unit(check(self._base.vectors(self._stay[numbers[old]]), "vectors of the store"))
+            rows[old] = rows_by(self.metric, self._base.vectors(self._stay[numbers[old]]), "vectors of the store")
         return rows
 
     def _stayed(self, rows: Vectors, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
+from kinrank.space import check_metric, rows_by
 from kinrank.stores.numbers import item_numbers
 
 KINDS = ("flat", "ivf", "hnsw")
@@ -19,7 +20,7 @@ ROWS = 64  # queries whose distances are summed again at once
 
 
 class FaissStore:
-    """Search by direction (rows are brought to unit length) over a FAISS index.
+    """Search by direction (rows are brought to unit length), or by distance as rows are, over a FAISS index.
 
     `flat` is exact. `ivf` looks into `probes` of `lists` cells. `hnsw` walks a graph of `links` neighbours, looking at
     `effort` of them. The index chooses the items; their distances are summed again from the vectors, so that they are
@@ -41,6 +42,7 @@ class FaissStore:
         links: int = 32,
         effort: int = 128,
         threads: int = 1,
+        metric: str = "cosine",
     ) -> None:
         """An index over (n, d) rows.
 
@@ -52,12 +54,15 @@ class FaissStore:
             links: neighbours per item in the graph of hnsw.
             effort: items hnsw keeps in view, when it builds and when it searches.
             threads: builders of the graph of hnsw; more than 1 is faster, and no two builds are alike.
+            metric: "cosine", or "euclidean" where the length of vectors matters.
         """
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r} is not allowed; give one of: {', '.join(KINDS)}")
-        self._rows = unit(check(vectors, "vectors"), "vectors")
+        self.metric = check_metric(metric)
+        self._rows = rows_by(self.metric, vectors, "vectors")
         self._settings: dict[str, Any] | None = {
-            "kind": kind, "lists": lists, "probes": probes, "links": links, "effort": effort, "threads": threads
+            "kind": kind, "lists": lists, "probes": probes, "links": links, "effort": effort, "threads": threads,
+            "metric": metric,
         }  # fmt: skip
         count, dimensions = self._rows.shape
         faiss = _faiss()
@@ -78,20 +83,24 @@ class FaissStore:
         self._index = index
 
     @classmethod
-    def from_index(cls, index: Any, vectors: ArrayLike) -> FaissStore:
+    def from_index(cls, index: Any, vectors: ArrayLike, metric: str = "cosine") -> FaissStore:
         """A store over an index that is already there, and the vectors in it, item i in row i.
 
-        The index must hold rows of unit length, by L2 or inner product; it is searched as it is set up.
+        The index must hold rows of unit length, by L2 or inner product, or with the metric "euclidean" the rows as they
+        are, by L2; it is searched as it is set up.
         """
         faiss = _faiss()
         if not isinstance(index, faiss.Index):
             raise ValueError(f"index must be a faiss.Index; got {type(index).__name__}")
-        rows = unit(check(vectors, "vectors", int(index.d)), "vectors")
+        store = cls.__new__(cls)
+        store.metric = check_metric(metric)
+        if metric == "euclidean" and index.metric_type != faiss.METRIC_L2:
+            raise ValueError("index compares by inner product, not by distance; give an L2 index, or the metric cosine")
+        rows = rows_by(metric, vectors, "vectors", int(index.d))
         if int(index.ntotal) != len(rows):
             raise ValueError(f"index holds {int(index.ntotal)} items but there are {len(rows)} vectors; give the same")
         if not index.is_trained:
             raise ValueError("index is not trained; call index.train and index.add first")
-        store = cls.__new__(cls)
         store._rows, store._index, store._settings = rows, index, None
         return store
 
@@ -112,7 +121,7 @@ class FaissStore:
         return isinstance(self._index, _faiss().IndexFlat)
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:
-        rows = unit(check(queries, "queries", self._rows.shape[1]), "queries")
+        rows = rows_by(self.metric, queries, "queries", self._rows.shape[1])
         k = min(whole_number(k, "k"), len(self))
         if not k or not len(rows):
             shape = len(rows), k

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.features import Vectors
 from kinrank.ranking import Ranking
 from kinrank.stores.numbers import item_numbers
+from kinrank.stores.scaled import metric_of
 
 
 class Renumbered:
@@ -36,6 +37,15 @@ class Renumbered:
     def exact(self) -> bool:
         """Whether the base finds the nearest items, all of them."""
         return bool(getattr(self._base, "exact", False))
+
+    @property
+    def metric(self) -> str:
+        return metric_of(self._base)
+
+    @property
+    def in_units(self) -> bool:
+        """Whether rows and distances are in units of a Manifold's scale."""
+        return bool(getattr(self._base, "in_units", False))
 
     def renewed(self, vectors: Vectors) -> Any:
         """A store of the base's kind over other vectors, in their order; None where the base cannot tell."""

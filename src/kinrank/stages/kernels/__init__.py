@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kinrank.stages.kernels import fastmath as fastmath
     from kinrank.stages.kernels import fusion as fusion
     from kinrank.stages.kernels import graph as graph
+    from kinrank.stages.kernels import ground as ground
     from kinrank.stages.kernels import heap as heap
     from kinrank.stages.kernels import largest as largest
     from kinrank.stages.kernels import margin as margin
@@ -53,6 +54,7 @@ __getattr__ = modules_of(
     "fastmath",
     "fusion",
     "graph",
+    "ground",
     "heap",
     "largest",
     "margin",

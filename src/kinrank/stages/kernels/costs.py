@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled, inner
-from kinrank.stages.kernels.transport import ground_costs, longest_row, price, scratch_for
+from kinrank.stages.kernels.ground import ground_costs
+from kinrank.stages.kernels.transport import longest_row, price, scratch_for
 
 TOGETHER = 16  # steps of one item whose ground costs are computed at once
 BLOCK = 128  # rows and columns of the table of ground costs that one matrix product makes
 
 
 @compiled
-def ground_table(start: Any, stop: Any, vectors: Any, rho: Any, table: Any) -> None:
+def ground_table(start: Any, stop: Any, vectors: Any, rho: Any, unit: Any, table: Any) -> None:
     """Blocks start..stop of the ground costs d^rho between all items: vectors (n, d) float32 -> table (n, n) float32.
 
     A block is BLOCK rows and all columns from its first row on, and their mirror image. In products of a fixed size,
@@ -26,7 +27,7 @@ def ground_table(start: Any, stop: Any, vectors: Any, rho: Any, table: Any) -> N
         for left in range(first, len(vectors), BLOCK):
             columns = vectors[left : min(left + BLOCK, len(vectors))]
             costs = np.dot(rows, columns.T)
-            ground_costs(costs, rows, columns, rho)
+            ground_costs(costs, rows, columns, rho, unit)
             for row in range(len(rows)):
                 line = table[first + row]
                 for column in range(len(columns)):
@@ -45,7 +46,7 @@ def _copy(source: Any, target: Any) -> None:
 
 
 @inner
-def _ground_block(i: Any, others: Any, states: Any, vectors: Any, rho: Any, scratch: Any) -> Any:
+def _ground_block(i: Any, others: Any, states: Any, vectors: Any, settings: Any, scratch: Any) -> Any:
     """Ground costs from the items of p_i to those of all `others`, whose columns `scratch.slots` tells.
 
     The states of neighbours overlap: together their items are far fewer than one after the other.
@@ -62,7 +63,7 @@ def _ground_block(i: Any, others: Any, states: Any, vectors: Any, rho: Any, scra
                 _copy(vectors[item], scratch.columns[used])
                 used += 1
     products = np.dot(scratch.rows[: end - begin], scratch.columns[:used].T)
-    ground_costs(products, scratch.rows, scratch.columns, rho)
+    ground_costs(products, scratch.rows, scratch.columns, settings.rho, settings.unit)
     return products
 
 
@@ -102,7 +103,7 @@ def step_costs(
         begin = firsts[low]
         while begin < indptr[low + 1]:
             group = indices[begin : min(begin + TOGETHER, indptr[low + 1])]
-            ground = table if whole else _ground_block(low, group, states, vectors, settings.rho, scratch)
+            ground = table if whole else _ground_block(low, group, states, vectors, settings, scratch)
             for position in range(len(group)):
                 costs[begin + position] = price(low, group[position], states, ground, whole, scratch, settings)
             if not whole:

@@ -123,10 +123,52 @@ def _sort_rows(start: Any, stop: Any, best: Any, kept: Any) -> None:
         _sort(best[row], kept[row])
 
 
+def half_squares(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(n,) |x|^2 / 2, summed in float64, a block of rows at a time."""
+    halves = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), COLUMNS):
+        block = rows[start : start + COLUMNS]
+        halves[start : start + COLUMNS] = 0.5 * np.einsum("ij,ij->i", block, block, dtype=np.float64)
+    return halves
+
+
+class Products:
+    """Blocks of inner products of queries and items; where rows are not of length one, blocks of -d^2 / 2 instead.
+
+    Both order the items of a query by distance: d^2 = 2 (top - value), with `top` 1 for inner products and 0 else.
+    """
+
+    def __init__(self, queries: NDArray[np.float32], items: NDArray[np.float32], unit: bool) -> None:
+        self.queries, self.items, self.unit = queries, items, unit
+        self.top = 1.0 if unit else 0.0
+        if not unit:
+            self._items = half_squares(items)
+            self._queries = self._items if queries is items else half_squares(queries)
+
+    def block(self, rows: Any, columns: slice) -> NDArray[np.float32]:
+        """Of some queries, a slice or their numbers, and a range of items."""
+        values: NDArray[np.float32] = self.queries[rows] @ self.items[columns].T
+        if not self.unit:
+            values -= self._queries[rows][:, None]
+            values -= self._items[columns]
+        return values
+
+    def rounding(self, reach: NDArray[Any]) -> Any:
+        """By how much d^2 may be wrong at most, for items within these distances of each query."""
+        if self.unit:
+            return np.float32(ROUNDING)
+        return np.float32(ROUNDING) * (np.sqrt(2.0 * self._queries) + reach) ** 2
+
+
 def nearest_blocks(
-    queries: NDArray[np.float32], items: NDArray[np.float32], k: int, own: NDArray[np.int64], self_first: bool
+    queries: NDArray[np.float32],
+    items: NDArray[np.float32],
+    k: int,
+    own: NDArray[np.int64],
+    self_first: bool,
+    unit: bool = True,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """(q, k) numbers and Euclidean distances of unit rows; `own` comes first or is left out."""
+    """(q, k) numbers and Euclidean distances; `own` comes first or is left out. `unit`: rows have length one."""
     count = len(queries)
     has_own = bool((own >= 0).any())
     wanted = max(k - 1, 0) if has_own and self_first else k
@@ -134,16 +176,18 @@ def nearest_blocks(
     best, kept = _empty_heaps(count, searched)
     if searched:
         everyone = queries is items and np.array_equal(own, np.arange(count))
-        if everyone and count <= FEW:
+        products = Products(queries, items, unit)
+        if everyone and unit and count <= FEW:
             with one_blas_thread():
                 in_chunks(_nearest_of_few, -(-len(items) // BLOCK), items, best, kept, chunk=1)
         else:
-            _keep_all(queries, items, own, best, kept)
-        edge = 2.0 - 2.0 * best[:, 0]  # squared: nobody left out is nearer, but for rounding
+            _keep_all(products, own, best, kept)
+        edge = 2.0 * products.top - 2.0 * best[:, 0]  # squared: nobody left out is nearer, but for rounding
         in_chunks(_refine, count, queries, items, best, kept, chunk=256)
         if searched < len(items) - has_own:
-            reach = best[:, wanted - 1] ** 2 + np.float32(ROUNDING)
-            _search_again(np.flatnonzero(reach > edge), wanted, reach, queries, items, own, best, kept)
+            last = -best[:, wanted - 1]
+            reach = last**2 + products.rounding(last)
+            _search_again(np.flatnonzero(reach > edge), wanted, reach, products, own, best, kept)
     indices, distances = kept[:, :wanted], -best[:, :wanted]
     if has_own and self_first and k > 0:
         indices = np.concatenate([own[:, None].astype(np.int32), indices], axis=1)
@@ -152,8 +196,7 @@ def nearest_blocks(
 
 
 def _keep_all(
-    queries: NDArray[np.float32],
-    items: NDArray[np.float32],
+    products: Products,
     own: NDArray[np.int64],
     best: NDArray[np.float32],
     kept: NDArray[np.int32],
@@ -163,6 +206,7 @@ def _keep_all(
     Each thread multiplies a block of its own: the threads of BLAS would go on spinning after every product, in the way
     of ours. What a heap keeps does not depend on the order of the blocks.
     """
+    queries, items = products.queries, products.items
     mirrored = queries is items
     width = ROWS if mirrored else COLUMNS
     corners = [
@@ -178,7 +222,7 @@ def _keep_all(
 
     def multiply(start: int, stop: int) -> None:
         for row, column in corners[start:stop]:
-            block = queries[row : row + ROWS] @ items[column : column + width].T
+            block = products.block(slice(row, row + ROWS), slice(column, column + width))
             keep(block, row, column)
             if mirrored and column > row:
                 keep(np.ascontiguousarray(block.T), column, row)
@@ -194,19 +238,19 @@ def _search_again(
     doubtful: NDArray[np.int64],
     wanted: int,
     reach: NDArray[np.float32],
-    queries: NDArray[np.float32],
-    items: NDArray[np.float32],
+    products: Products,
     own: NDArray[np.int64],
     best: NDArray[np.float32],
     kept: NDArray[np.int32],
 ) -> None:
     """Rows at whose edge more items crowd than MARGIN holds (near duplicates): chosen anew, by distance."""
+    items = products.items
     for first in range(0, len(doubtful), ROWS):
         some = doubtful[first : first + ROWS]
-        rows, mine, least = queries[some], own[some], 1.0 - 0.5 * reach[some]
+        rows, mine, least = products.queries[some], own[some], products.top - 0.5 * reach[some]
         again = _empty_heaps(len(some), best.shape[1])
         for first_column in range(0, len(items), COLUMNS):
-            block = rows @ items[first_column : first_column + COLUMNS].T
+            block = products.block(some, slice(first_column, first_column + COLUMNS))
             in_chunks(_keep_nearest, len(some), block, first_column, rows, items, mine, least, *again, chunk=64)
         in_chunks(_sort_rows, len(some), *again, chunk=256)
         found = again[1][:, wanted - 1] < NOBODY

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinrank.stages.kernels.compiled import compiled, inner
-from kinrank.stages.kernels.fastmath import exp32, power32
+from kinrank.stages.kernels.fastmath import exp32
 
-CLOSE = np.float32(1e-3)  # squared distance below which differences are summed instead of products
 SAME = np.float32(1e-6)  # of a mass: two that differ by less are equal but for rounding, and nothing moves
 LEAST = np.float32(-80.0)  # exp(-80) still is a float32: the floor keeps every row and column of a plan alive
 
@@ -21,12 +20,16 @@ LANES = 8  # float32 numbers that a processor works on at once
 
 
 class Transport(NamedTuple):
-    """How a step is priced: W(p, q; d^rho)^gamma by `iterations` of Sinkhorn, exactly where that is 0."""
+    """How a step is priced: W(p, q; d^rho)^gamma by `iterations` of Sinkhorn, exactly where that is 0.
+
+    `unit`: whether all vectors have length one, so that inner products alone tell distances.
+    """
 
     rho: float
     gamma: float
     epsilon: float
     iterations: int
+    unit: bool = True
 
 
 class Scratch(NamedTuple):
@@ -102,28 +105,6 @@ def _residual(states: Any, i: Any, j: Any, scratch: Any) -> Any:
             scratch.right_at[k] = right - 1 - other
             k += 1
     return m, k
-
-
-@compiled
-def ground_costs(products: Any, left: Any, right: Any, rho: Any) -> None:
-    """(m, k) inner products of unit rows become d^rho, in place."""
-    half = np.float32(0.5 * rho)
-    for x in range(len(products)):
-        row = products[x]
-        least = np.float32(4.0)
-        for y in range(len(row)):
-            row[y] = np.float32(2.0) - np.float32(2.0) * row[y]
-            least = min(least, row[y])
-        if least < CLOSE:  # products have lost the digits: duplicates must be at distance 0
-            for y in range(len(row)):
-                if row[y] < CLOSE:
-                    squared = np.float32(0.0)
-                    for column in range(left.shape[1]):
-                        difference = left[x, column] - right[y, column]
-                        squared += difference * difference
-                    row[y] = squared
-        for y in range(len(row)):
-            row[y] = power32(row[y], half)
 
 
 @compiled
