@@ -88,7 +88,7 @@ WAYS = (
 
 
 REMEMBERED = (
-    "A query online, after `observe` of some of the other queries ([guide](guide.md#prepare-once-search-online)). "
+    "A query online, after `observe` of some of the other queries ([guide](guide.md#queries-that-are-remembered)). "
     "**Unrelated**: all queries that share no right item with it. **Repeated**: half of the others, ten times each, with 2 % "
     "noise. No query is remembered while it is asked. mAP, and behind it the change, query by query, with its 95 % interval."
 )

@@ -446,19 +446,22 @@ def test_help_groups_and_teaches(whole: Path) -> None:
 
 
 def test_the_guide_does_what_it_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command of its section, one after the other, on files of these names."""
+    """Every command about prepared galleries, one after the other, on files of these names."""
     pytest.importorskip("faiss")
     pytest.importorskip("matplotlib")
     guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text("utf-8")
-    section = guide.split("## Prepare once, search online")[1].split("\n## ")[0]
+    section = guide.split("## Prepare once, search online")[1].split("\n## Several features")[0]
     commands = [line.split("#")[0] for line in section.splitlines() if line.startswith("$ kinrank ")]
-    assert {line.split()[2] for line in commands} >= {"build", "search", "explain", "info", "verify"}
+    assert {line.split()[2] for line in commands} >= {"build", "search", "explain", "observe", "info", "verify"}
     monkeypatch.chdir(folder)
     (folder / "names.txt").write_text("\n".join(f"picture-{number}" for number in range(60)))
     shutil.copy(folder / "q.npy", folder / "new.npy")
     (folder / "new-names.txt").write_text("\n".join(f"new-{number}" for number in range(7)))
     shutil.copy(folder / "q.npy", folder / "some.npy")
     (folder / "some-names.txt").write_text("\n".join(f"picture-{number}" for number in range(57, 64)))
+    (folder / "allowed.txt").write_text("\n".join(f"picture-{number}" for number in range(5, 50) if number != 17))
+    (folder / "views.txt").write_text("\n".join("aabbccc"))
+    np.save(folder / "one.npy", np.load(folder / "q.npy")[:1])
     for line in commands:
         assert good(folder, *shlex.split(line)[2:])
     assert (folder / "run.trec").exists()
