@@ -12,6 +12,7 @@ from kinrank.features import Vectors, bounded, check, scale_of, unit
 
 METRICS = ("cosine", "euclidean")
 SCALE = "scale"  # name of a saved number
+LEAST, MOST = 2.0**-149, float(np.finfo(np.float32).max)  # the smallest and the largest float32 above 0
 SIZE, WEIGHT = "feature_size_", "feature_weight_"  # names of saved numbers, with the place of the feature behind them
 
 
@@ -104,18 +105,19 @@ class Space:
     @classmethod
     def restored(cls, facts: dict[str, float], dimensions: int) -> Space:
         """The space that was saved; its numbers are taken out of `facts`. A ValueError if they do not fit."""
-        sizes = [int(facts[f"{SIZE}{place}"]) for place in range(len(facts)) if f"{SIZE}{place}" in facts]
+        sizes = [float(facts[f"{SIZE}{place}"]) for place in range(len(facts)) if f"{SIZE}{place}" in facts]
         weights = [facts.get(f"{WEIGHT}{place}", -1.0) for place in range(len(sizes))]
         for name in [name for name in facts if name.startswith((SIZE, WEIGHT))]:
             del facts[name]
         scale = facts.pop(SCALE, None)
-        if scale is not None and not 0 < scale < float("inf"):
-            raise ValueError(f"the scale of its vectors must be a number above 0; it is {scale}")
+        if scale is not None and not LEAST <= scale <= MOST:
+            raise ValueError(f"the scale of its vectors must be a float32 number above 0; it is {scale}")
         if not sizes:
             return cls(None, scale)
-        if min(sizes) < 1 or sum(sizes) != dimensions or min(weights) < 0 or abs(sum(weights) - 1.0) > 1e-6:
+        whole = all(size.is_integer() and size >= 1 for size in sizes) and sum(sizes) == dimensions
+        if not (whole and all(weight >= 0 for weight in weights) and abs(sum(weights) - 1.0) <= 1e-6):
             raise ValueError(f"features of {sizes} columns with the weights {weights} do not make {dimensions} columns")
-        return cls(Combination(tuple(sizes), tuple(weights)), scale)
+        return cls(Combination(tuple(map(int, sizes)), tuple(weights)), scale)
 
 
 def check_metric(metric: Any) -> str:

@@ -139,9 +139,12 @@ def test_one_metric_for_store_and_manifold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"scale": 0.0}, "the scale of its vectors must be a number above 0; it is 0.0"),
-        ({"scale": -2.0}, "the scale of its vectors must be a number above 0"),
-        ({"feature_size_0": 5.0, "feature_weight_0": 1.0}, r"features of \[5\] columns .* do not make 12 columns"),
+        ({"scale": 0.0}, "the scale of its vectors must be a float32 number above 0; it is 0.0"),
+        ({"scale": -2.0}, "the scale of its vectors must be a float32 number above 0"),
+        ({"scale": 1e-300}, "the scale of its vectors must be a float32 number above 0"),
+        ({"scale": 1e39}, "the scale of its vectors must be a float32 number above 0"),
+        ({"feature_size_0": 11.5, "feature_weight_0": 1.0}, r"features of \[11.5\] columns .* do not make 12 columns"),
+        ({"feature_size_0": 5.0, "feature_weight_0": 1.0}, r"features of \[5.0\] columns .* do not make 12 columns"),
         ({"feature_size_0": 12.0, "feature_weight_0": -1.0}, r"with the weights \[-1.0\] do not make 12 columns"),
         ({"feature_size_0": 12.0}, "do not make 12 columns"),
     ],
