@@ -101,6 +101,7 @@ def test_remembered_queries_are_kept_where_lengths_matter(kind: str, tmp_path: P
         return FaissStore(rows, metric=EUCLIDEAN)
 
     manifold = kr.Manifold.build(source(GALLERY), metric=EUCLIDEAN)
+    assert manifold.info()["built_over"] == ("Far" if kind == "store" else None)
     scale = manifold.info()["facts"]["scale"]
     assert manifold.observe(100 * ASKED[:5]) == 5  # far out: the scale stays that of the items
     manifold.forget()
@@ -230,3 +231,13 @@ def test_a_store_of_the_other_metric_is_refused_beside_remembered_queries(tmp_pa
     manifold.save(tmp_path / "m")
     with pytest.raises(ValueError, match=r"^the store searches by cosine but the manifold was built by euclidean"):
         kr.Manifold.load(tmp_path / "m", store=kr.ArrayStore(GALLERY))
+
+
+def test_groups_and_matrices_know_items_only_where_lengths_matter() -> None:
+    rows = np.concatenate([GALLERY, GALLERY[:4] * 1.001])
+    manifold = kr.Manifold.build(rows, metric=EUCLIDEAN)
+    before = [group.items.tolist() for group in kr.groups(manifold, max_distance=0.05)]
+    assert [0, 150] in before
+    assert manifold.observe(ASKED) > 20
+    assert [group.items.tolist() for group in kr.groups(manifold, max_distance=0.05)] == before
+    assert kr.manifold.export(manifold)["steps"].shape == (154, 154)

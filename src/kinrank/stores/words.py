@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 
@@ -10,4 +11,7 @@ def in_words(store: Any) -> str | None:
     if store is None or getattr(store, "exact", False):
         return None
     words = " ".join(repr(store).split())[:100]
-    return type(store).__name__ if " object at 0x" in words else words  # an address in memory tells nobody anything
+    if " object at 0x" not in words:
+        return words
+    plain = re.match(r"<(?:[\w.<>]*\.)?(\w+) object at 0x", words)  # an address in memory tells nobody anything
+    return plain[1] if plain else type(store).__name__
