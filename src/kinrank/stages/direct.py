@@ -16,6 +16,7 @@ from kinrank.stages import diffusion, states
 from kinrank.stages.csr import Rows, matrix_of
 from kinrank.stages.run import THREADS, Run
 from kinrank.stages.settings import Settings
+from kinrank.stages.transport import State
 
 
 def no_states(count: int) -> Rows:
@@ -50,7 +51,19 @@ def wide_states(
 def apart(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> NDArray[np.float32]:
     """(queries, gallery) how far apart the wide states are, from 0 to 1."""
     found = states.state_distances(matrix_of(wide, len(wide.indptr) - 1), queries, gallery, "total_variation")
-    return np.where(np.isfinite(found), found, np.float32(1.0))
+    found[~np.isfinite(found)] = 1.0
+    return found
+
+
+def apart_from(state: State, columns: Rows) -> NDArray[np.float32]:
+    """(n,) the same from one wide state to those of all items; `columns` from `columns_of`."""
+    items, masses = state
+    n = len(columns.indptr) - 1
+    firsts, sizes = columns.indptr[items], np.diff(columns.indptr)[items]
+    entries = np.arange(int(sizes.sum())) + np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes)
+    shared = np.minimum(columns.data[entries], np.repeat(masses, sizes))
+    total: NDArray[np.float64] = np.bincount(columns.indices[entries], shared, n)
+    return np.maximum(1.0 - total, 0.0).astype(np.float32)
 
 
 def columns_of(wide: Rows) -> Rows:

@@ -71,9 +71,10 @@ def contrast(lists: Neighbors, far: int = FAR) -> float:
 def measured(lists: Neighbors, settings: Settings) -> Measured:
     """rho, gamma, share and direct in force: those given, or else measured without labels.
 
-    The first three from the contrast of the distances, the last from the lists (stages/trust.py). Where distances are concentrated (deep features: contrast 0.1 to 0.4), a larger rho tells near from far within one
-    transition. Where they are spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the
-    similarity F is a better judge of confident neighbours than the distance. docs/decisions/ has the measurements.
+    The first three from the contrast of the distances, the last from the lists (stages/trust.py). Where distances are
+    concentrated (deep features: contrast 0.1 to 0.4), a larger rho tells near from far within one transition.
+    Where they are spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F is a
+    better judge of confident neighbours than the distance. docs/decisions/ has the measurements.
     """
     c = max(contrast(lists), 1e-3)
     return Measured(

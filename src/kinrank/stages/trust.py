@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEW = 5
-THIN = 0.42  # mutual - common from which on chains alone decide; chosen on published sets, see docs/decisions/
-LEAST, MOST = 0.05, 0.95  # what the share is never beyond
+THIN = 0.34  # mutual - common from which on chains alone decide; chosen on published sets, see docs/decisions/
+LEAST, MOST = 0.1, 0.9  # what the share is never beyond
 SAMPLE = 20_000  # items that are looked at
 BLOCK = 2_000
 

@@ -251,9 +251,9 @@ def best_first(
     """Cheapest chains from queries start..stop, nearest items first, until the k best d* are certain.
 
     queries (q, d) and vectors (n, d) float32; found Candidates; first (q, c) float32 the prices of the steps to the
-    first c of them; steps csr.Rows; wide Wide; mixture Mixture; labels Labels; result Result. An item not settled yet has
-    d* no less than the mixture of the least d, the least root and the least distance of wide states of such items; at
-    most `budget` items are settled.
+    first c of them; steps csr.Rows; wide Wide; mixture Mixture; labels Labels; result Result. An item that is not
+    settled yet has d* no less than the mixture of the least d, the least root and the least distance of wide states
+    of such items; at most `budget` items are settled.
     goal >= 0: settle that item instead, and write its chain. masks: Masks; among the k best are only such as may be
     results, and units are read from items that count.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.fastmath import exp32, power32
 
-START = 0.75  # of the nearest item's distance: up to there all are equally near
+START = 0.6  # of the nearest item's distance: up to there all are equally near
 
 
 class Mixture(NamedTuple):
