@@ -62,8 +62,9 @@ def apart_from(state: State, columns: Rows) -> NDArray[np.float32]:
     firsts, sizes = columns.indptr[items], np.diff(columns.indptr)[items]
     entries = np.arange(int(sizes.sum())) + np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes)
     shared = np.minimum(columns.data[entries], np.repeat(masses, sizes))
-    total: NDArray[np.float64] = np.bincount(columns.indices[entries], shared, n)
-    return np.maximum(1.0 - total, 0.0).astype(np.float32)
+    total = np.zeros(n, np.float64)
+    np.add.at(total, columns.indices[entries], shared)
+    return np.asarray(np.maximum(1.0 - total, 0.0), np.float32)
 
 
 def columns_of(wide: Rows) -> Rows:

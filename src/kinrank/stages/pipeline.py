@@ -81,7 +81,7 @@ def measured(lists: Neighbors, settings: Settings) -> Measured:
         rho=float(np.clip(0.55 / c, 0.4, 4.0)) if settings.rho is None else settings.rho,
         gamma=float(np.clip(2.0 + 1.4 * c, 2.0, 4.0)) if settings.gamma is None else settings.gamma,
         share=float(np.clip((c - 0.4) / 0.3, 0.0, 1.0)) if settings.share is None else settings.share,
-        direct=trust.direct_share(lists.indices) if settings.direct is None else settings.direct,
+        direct=trust.share_of(trust.trust_of(lists.indices)) if settings.direct is None else settings.direct,
     )
 
 

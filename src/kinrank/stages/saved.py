@@ -48,7 +48,7 @@ def restored(vectors: Vectors, arrays: Arrays, facts: dict[str, float]) -> Prepa
     if "nearest" in arrays:
         near, spreading = Neighbors(arrays["near_indices"], arrays["near_distances"]), known_rows(arrays, "graph")
         record = Record(near, arrays["nearest"], arrays["similar"], spreading, arrays["beta"], arrays["drift"])
-    powers = Measured(*(facts[name] for name in FACTS))
+    powers = Measured(*(facts.get(name, 0.0) for name in FACTS))  # folders of before have no wide states
     states, steps = known_rows(arrays, "state"), known_rows(arrays, "step")
     wide = known_rows(arrays, "wide") if powers.direct else direct.no_states(len(vectors))
     return Prepared(vectors, states, steps, wide, arrays["lengths"], powers, record)
@@ -59,7 +59,7 @@ def check(n: int, arrays: Arrays, facts: dict[str, float], settings: Settings) -
     states = checks.rows_in(arrays, "state", n, high=MOST)
     checks.check_distributions("state", states, settings.support or n)
     checks.check_ascending("state", states)
-    if facts["direct"]:
+    if facts.get("direct", 0.0):
         wide = checks.rows_in(arrays, "wide", n, high=MOST)
         checks.check_distributions("wide", wide, settings.direct_support)
         checks.check_ascending("wide", wide)

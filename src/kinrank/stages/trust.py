@@ -55,7 +55,6 @@ def trust_of(lists: NDArray[np.int32]) -> Trust:
     return Trust(mutual / pairs, common / pairs) if pairs else Trust(0.0, 0.0)
 
 
-def direct_share(lists: NDArray[np.int32]) -> float:
-    """The share of the direct comparison: 1 - (mutual - common) / THIN, between LEAST and MOST."""
-    mutual, common = trust_of(lists)
-    return float(np.clip(1.0 - (mutual - common) / THIN, LEAST, MOST))
+def share_of(trust: Trust, thin: float = THIN) -> float:
+    """The share of the direct comparison: 1 - (mutual - common) / thin, between LEAST and MOST."""
+    return float(np.clip(1.0 - (trust.mutual - trust.common) / thin, LEAST, MOST))

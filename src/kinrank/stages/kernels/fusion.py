@@ -45,6 +45,8 @@ def mixed(distance: Any, root: Any, apart: Any, mixture: Any, start: Any, near_u
         ratio = max(distance - start, np.float32(0.0)) / near_unit
         near = np.float32(1.0) - exp32(max(-ratio * ratio, np.float32(-80.0)))
     direct = np.float32(mixture.direct)
+    if distance <= 0.0:  # copies of the query: their states may lie on different copies
+        apart = np.float32(0.0)
     along = (np.float32(1.0) - direct) * root / root_unit + direct * apart / apart_unit
     return np.float32(mixture.theta) * near + np.float32(1.0 - mixture.theta) * along
 

@@ -34,18 +34,27 @@ def overlaps(row: Any, wide: Any) -> Any:
     for place in range(wide.sizes[row]):
         item, mine = wide.items[row, place], wide.masses[row, place]
         for entry in range(wide.columns.indptr[item], wide.columns.indptr[item + 1]):
-            other = wide.columns.indices[entry]
+            other, both = wide.columns.indices[entry], min(mine, wide.columns.data[entry])
+            if not both > 0.0:
+                continue
             if wide.shared[other] == 0.0:
                 wide.touched[count] = other
                 count += 1
-            wide.shared[other] += min(mine, wide.columns.data[entry])
+            wide.shared[other] += both
     return count
 
 
 @inner
 def apart_unit_of(count: Any, wide: Any, counted: Any, nearest: Any) -> Any:
-    """How far apart the k-th nearest wide state of those that count is; `nearest` (k,) float32 is room for k."""
+    """How far apart the k-th nearest wide state of those that count is, or the last; `nearest` (k,) float32 is room."""
     k = len(nearest)
+    if len(counted) > 0:
+        k = 0 * k
+        for item in range(len(counted)):
+            k += counted[item]
+            if k == len(nearest):
+                break
+        k = max(k, 1)
     for place in range(k):
         nearest[place] = 0.0
     for entry in range(count):
