@@ -33,7 +33,7 @@ from kinrank.progress import SILENT, Progress, Show
 from kinrank.ranking import Ranking, rank_rows
 
 PARTS = ("joint", "online", "candidates")
-GRID = tuple(round(0.24 + 0.02 * step, 2) for step in range(12))  # values of THIN that are tried
+GRID = tuple(round(0.20 + 0.02 * step, 2) for step in range(11))  # values of THIN that are tried
 CLOSE = 0.5
 FITTED = 500  # queries of a set that the rule is fitted on
 FEW = 60  # queries of a set whose candidates are re-ranked

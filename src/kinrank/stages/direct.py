@@ -49,7 +49,7 @@ def wide_states(
 
 
 def apart(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> NDArray[np.float32]:
-    """(queries, gallery) how far apart the wide states are, from 0 to 1."""
+    """(queries, gallery) how far apart the wide states are, from 0 to 1; `gallery` is a run of consecutive numbers."""
     found = states.state_distances(matrix_of(wide, len(wide.indptr) - 1), queries, gallery, "total_variation")
     found[~np.isfinite(found)] = 1.0
     return found

@@ -40,6 +40,8 @@ def trust_of(lists: NDArray[np.int32]) -> Trust:
         Trust(mutual=0.6666666666666666, common=0.0)
     """
     near = lists[:, 1 : FEW + 1]
+    if not near.size:
+        return Trust(0.0, 0.0)
     rows = np.unique(np.linspace(0, len(lists) - 1, min(len(lists), SAMPLE)).astype(np.int64))
     pairs = mutual = common = 0.0
     for start in range(0, len(rows), BLOCK):
@@ -52,7 +54,7 @@ def trust_of(lists: NDArray[np.int32]) -> Trust:
         pairs += float(there.sum())
         mutual += float((listed & there).sum())
         common += float(shared.mean(axis=2)[there].sum())
-    return Trust(mutual / pairs, common / pairs) if pairs else Trust(0.0, 0.0)
+    return Trust(mutual / max(pairs, 1.0), common / max(pairs, 1.0))
 
 
 def share_of(trust: Trust, thin: float = THIN) -> float:
