@@ -275,7 +275,10 @@ class LPMT(Method, Settings):
         if not chain:
             return Chain()
         states = [state, *(transport.state_of(opened.graph.states, node) for node in chain)]
-        rho = opened.settings.transport.rho
+        rho, direct, shared = opened.settings.transport.rho, opened.settings.mixture.direct, 0.0
+        if direct:
+            gaps = stages.attach.apart_from_items(opened.graph, found, opened.settings, masks)
+            shared = 1.0 - float(gaps[item]) if (query[0] != gallery.vectors[item]).any() else 1.0
         plans = [transport.exact_flows(a, b, gallery.vectors, rho) for a, b in itertools.pairwise(states)]
         return Chain(
             items=tuple(chain),
@@ -283,6 +286,8 @@ class LPMT(Method, Settings):
             flows=tuple(tuple(plan[:flows]) for plan in plans),
             moved=tuple(sum(flow[2] for flow in plan) for plan in plans),
             entropies=tuple(transport.entropy(mass) for _, mass in states),
+            shared=shared,
+            direct=direct,
         )
 
     def check_explained(self) -> None:

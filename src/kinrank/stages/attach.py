@@ -281,6 +281,13 @@ def chain_from(
     return chain.items[:size][::-1].tolist(), chain.totals[:size][::-1].tolist(), states.state(0)
 
 
+def apart_from_items(graph: PreparedGraph, found: Neighbors, settings: Attachment, masks: Masks = EVERYONE) -> Floats:
+    """(n,) how far apart the wide states of one query and of every item are."""
+    with graph.scratch() as scratch:
+        made = wide_query_states(graph, found, settings, scratch.mass, masks.counted)
+    return direct.apart_from(made.state(0), graph.columns)
+
+
 def _run(
     graph: PreparedGraph,
     queries: Vectors,
