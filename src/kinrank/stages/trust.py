@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEW = 5
-THIN = 0.34  # mutual - common from which on chains alone decide; chosen on published sets, see docs/decisions/
+THIN = 0.33  # mutual - common from which on chains decide; `kinrank bench defaults` says how it was chosen
 LEAST, MOST = 0.1, 0.9  # what the share is never beyond
 SAMPLE = 20_000  # items that are looked at
 BLOCK = 2_000

@@ -344,7 +344,8 @@ def best_first(
                     place[found.items[row, waiting]] == SETTLED or not has(masks.results, found.items[row, waiting])
                 ):
                     waiting += 1
-                nearest = found.distances[row, min(waiting, listed - 1)]
+                nearest = found.distances[row, min(waiting, listed - 1)]  # of inner products, which round
+                nearest = np.sqrt(max(nearest * nearest - np.float32(1e-6), np.float32(0.0)))
                 if direct:
                     while full >= 0 and bins[full] == 0:
                         full -= 1
@@ -353,6 +354,7 @@ def best_first(
                     nearest, root_of(label[heap[0]], mixture), apart, mixture, near_start, near_unit, root_unit,
                     apart_unit,
                 )  # fmt: skip
+                least *= np.float32(0.99999)  # as exp and power do, by as little
                 if least > -best[0] or (k == masks.possible and best[0] > -np.inf):  # nobody is left
                     break
         result.settled[row] = count
