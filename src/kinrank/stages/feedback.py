@@ -23,10 +23,10 @@ from kinrank.stages import direct
 from kinrank.stages.attach import Attachment, Found, PreparedGraph, first_steps, query_states, wide_query_states
 from kinrank.stages.chains import chains_from
 from kinrank.stages.csr import Rows
-from kinrank.stages.fusion import LEAST, NOTHING, units_of
+from kinrank.stages.fusion import NOTHING, units_of
 from kinrank.stages.kernels import fusion as kernels
 from kinrank.stages.kernels.attach import Labels
-from kinrank.stages.kernels.fusion import START, Mixture, Units
+from kinrank.stages.kernels.fusion import LEAST, START, Mixture, Units
 from kinrank.stages.kernels.sources import settle
 from kinrank.stages.marks import Marks
 from kinrank.stages.masks import EVERYONE, Mask, Masks
@@ -157,13 +157,13 @@ def _units_of(
     largest = prices[: int(there.sum())].max(initial=0.0)
     kth = totals[min(mixture.k, len(totals)) - 1] if len(totals) else 0.0
     roots = _roots(np.array([[kth, largest]], np.float32), mixture)[0]
-    near = max(lengths[min(mixture.k, len(lengths)) - 1], LEAST * lengths[-1]) if len(lengths) else 0.0
-    start = START * float(lengths[0]) if near else 0.0
+    near = max(float(lengths[min(mixture.k, len(lengths)) - 1]), LEAST) if len(lengths) else 1.0
+    start = START * float(lengths[0]) if len(lengths) else 0.0
     wide = 1.0
     if mixture.direct:
         gaps = apart[0][counted] if len(counted) else apart[0]
         wide = max(float(np.partition(gaps, min(mixture.k, len(gaps)) - 1)[min(mixture.k, len(gaps)) - 1]), LEAST)
-    return Units(start, float(near) - start or 1.0, float(max(roots[0], LEAST * roots[1])) or 1.0, wide)
+    return Units(start, near - start, float(max(roots[0], LEAST * roots[1])) or 1.0, wide)
 
 
 def _best(

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from kinrank.stages.fallback import behind
 from kinrank.stages.kernels import fusion as kernels
-from kinrank.stages.kernels.fusion import START, Mixture, Units
+from kinrank.stages.kernels.fusion import LEAST, START, Mixture, Units
 from kinrank.stages.run import THREADS, Output
 
 Floats = NDArray[np.float32]
-LEAST = 1e-3  # of the largest: among many duplicates the k-th value is rounding only, and no scale
 NOTHING = np.empty((0, 0), np.float32)
 
 

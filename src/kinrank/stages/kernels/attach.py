@@ -10,7 +10,7 @@ from kinrank.stages.kernels.arrays import has, numbered
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.costs import release
 from kinrank.stages.kernels.fastmath import power32
-from kinrank.stages.kernels.fusion import START, mixed, root_of
+from kinrank.stages.kernels.fusion import LEAST, START, mixed, root_of
 from kinrank.stages.kernels.heap import rise, take
 from kinrank.stages.kernels.order import sift_down
 from kinrank.stages.kernels.rows import Rows
@@ -179,24 +179,20 @@ def _trace(goal: Any, labels: Any, chain: Any) -> Any:
 
 
 @inner
-def _first_kth_last(found: Any, found_at: Any, k: Any, counted: Any) -> Any:
-    """Distances of the first item found that counts, of the k-th, or of the last where there are fewer, and of the
-    last."""
+def _first_and_kth(found: Any, found_at: Any, k: Any, counted: Any) -> Any:
+    """Distances of the first item found that counts, and of the k-th, or of the last where there are fewer."""
     known = 0 * len(found)
     first = np.float32(0.0)
     kth = np.float32(0.0)
-    last = np.float32(0.0)
     for position in range(len(found)):
-        if found[position] < 0:
+        if found[position] < 0 or known == k:
             break
         if has(counted, found[position]):
             known += 1
-            last = found_at[position]
+            kth = found_at[position]
             if known == 1:
-                first = last
-            if known <= k:
-                kth = last
-    return first, kth, last
+                first = kth
+    return first, kth
 
 
 @inner
@@ -279,10 +275,9 @@ def best_first(
             best_numbers[position] = n
         near_start, near_unit = np.float32(0.0), np.float32(1.0)
         if not mixture.plain and listed > 0:  # among duplicates the k-th is rounding only, as in stages/fusion.py
-            nearest, kth, last = _first_kth_last(found.items[row], found.distances[row], mixture.k, masks.counted)
+            nearest, kth = _first_and_kth(found.items[row], found.distances[row], mixture.k, masks.counted)
             near_start = np.float32(START) * nearest
-            near_unit = max(kth, np.float32(1e-3) * last)
-            near_unit = near_unit - near_start if near_unit > 0.0 else np.float32(1.0)
+            near_unit = max(kth, np.float32(LEAST)) - near_start
         touched = 0
         full = BINS - 1  # the last bin that may hold items
         apart_unit = np.float32(1.0)
@@ -323,7 +318,7 @@ def best_first(
             if counted < mixture.k and count < most and size > 0:
                 continue
             if mixed_count == 0 and not mixture.plain:
-                root_unit = max(kth_root, np.float32(1e-3) * root_of(largest, mixture))
+                root_unit = max(kth_root, np.float32(LEAST) * root_of(largest, mixture))
                 root_unit = root_unit if root_unit > 0.0 else np.float32(1.0)
             while mixed_count < count:
                 if direct:

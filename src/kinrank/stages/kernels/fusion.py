@@ -9,6 +9,7 @@ import numpy as np
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.fastmath import exp32, power32
 
+LEAST = 1e-3  # that a unit is: among many duplicates the k-th value is rounding only, and no scale
 START = 0.6  # of the nearest item's distance: up to there all are equally near
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from kinrank.stages.kernels.arrays import has
 from kinrank.stages.kernels.compiled import inner
+from kinrank.stages.kernels.fusion import LEAST
 
 BINS = 64  # of how much wide states share: finer bins end searches sooner, by little
 
@@ -67,7 +68,7 @@ def apart_unit_of(count: Any, wide: Any, counted: Any, nearest: Any) -> Any:
             nearest[at] = nearest[at - 1]
             at -= 1
         nearest[at] = value
-    return max(np.float32(1.0) - nearest[k - 1], np.float32(1e-3))
+    return max(np.float32(1.0) - nearest[k - 1], np.float32(LEAST))
 
 
 @inner
