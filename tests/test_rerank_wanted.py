@@ -66,23 +66,25 @@ def test_candidates_are_the_nearest_allowed_ones_beside_the_nearest(over: Any, c
 
 NUMBERS: dict[str, Any] = {
     "k1": 12, "k2": 3, "k": 4, "path_k": 5, "support": 9, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6,
-    "mu": 0.3, "lam": 0.2, "share": 0.3, "theta": 0.4,
+    "mu": 0.3, "lam": 0.2, "share": 0.3, "theta": 0.4, "direct_k": 12, "direct_mu": 0.05, "direct_support": 11,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("positives", "negatives"), [([3], []), ([3, 20], [7]), ([1, 2, 9], [5, 11, 30]), ([], [7])])
 @pytest.mark.parametrize("candidates", [None, 40])
+@pytest.mark.parametrize("direct", [0.0, 0.3, 1.0])
 def test_marks_follow_the_rule_of_the_slow_twin(
-    positives: list[int], negatives: list[int], candidates: int | None
+    positives: list[int], negatives: list[int], candidates: int | None, direct: float
 ) -> None:
     rows = clusters(0, 37)
-    method = kr.LPMT(**NUMBERS, transport="exact", tolerance=1e-7)
+    numbers = {**NUMBERS, "direct": direct}
+    method = kr.LPMT(**numbers, transport="exact", tolerance=1e-7)
     marks = {"positives": [positives, []], "negatives": [negatives, []]}
     ranking = kr.rerank(rows[:2], rows[2:], method, candidates, **marks)
     if candidates is None:
-        expected = twin.jointly_marked(rows, 2, 0, positives, negatives, **NUMBERS)
+        expected = twin.jointly_marked(rows, 2, 0, positives, negatives, **numbers)
     else:  # the other query is not in this graph
-        expected = twin.jointly_marked(np.delete(rows, 1, axis=0), 1, 0, positives, negatives, **NUMBERS)
+        expected = twin.jointly_marked(np.delete(rows, 1, axis=0), 1, 0, positives, negatives, **numbers)
     left = 35 - len(positives) - len(negatives)
     found = ranking.indices[0, :left]
     assert sorted([*found, *positives, *negatives]) == list(range(35))

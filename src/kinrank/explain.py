@@ -27,6 +27,8 @@ class Explanation:
         total: their sum, d' of the result.
         distance: the Euclidean distance of the search.
         flows: for each step, (from, to, mass, cost of one unit), largest masses first; numbers as in the joint graph.
+        shared: how much the wide states of query and item share, from 0 to 1: what is compared beside the chain.
+        direct: how much that counts beside the chain, from 0 to 1.
     """
 
     kinds: tuple[str, ...]
@@ -35,6 +37,8 @@ class Explanation:
     total: float
     distance: float
     flows: tuple[tuple[tuple[Any, Any, float, float], ...], ...]
+    shared: float = 0.0
+    direct: float = 0.0
 
     @property
     def reached(self) -> bool:
@@ -48,7 +52,16 @@ class Explanation:
             "costs": list(self.costs),
             "total": self.total if self.reached else None,
             "distance": self.distance,
+            "shared": self.shared,
+            "direct": self.direct,
         }
+
+    @property
+    def beside(self) -> str:
+        """What counts beside the chain, as the end of a sentence; empty where nothing does."""
+        if not self.direct:
+            return ""
+        return f"; neighbourhoods share {self.shared:.0%}, which counts {self.direct:.0%} beside the chain"
 
     def __str__(self) -> str:
         if not self.reached:
@@ -57,7 +70,8 @@ class Explanation:
         for kind, number, cost in zip(self.kinds[1:], self.items[1:], self.costs, strict=True):
             share = cost / self.total if self.total else 0.0
             lines.append(f"  -> {kind} {number}   cost {cost:.4g} ({share:.0%})")
-        lines.append(f"d' {self.total:.4g} in {len(self.costs)} steps; distance of the search {self.distance:.4f}")
+        found = f"d' {self.total:.4g} in {len(self.costs)} steps; distance of the search {self.distance:.4f}"
+        lines.append(found + self.beside)
         return "\n".join(lines)
 
 
@@ -111,7 +125,11 @@ def explain_prepared(prepared: Any, query: int, item: int, flows: int = 5) -> Ex
     numbers = tuple(node if node < first else node - first for node in chain)
     difference = items.vectors[source] - items.vectors[target]
     total = float(totals[0, target]) if len(chain) > 1 or source == target else float("inf")
-    return Explanation(kinds, numbers, costs, total, float(np.sqrt(difference @ difference)), moved)
+    shared, direct = 0.0, prepared.powers.direct
+    if direct:
+        gap = stages.direct.apart(prepared.wide, np.array([source]), np.array([target]))
+        shared = 1.0 - float(gap[0, 0]) if difference.any() else 1.0
+    return Explanation(kinds, numbers, costs, total, float(np.sqrt(difference @ difference)), moved, shared, direct)
 
 
 def _inside(number: int, count: int, name: str) -> None:

@@ -18,7 +18,7 @@ from reference import online as twin
 Rows = NDArray[np.float32]
 NUMBERS: dict[str, Any] = {
     "k1": 12, "k2": 3, "k": 4, "path_k": 5, "support": 9, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6,
-    "mu": 0.3, "lam": 0.2, "share": 0.3, "theta": 0.4,
+    "mu": 0.3, "lam": 0.2, "share": 0.3, "theta": 0.4, "direct_k": 12, "direct_mu": 0.05, "direct_support": 11,
 }  # fmt: skip
 
 
@@ -38,15 +38,17 @@ def built() -> tuple[kr.Manifold, Rows]:
     ("positives", "negatives"),
     [([3], []), ([3], [7]), ([3, 20], [7]), ([1, 2, 9], [5, 11, 30]), ([], [7, 8]), ([], [])],
 )
-def test_the_rule_is_that_of_its_slow_twin(positives: list[int], negatives: list[int]) -> None:
+@pytest.mark.parametrize("direct", [0.0, 0.3, 1.0])
+def test_the_rule_is_that_of_its_slow_twin(positives: list[int], negatives: list[int], direct: float) -> None:
     rows = clusters(0, 37)
-    manifold = kr.Manifold.build(rows[2:], kr.LPMT(**NUMBERS, transport="exact", tolerance=1e-7))
+    numbers = {**NUMBERS, "direct": direct}
+    manifold = kr.Manifold.build(rows[2:], kr.LPMT(**numbers, transport="exact", tolerance=1e-7))
     marks = {"positives": [positives] * 2, "negatives": [negatives] * 2}
     ranking = manifold.search(rows[:2], k=35, **marks)
     left = 35 - len(positives) - len(negatives)
     assert ranking.meta["certain"] == 1.0
     for query in range(2):
-        expected = twin.marked(rows[2:], rows[query], positives, negatives, **NUMBERS)
+        expected = twin.marked(rows[2:], rows[query], positives, negatives, **numbers)
         assert np.isfinite(expected).sum() >= left  # all within reach
         found = ranking.indices[query, :left]
         assert not set(found) & {*positives, *negatives}

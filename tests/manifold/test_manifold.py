@@ -41,9 +41,11 @@ def built() -> tuple[kr.Manifold, NDArray[np.float32]]:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_answers_are_the_equations(seed: int) -> None:
-    whole = {"k1": 12, "k2": 3, "k": 4, "path_k": 3, "support": 9}
+@pytest.mark.parametrize("direct", [0.0, 0.3, 1.0])
+def test_answers_are_the_equations(seed: int, direct: float) -> None:
+    whole = {"k1": 12, "k2": 3, "k": 4, "path_k": 3, "support": 9, "direct_k": 12, "direct_support": 11}
     numbers = {**whole, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6, "mu": 0.3, "lam": 0.2}
+    numbers |= {"direct": direct, "direct_mu": 0.05}
     rows = unit(clusters(seed, 40, 5, 4))
     method = kr.LPMT(**numbers, share=0.3, theta=0.4, transport="exact", tolerance=1e-7)  # type: ignore[arg-type]
     manifold = kr.Manifold.build(rows[5:], method)

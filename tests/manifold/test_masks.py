@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -109,9 +109,11 @@ def test_other_methods_serve_masks(method: kr.Method, k: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_stepping_stones_are_passed_and_counted_nowhere(seed: int) -> None:
-    sizes = {"k1": 12, "k2": 3, "k": 4, "path_k": 5, "support": 9}
+@pytest.mark.parametrize("direct", [0.0, 0.3, 1.0])
+def test_stepping_stones_are_passed_and_counted_nowhere(seed: int, direct: float) -> None:
+    sizes = {"k1": 12, "k2": 3, "k": 4, "path_k": 5, "support": 9, "direct_k": 12, "direct_support": 11}
     numbers = {**sizes, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6, "mu": 0.3, "lam": 0.2}
+    numbers |= {"direct": direct, "direct_mu": 0.05}
     rows = clusters(seed, 40, 5, 4, noise=0.8)  # all within reach
     method = kr.LPMT(**numbers, share=0.3, theta=0.4, transport="exact", tolerance=1e-7)  # type: ignore[arg-type]
     snapshot = kr.Manifold.build(rows[5:], method)._snapshot
@@ -153,15 +155,20 @@ def test_the_nearest_among_some(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gallery.search_among(rows[:7], 3, few).indices.tolist() == [[17, -1, -1]] * 7
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
-    seed=st.integers(0, 10**6), items=st.integers(1, 40), k=st.integers(1, 12), budget=st.none() | st.integers(1, 30)
+    seed=st.integers(0, 10**6),
+    items=st.integers(1, 40),
+    k=st.integers(1, 12),
+    budget=st.none() | st.integers(1, 30),
+    direct=st.none() | st.sampled_from([0.0, 0.3, 1.0]),
 )
-def test_any_gallery_any_mask(seed: int, items: int, k: int, budget: int | None) -> None:
+@example(seed=1, items=33, k=1, budget=None, direct=0.0)  # two copies, of which the second has the cheaper chain
+def test_any_gallery_any_mask(seed: int, items: int, k: int, budget: int | None, direct: float | None) -> None:
     """With copies, items out of reach and budgets that end: what is certain is the whole order without the others."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(1, 5, (items + 2, 3)).astype(np.float32)
-    manifold = kr.Manifold.build(rows[2:], kr.LPMT(k=3, path_k=2, k1=5, k2=2))
+    manifold = kr.Manifold.build(rows[2:], kr.LPMT(k=3, path_k=2, k1=5, k2=2, direct=direct))
     allowed = rng.random(items) < rng.random()
     answer = manifold._snapshot.search(unit(rows[:2]), k, k, budget, Masks.of(allowed))
     most = min(k, int(allowed.sum()))

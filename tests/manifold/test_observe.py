@@ -66,10 +66,12 @@ def test_they_are_never_results_and_count_nowhere(manifold: kr.Manifold) -> None
         assert (np.diff(found.distances, axis=1) >= 0).all()
 
 
-def test_chains_pass_through_them_as_the_equations_say() -> None:
+@pytest.mark.parametrize("direct", [0.0, 0.3, 1.0])
+def test_chains_pass_through_them_as_the_equations_say(direct: float) -> None:
     """Against the slow twin, over items and remembered queries, in which only items count."""
-    sizes = {**SIZES, "support": 9, "k1": 12, "path_k": 5}
+    sizes = {**SIZES, "support": 9, "k1": 12, "path_k": 5, "direct_k": 12, "direct_support": 11}
     numbers = {**sizes, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6, "mu": 0.3, "lam": 0.2}
+    numbers |= {"direct": direct, "direct_mu": 0.05}
     rng = np.random.default_rng(0)
     rows = unit((rng.normal(size=(4, 5))[rng.integers(0, 4, 45)] + 0.8 * rng.normal(size=(45, 5))).astype(np.float32))
     method = kr.LPMT(**numbers, share=0.3, theta=0.4, transport="exact", tolerance=1e-7)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from reference import lpmt as twin
 
 SETTING: dict[str, Any] = {
     "k1": 15, "k2": 4, "kappa": 2.0, "theta": 0.4, "rho": 1.0, "gamma": 3.0, "k": 6, "sigma": 0.5, "mu": 0.23,
-    "lam": 0.2, "path_k": 6, "support": 0, "share": 0.5,
+    "lam": 0.2, "path_k": 6, "support": 0, "share": 0.5, "direct": 0.0,
 }  # fmt: skip
+WIDE: dict[str, Any] = {"direct_k": 12, "direct_mu": 0.05, "direct_support": 9}
 EXACT: dict[str, Any] = {"tolerance": 1e-8, "transport": "exact"}
 
 
@@ -79,15 +81,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def transcribed(rows: NDArray[np.float32], setting: dict[str, Any], *queries: int | None) -> list[NDArray[Any]]:
     """d* of the transcription; the first `queries` rows ask the others, None: everybody asks everybody."""
-    last = {"theta", "fusion"}
+    last = {"theta", "fusion", "direct", *WIDE}
     given = {"neighbors": "diffused", **{name: value for name, value in setting.items() if name not in last}}
     d, chained = twin.chained(rows, **given)
+    apart = np.zeros(d.shape)
+    if setting["direct"]:
+        parts = twin.embedded(rows, **{name: given[name] for name in given if name not in ("rho", "gamma", "path_k")})
+        r = twin.wide_states(parts.S, parts.p, *(setting[name] for name in WIDE))
+        apart = twin.total_variation(r, r)
     gamma = setting["gamma"] if given.get("distance", "transport") == "transport" else 1.0
     answers = []
     for q in queries:
         asked, asking = (slice(None), slice(None)) if q is None else (slice(q, None), slice(q))
         numbers = setting["theta"], gamma, setting.get("fusion", "local"), setting["k"], q is None
-        answers.append(twin.fused(d[asking, asked], chained[asking, asked], *numbers))
+        mine = (whole[asking, asked] for whole in (d, chained))
+        answers.append(twin.fused(*mine, *numbers, apart[asking, asked], setting["direct"]))
     return answers
 
 
@@ -103,6 +111,36 @@ def test_distances_are_those_of_the_dense_transcription(name: str, loops: str) -
         np.testing.assert_allclose(got, want, rtol=3e-3, atol=atol)
         if of_lpmt:
             np.testing.assert_array_equal(matrix(LPMT(**setting, **EXACT), rows, queries), got)
+
+
+@pytest.mark.parametrize("direct", [0.3, 1.0])
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"support": 6, "direct_k": 45, "direct_support": 45}, {"direct_mu": 1.0, "cycles": 0}, {"theta": 0.0},
+     {"direct_k": 1}, {"direct_support": 1}],
+    ids=str,
+)  # fmt: skip
+def test_wide_states_are_compared_as_in_the_dense_transcription(
+    direct: float, changed: dict[str, Any], loops: str
+) -> None:
+    setting = {**SETTING, **WIDE, "direct": direct, **changed}
+    rows = clusters(3)
+    for queries, want in zip((None, 8), transcribed(rows, setting, None, 8), strict=True):
+        got = matrix(LPMT(**setting, **EXACT), rows, queries)
+        np.testing.assert_allclose(got, want, rtol=3e-3, atol=3e-4)
+        assert np.abs(got - matrix(LPMT(**{**setting, "direct": 0.0}, **EXACT), rows, queries)).max() > 0.1
+
+
+def test_the_share_of_wide_states_is_measured_by_the_transcription(loops: str) -> None:
+    """Lists of everybody, queries and gallery together."""
+    rows = clusters(4, 5, 12)
+    mutual, common = twin.trust_of(twin.nearest_first(twin.euclidean(rows)).astype(np.int32))
+    direct = min(max(1 - (mutual - common) / 0.34, 0.1), 0.9)
+    assert 0.1 < direct < 0.9
+    (want,) = transcribed(rows, {**SETTING, **WIDE, "direct": direct}, 8)
+    method = LPMT(**{**SETTING, **WIDE, "direct": None}, **EXACT)
+    assert method.prepare(Items.joint(rows[:8], rows[8:]), SILENT).powers.direct == pytest.approx(direct)
+    np.testing.assert_allclose(matrix(method, rows, 8), want, rtol=3e-3, atol=3e-4)
 
 
 def test_ranking_is_that_of_the_dense_transcription(loops: str) -> None:
@@ -131,15 +169,15 @@ def test_loops_for_few_and_for_many_items_agree() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 45, 900, 1100])
-def test_the_ablation_at_its_defaults_is_lpmt_to_the_bit(n: int) -> None:
+def test_the_ablation_at_its_defaults_is_lpmt_without_wide_states_to_the_bit(n: int) -> None:
     rows = clusters(20, max(1, n // 15), 15)[:n] if n > 3 else clusters(20)[:n]
     rows[n // 2 :: 11] = rows[: len(rows[n // 2 :: 11])]  # duplicates among them
     for queries in (None, max(1, n // 10)):
         if n - (queries or 0) < 1:
             continue
-        one, other = (matrix(method, rows, queries) for method in (LPMT(), LPMTAblation()))
+        one, other = (matrix(method, rows, queries) for method in (LPMT(direct=0), LPMTAblation()))
         np.testing.assert_array_equal(one, other)
-    given = {"rho": 1.5, "gamma": 2.5, "share": 0.3, "k1": 20, "support": 0, "path_k": 4}
+    given = {"rho": 1.5, "gamma": 2.5, "share": 0.3, "k1": 20, "support": 0, "path_k": 4, "direct": 0.0}
     np.testing.assert_array_equal(*(matrix(kind(**given), rows, None) for kind in (LPMT, LPMTAblation)))
 
 
@@ -191,7 +229,7 @@ def test_every_choice_makes_a_difference(name: str, value: Any) -> None:
 def test_every_choice_runs_with_more_than_a_thousand_items(name: str, value: Any, many: NDArray[np.float32]) -> None:
     """And differs from the default; solvers only by what their tolerances leave."""
     got = matrix(LPMTAblation(**{name: value}), many, 5)
-    gap = np.abs(got - matrix(LPMT(), many, 5))
+    gap = np.abs(got - matrix(LPMT(direct=0), many, 5))
     assert np.isfinite(got).all()
     assert gap.max() > (0 if name == "solver" else 1e-3)
 
@@ -316,9 +354,10 @@ def test_unreachable_items_follow_in_the_order_of_the_search(loops: str) -> None
 
 
 def lists_of(near: float, far: float, k: int = 61) -> Neighbors:
-    """Lists with one distance of the first and one of the last neighbour for every item."""
+    """Lists of k items with one distance of the first and one of the last neighbour for every item."""
     row = np.concatenate([[0.0], np.linspace(near, far, k - 1)])
-    return Neighbors(np.tile(np.arange(k, dtype=np.int32), (4, 1)), np.tile(row, (4, 1)).astype(np.float32))
+    everybody = (np.arange(k)[:, None] + np.arange(k)) % k
+    return Neighbors(everybody.astype(np.int32), np.tile(row, (k, 1)).astype(np.float32))
 
 
 def fit(lists: Neighbors, rho: float | None = None, gamma: float | None = None, share: float | None = None) -> Measured:
@@ -354,6 +393,7 @@ def test_measured_values_are_finite_and_in_range_for_degenerate_distances(near: 
         assert 0 < found.rho <= 4
         assert 2 <= found.gamma <= 4
         assert 0 <= found.share <= 1
+        assert 0.1 <= found.direct <= 0.9
 
 
 def test_measured_values_do_not_depend_on_the_unit_of_the_distances() -> None:
@@ -364,9 +404,12 @@ def test_measured_values_do_not_depend_on_the_unit_of_the_distances() -> None:
 @pytest.mark.parametrize("kind", [LPMT, LPMTAblation])
 def test_values_in_force_are_those_of_the_lists(kind: type[LPMT]) -> None:
     items = Items.everyone(clusters(11, 8, 10))
-    assert kind().prepare(items, SILENT).powers == fit(items.neighbors(61))
-    given = kind(rho=2, gamma=1.5, share=0.25).prepare(items, SILENT).powers
-    assert given == Measured(2, 1.5, 0.25)
+    wanted = fit(items.neighbors(61))
+    assert kind().prepare(items, SILENT).powers == (wanted if kind is LPMT else replace(wanted, direct=0.0))
+    given = kind(rho=2, gamma=1.5, share=0.25, direct=0).prepare(items, SILENT).powers
+    assert given == Measured(2, 1.5, 0.25, 0)
+    if kind is LPMT:
+        assert kind(direct=0.125).prepare(items, SILENT).powers == replace(wanted, direct=0.125)
 
 
 def test_lists_are_long_enough_for_every_stage() -> None:

@@ -1,7 +1,7 @@
 """Rows -> every quantity of LPMT by dense, literal transcription of the paper's equations.
 
-Slow twins of `kinrank.stages.{graph,diffusion,dense,states,costs,chains,transport,fusion}`, `kinrank.methods.lpmt` and
-`lpmt_ablation`: n x n arrays, loops and general solvers, nothing shared with the library. Where the paper leaves a
+Slow twins of `kinrank.stages.{graph,diffusion,dense,states,trust,direct,costs,chains,transport,fusion}`,
+`kinrank.methods.lpmt` and `lpmt_ablation`: n x n arrays, loops and general solvers, nothing shared with the library. Where the paper leaves a
 choice, the choice is named by the argument. Item numbers are rows; N(i, k) holds i itself, "others" does not. At the
 end the same by scipy's sparse products, for a thousand items and more.
 """
@@ -9,7 +9,7 @@ end the same by scipy's sparse products, for a thousand items and more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -310,54 +310,73 @@ def floyd_warshall(costs: Matrix) -> Matrix:
     return best
 
 
-def fused(d: Matrix, chained: Matrix, theta: float, gamma: float, kind: str, k: int, own: bool) -> Matrix:
-    """theta d + (1 - theta) d' where a chain leads; `local` in units of the row's k-th smallest value."""
+def fused(
+    d: Matrix, chained: Matrix, theta: float, gamma: float, kind: str, k: int, own: bool, apart: Matrix | None = None,
+    direct: float = 0.0,
+) -> Matrix:  # fmt: skip
+    """theta d + (1 - theta) ((1 - direct) d' + direct apart) where a chain leads; others behind, by d.
+
+    `plain`: d and d' as they are, without `apart`. `local`: each in units of the row's k-th smallest value, d counted
+    from 0.6 of its smallest on. `own`: the smallest value of a row is that of the query itself, and does not count.
+    """
     out = np.zeros(d.shape)
     for row in range(len(d)):
-        a, b = d[row].copy(), chained[row].copy()
+        near, along = d[row].copy(), chained[row].copy()
+        reached = np.isfinite(along)
         if kind == "local" and theta < 1:
-            b = b ** (1 / gamma)
-            reached_costs = sorted(x for x in b if np.isfinite(x))
-            b /= reached_costs[min(k + own, len(reached_costs)) - 1]  # its largest where fewer are reached
-            a = 1 - np.exp(-((a / sorted(a)[k - 1 + own]) ** 2))
-        reached = np.isfinite(b)
-        out[row, reached] = theta * a[reached] + (1 - theta) * b[reached]
+            along = along ** (1 / gamma)
+            along /= kth(along[reached], k + own)
+            start = 0.6 * sorted(near)[own]
+            ratios = [max(x - start, 0.0) / (kth(near, k + own) - start) for x in near]
+            near = np.array([1 - np.exp(-(ratio**2)) for ratio in ratios])
+            if apart is not None and direct > 0:
+                unit = max(kth(apart[row], k + own), 1e-3 * max(apart[row]))
+                wide = np.where(d[row] > 0, apart[row], 0.0) / unit  # a copy of the query is not apart from it
+                along[reached] = (1 - direct) * along[reached] + direct * wide[reached]
+        out[row, reached] = theta * near[reached] + (1 - theta) * along[reached]
         out[row, ~reached] = out[row, reached].max() + 1 + d[row, ~reached]
     return out
 
 
-def chained(
+def kth(values: Sequence[float] | Matrix, k: int) -> float:
+    """The k-th smallest of some values, or their largest where there are fewer."""
+    return float(sorted(values)[min(k, len(values)) - 1])
+
+
+class Parts(NamedTuple):
+    """What Sections 4.1 and 4.2 leave: d, the order by d, the order by F (or d), the states, and the mixed graph S."""
+
+    d: Matrix
+    rank: Order
+    kin: Order
+    p: Matrix
+    S: Matrix
+
+
+def embedded(
     rows: NDArray[np.float32],
     *,
     k1: int,
     k2: int,
     kappa: float,
-    rho: float,
-    gamma: float,
     k: int,
     sigma: float,
     mu: float,
     lam: float,
-    path_k: int,
     cycles: int = 1,
     support: int = 0,
     similarity: str = "bcd",
     region: str = "reciprocal",
-    steps: str = "union",
     scale: str = "local",
     loops: bool = False,
     neighbors: str = "euclidean",
     share: float = 0.0,
-    distance: str = "transport",
-) -> tuple[Matrix, Matrix]:
-    """(d, d') of all items: the whole of Section 4 but its last equation.
-
-    `neighbors="diffused"` takes regions and steps by F, and that `share` of the weights of Eq. 15. Any `distance` but
-    `transport` compares the states directly.
-    """
+) -> Parts:
+    """States of all items. `neighbors="diffused"` takes regions by F, and that `share` of the weights of Eq. 15."""
     d = euclidean(rows)
     rank = nearest_first(d)
     weights = gaussian(d, rank, sigma, scale, k)
+    S = np.zeros(d.shape)
     if similarity == "gaussian":
         F = weights
     elif similarity == "cosine":
@@ -365,16 +384,73 @@ def chained(
     else:
         sizes = [k] if similarity == "bsd" else graph_sizes(k)
         W = [adjacency(weights, rank, size, loops) for size in sizes]
-        F, _ = algorithm_1([normalised(graph) for graph in W], W, mu, lam * len(rows), cycles)
+        F, beta = algorithm_1([normalised(graph) for graph in W], W, mu, lam * len(rows), cycles)
+        S = np.asarray(sum(weight * normalised(graph) for weight, graph in zip(beta, W, strict=True)))
     kin, weighted = rank, confidence(rank, k2, kappa)
     if neighbors == "diffused" and similarity in ("bcd", "bsd"):
         kin = by_similarity(F, rank)
         weighted = (1 - share) * weighted + share * confidence(kin, k2, kappa)
     regions = reciprocal(kin, k1) if region == "reciprocal" else neighbourhood(kin, k1)
-    p = states(F, regions, weighted, support)
+    return Parts(d, rank, kin, states(F, regions, weighted, support), S)
+
+
+def chained(
+    rows: NDArray[np.float32],
+    *,
+    rho: float,
+    gamma: float,
+    path_k: int,
+    steps: str = "union",
+    distance: str = "transport",
+    **others: Any,
+) -> tuple[Matrix, Matrix]:
+    """(d, d') of all items: the whole of Section 4 but its last equation; `others` as in `embedded`.
+
+    Any `distance` but `transport` compares the states directly.
+    """
+    parts = embedded(rows, **others)
     if distance != "transport":
-        return d, state_distances(p, distance)
-    return d, floyd_warshall(step_costs(p, d, allowed_steps(kin, path_k, steps), rho, gamma))
+        return parts.d, state_distances(parts.p, distance)
+    allowed = allowed_steps(parts.kin, path_k, steps)
+    return parts.d, floyd_warshall(step_costs(parts.p, parts.d, allowed, rho, gamma))
+
+
+# --- not in the paper: wide states, and their share --------------------------------------------------------
+
+
+def wide_states(S: Matrix, p: Matrix, direct_k: int, direct_mu: float, direct_support: int) -> Matrix:
+    """r_i: states averaged with the direct_k largest F of a wider diffusion over S; the largest entries, sum one."""
+    F = resolvent(S, direct_mu)
+    r = np.zeros(p.shape)
+    for i in range(len(p)):
+        others = sorted((j for j in range(len(p)) if j != i), key=lambda j: -F[i, j])
+        chosen = [i, *others][:direct_k]
+        for j in chosen:
+            r[i] += F[i, j] / sum(F[i, x] for x in chosen) * p[j]
+        r[i, np.argsort(-r[i], kind="stable")[direct_support:]] = 0.0
+        r[i] /= r[i].sum()
+    return r
+
+
+def total_variation(a: Matrix, b: Matrix) -> Matrix:
+    """(rows of a, rows of b) half the sum of |a_i(c) - b_j(c)|, which is 1 - sum_c min(a_i(c), b_j(c))."""
+    return np.array([[0.5 * sum(abs(x - y) for x, y in zip(one, other, strict=True)) for other in b] for one in a])
+
+
+def trust_of(lists: NDArray[np.int32], items: Sequence[int] | None = None) -> tuple[float, float]:
+    """(mutual, common) of the 5 nearest of some items, pair by pair; the item stands first in its list, -1 is nobody.
+
+    common: out of as many as a list can hold, up to 5.
+    """
+    pairs, mutual, common = 0, 0, 0.0
+    holds = min(5, lists.shape[1] - 1)
+    near = [{int(j) for j in row[1:6] if j >= 0} for row in lists]
+    for i in range(len(lists)) if items is None else items:
+        for j in near[i]:
+            pairs += 1
+            mutual += i in near[j]
+            common += len(near[j] & near[i]) / holds
+    return (mutual / pairs, common / pairs) if pairs else (0.0, 0.0)
 
 
 # --- the same by scipy's sparse products, along given neighbour lists --------------------------------------

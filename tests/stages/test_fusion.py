@@ -44,6 +44,52 @@ def test_fusion_is_its_literal_transcription(pair: tuple[Floats, Floats], kind: 
     np.testing.assert_allclose(fused(d, chained, theta, 2.5, kind, 10, own), want, rtol=1e-5)
 
 
+@pytest.mark.parametrize("theta", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("direct", [0.0, 0.3, 1.0])
+def test_wide_states_take_their_share(
+    pair: tuple[Floats, Floats], theta: float, own: bool, direct: float, rng: np.random.Generator
+) -> None:
+    d, chained = pair
+    apart = rng.uniform(0.2, 1.0, d.shape).astype(np.float32)
+    apart[rng.random(d.shape) < 0.3] = 1.0
+    chained[rng.random(d.shape) < 0.2] = np.inf
+    got = fusion.fused(d, chained, mixture_of(theta, 2.5, 10, direct=direct), own, apart)
+    exact = (values.astype(float) for values in (d, chained))
+    want = twin.fused(*exact, theta, 2.5, "local", 10, own, apart.astype(float), direct)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    if not direct:
+        np.testing.assert_array_equal(got, fused(d, chained, theta, 2.5, "local", 10, own))
+
+
+def test_all_shares_to_wide_states_gives_their_order(pair: tuple[Floats, Floats], rng: np.random.Generator) -> None:
+    apart = rng.random(pair[0].shape).astype(np.float32)
+    mixed = fusion.fused(*pair, mixture_of(0.0, 3.0, 10, direct=1.0), False, apart)
+    np.testing.assert_array_equal(np.argsort(mixed, axis=1), np.argsort(apart, axis=1))
+
+
+@pytest.mark.parametrize(("theta", "kind"), [(1.0, "local"), (0.4, "plain"), (1.0, "plain")])
+def test_without_scales_wide_states_have_no_share(pair: tuple[Floats, Floats], theta: float, kind: str) -> None:
+    mixture = mixture_of(theta, 3.0, 10, kind, direct=0.7)
+    assert mixture.direct == 0.0
+    assert np.array_equal(fusion.fused(*pair, mixture), fused(*pair, theta, 3.0, kind))
+
+
+def test_up_to_a_share_of_the_nearest_distance_all_are_equally_near() -> None:
+    """Only chains tell such items apart; and d begins to count where it is 0.6 of the nearest."""
+    d = np.array([[0.5, 0.2, 0.25, 0.9]], np.float32)
+    chained = np.ones_like(d)
+    units = fusion.units_of(d, chained, mixture_of(1.0 - 1e-6, 3.0, 2), False)
+    np.testing.assert_allclose(units.start, 0.12, rtol=1e-6)
+    np.testing.assert_allclose(units.near, 0.13, rtol=1e-6)
+    np.testing.assert_allclose(fusion.units_of(d, chained, mixture_of(0.4, 3.0, 2), True).start, 0.15, rtol=1e-6)
+    rows = np.array([[0.0, 0.05, 0.12, 0.121]], np.float32)
+    result = np.empty_like(rows)
+    fusion.kernels.mixed_rows(0, 1, rows, 0 * rows, fusion.NOTHING, mixture_of(0.4, 3.0, 2), units, result)
+    assert not result[0, :3].any()
+    assert 0 < result[0, 3] < 1e-3
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_theta_one_gives_the_order_of_d_and_theta_zero_the_order_of_d_prime(
     pair: tuple[Floats, Floats], kind: str

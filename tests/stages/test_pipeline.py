@@ -95,9 +95,10 @@ def bits(arrays: dict[str, NDArray[Any]]) -> Bits:
 
 
 def chains_of(prepared: Joint | pipeline.Prepared) -> Bits:
-    """States, steps and prices."""
+    """States, steps and prices, and wide states where they have a share."""
     assert prepared.steps is not None
-    return bits(saved.arrays_of("state", prepared.states) | saved.arrays_of("step", prepared.steps))
+    chains = saved.arrays_of("state", prepared.states) | saved.arrays_of("step", prepared.steps)
+    return bits(chains | (saved.arrays_of("wide", prepared.wide) if prepared.powers.direct else {}))
 
 
 def kept_by(snapshot: Snapshot) -> Bits:
@@ -115,8 +116,8 @@ def joint(rows: Floats, method: kinrank.LPMT) -> Joint:
 
 METHODS = [
     kinrank.LPMT(),
-    kinrank.LPMT(k1=15, k2=3, k=4, path_k=4, support=0, share=0.5, cycles=2),
-    kinrank.LPMT(transport="exact", support=8, share=0.0, lam=0.0),
+    kinrank.LPMT(k1=15, k2=3, k=4, path_k=4, support=0, share=0.5, cycles=2, direct=1, direct_k=9, direct_support=5),
+    kinrank.LPMT(transport="exact", support=8, share=0.0, lam=0.0, direct=0),
 ]
 
 
@@ -131,7 +132,8 @@ def test_four_ways(rows: Floats, method: kinrank.LPMT, client: Any) -> None:
     assert_among(chains, kept_by(built._snapshot))
     powers = wanted.powers
     facts = built._snapshot.facts
-    assert (powers.rho, powers.gamma, powers.share) == (facts["rho"], facts["gamma"], facts["share"])
+    assert {name: getattr(powers, name) for name in saved.FACTS} == {name: facts[name] for name in saved.FACTS}
+    assert ("wide_data" in chains) == (powers.direct > 0) == (method.direct != 0)
 
     block = len(rows) // 7
     on_workers = spread.build(rows, method, client, block=block)

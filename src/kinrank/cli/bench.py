@@ -187,6 +187,30 @@ def feedback(
     _show(measured.feedback(data, _words(sets), seed, bars(quiet)), output, json)
 
 
+@app.command("defaults", short_help="LPMT's defaults on sets left out of their making.")
+def defaults(
+    data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],
+    sets: Annotated[str | None, typer.Option("--sets", help="Which sets. Without: all that are there.")] = None,
+    methods: Names = "all",
+    parts: Annotated[str, typer.Option("--parts", help="Which ways to run.")] = "joint,online,candidates",
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """LPMT as it comes, beside all other methods; its rule is fitted without the set it is judged on.
+
+    \b
+    kinrank bench defaults --data DIR
+    kinrank bench defaults --data DIR --parts joint --methods none,cas,bcd,gnn
+
+    The rule says how much wide neighbourhoods count beside chains. Its constant is chosen on all sets but one, in turn.
+    Online and over candidates LPMT runs with the constant it comes with.
+    """
+    _check(output)
+    names = None if sets is None else _words(sets)
+    _show(measured.defaults(data, names, _words(methods), _words(parts), bars(quiet)), output, json)
+
+
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 

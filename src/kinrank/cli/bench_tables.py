@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
+from kinrank.bench.defaults import places
 from kinrank.cli.output import table
 from kinrank.memory import in_words
 
@@ -192,6 +193,40 @@ def modes_tables(record: Record) -> str:
     return "\n\n".join([*parts, machine(record)])
 
 
+def defaults_tables(record: Record) -> str:
+    """Per way to run: LPMT, no re-ranking and the best other method on every set, and the mean places."""
+    parts: list[str] = []
+    rows: list[tuple[str, ...]]
+    for mode in dict.fromkeys(row["mode"] for row in record["results"]):
+        found = [row for row in record["results"] if row["mode"] == mode and "mean" in row]
+        rows = [("set", "queries", "none", "lpmt", "R@1: none", "lpmt", "best other", "", "ahead by")]
+        for name, truth in dict.fromkeys((row["set"], row["truth"]) for row in found):
+            scores = {row["method"]: row for row in found if (row["set"], row["truth"]) == (name, truth)}
+            none, ours = scores["none"], scores["lpmt"]
+            best = max((row for row in scores.values() if row is not ours), key=lambda row: row["mean"])
+            rows.append((
+                f"{name} {truth}", str(ours["queries"]), _percent(none["mean"]), _percent(ours["mean"]),
+                _percent(none["first"]), _percent(ours["first"]), _percent(best["mean"]), best["method"],
+                f"{100 * (ours['mean'] - best['mean']):+.2f}",
+            ))  # fmt: skip
+        head = "LPMT's rule fitted on the other sets" if mode == "joint" else "LPMT as it comes"
+        lines = [f"{mode}: {head}; mAP", table(rows, right=(1, 2, 3, 4, 5, 6, 8))]
+        order = sorted(places(found).items(), key=lambda entry: entry[1])
+        lines.append("mean place: " + ", ".join(f"{method} {place:.1f}" for method, place in order[:6]))
+        parts.append("\n".join(lines))
+    if record["fitted"]:
+        rows = [("left out", "mutual", "common", "fitted")]
+        for row in record["fitted"]:
+            known = (f"{row['mutual']:.3f}", f"{row['common']:.3f}") if "mutual" in row else ("", "")
+            rows.append((row["set"] or "none", *known, f"{row['thin']:.2f}"))
+        parts.append("the constant of the rule (stages/trust.py)\n" + table(rows, right=(1, 2, 3)))
+    return "\n\n".join([*parts, machine(record)])
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.2f}"
+
+
 def feedback_tables(record: Record) -> str:
     parts = []
     for name, truth in dict.fromkeys((row["set"], row["truth"]) for row in record["results"]):
@@ -231,4 +266,5 @@ TABLES: dict[str, Callable[[Record], str]] = {
     "scale": scale_tables,
     "modes": modes_tables,
     "feedback": feedback_tables,
+    "defaults": defaults_tables,
 }

@@ -25,6 +25,7 @@ from kinrank.stages.turnover import Turnover
 if TYPE_CHECKING:
     from kinrank.stages.attach import Attachment, Found, PreparedGraph
     from kinrank.stages.csr import Rows
+    from kinrank.stages.kernels.fusion import Mixture
     from kinrank.stages.pipeline import Measured
 
 ENTRIES = 2  # first steps of a query, in units of path_k: it has no items that list it, which double those of others
@@ -34,11 +35,13 @@ LEAST_BUDGET = 5000
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """Queries and gallery in one graph: their states, the steps between them (or none), and the powers in force."""
+    """Queries and gallery in one graph: their states, the steps between them (or none), their wide states, and the
+    powers in force."""
 
     items: Items
     states: Rows
     steps: Rows | None
+    wide: Rows
     powers: Measured
 
 
@@ -63,11 +66,13 @@ class LPMT(Method, Settings):
         p^_i = F_i on the reciprocal region R(i, k1), summing to one
         p_i  = sum over j in N(i, k2) of (1 + kappa [j in R(i, k2)]) p^_j, summing to one
         d'   = min over chains i_0 .. i_K of sum_k W1(p_{i_k}, p_{i_k+1}; d^rho)^gamma
-        d*   = theta d + (1 - theta) d'                                (on the scales of stages/fusion.py)
+        r_i  = sum_j w_ij p_j, weights of a wider diffusion            t = 1 - sum_c min(r_q(c), r_x(c))
+        d*   = theta d + (1 - theta) ((1 - direct) d' + direct t)      (on the scales of stages/fusion.py)
 
     R is taken by F, N by distance, and where distances are spread (pixels) a share of N by F too. That share, rho and
-    gamma are measured from the data, without labels, unless given; see stages/pipeline.py. Variants of each stage, as
-    in the paper's ablations: `LPMTAblation`.
+    gamma are measured from the data, without labels, unless given; see stages/pipeline.py. So is `direct`, the share
+    of a direct comparison of wide neighbourhoods, which the paper does not have (direct=0): where chains cannot be
+    trusted, it decides (stages/trust.py). Variants of each stage, as in the paper's ablations: `LPMTAblation`.
 
     Cost: the neighbour search, then O(n) small problems: about 6 transports of `support` x `support` and one local
     diffusion per item; a search over 12 steps per item for each query. Memory about 1 kB per item beside the vectors,
@@ -142,28 +147,39 @@ class LPMT(Method, Settings):
         high=1000,
     )
     iterations: int = parameter(4, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
+    direct: float | None = parameter(
+        None, "share of a direct comparison of wide states beside the chains; 0 is the paper's method, chains only",
+        low=0, high=1,
+    )  # fmt: skip
+    direct_k: int = parameter(160, "how many items, by a wider diffusion, a wide state averages the states of", low=1)
+    direct_mu: float = parameter(
+        0.02, "how strongly that wider diffusion stays at its start; smaller reaches further", low=0.01, high=1000
+    )
+    direct_support: int = parameter(128, "how many of the largest entries of a wide state are kept", low=1)
 
     def prepare(self, items: Items, progress: Progress) -> Joint:
         prepared = stages.pipeline.prepare(items.neighbors, items.vectors, self, progress=progress, unit=items.unit)
-        return Joint(items, prepared.states, prepared.steps, prepared.powers)
+        return Joint(items, prepared.states, prepared.steps, prepared.wide, prepared.powers)
 
     def distances(self, prepared: Joint, queries: NDArray[np.int64]) -> NDArray[Any]:
         items = prepared.items
         assert prepared.steps is not None
         chained = stages.chains.chains_from(items.queries[queries], prepared.steps)[0][:, items.gallery]
-        mixture = stages.fusion.mixture_of(self.theta, prepared.powers.gamma, self.k)
-        return stages.fusion.fused(items.query_distances(queries), chained, mixture, items.self_query)
+        mixture, apart = self._mixture(prepared.powers), stages.fusion.NOTHING
+        if mixture.direct:
+            apart = stages.direct.apart(prepared.wide, items.queries[queries], items.gallery)
+        return stages.fusion.fused(items.query_distances(queries), chained, mixture, items.self_query, apart)
 
     def distances_marked(self, prepared: Joint, query: int, marks: Marks) -> NDArray[Any]:
         items = prepared.items
         assert prepared.steps is not None
         marked = Marks(items.gallery[marks.positives], items.gallery[marks.negatives])
         asked = items.query_distances(np.array([query]))
-        direct = np.concatenate([asked, pairwise(items.vectors[marked.all], items.gallery_vectors, items.unit)])
-        mixture = stages.fusion.mixture_of(self.theta, prepared.powers.gamma, self.k)
+        distances = np.concatenate([asked, pairwise(items.vectors[marked.all], items.gallery_vectors, items.unit)])
         score, reached = stages.feedback.joint_marked(
-            int(items.queries[query]), marked, prepared.steps, direct, items.gallery, mixture, items.self_query
-        )
+            int(items.queries[query]), marked, prepared.steps, prepared.wide, distances, items.gallery,
+            self._mixture(prepared.powers), items.self_query,
+        )  # fmt: skip
         last = float(score[reached].max(initial=0.0)) + 1.0
         return np.where(reached, score, last + asked[0]).astype(np.float64)
 
@@ -175,6 +191,8 @@ class LPMT(Method, Settings):
         support = min(items, self.support or self.k2 * self.k1)
         table = 4 * items * items if items <= stages.costs.TABLE else 0
         per_item = 8 * width * 4 + 12 * support * 3 + 4 * dimensions + 60 * self.path_k + 40 * self.k
+        if self.direct != 0:
+            per_item += 16 * min(items, self.direct_k) + 24 * min(items, self.direct_support)
         return items * per_item + 64 * 2**20 + table
 
     # a gallery prepared once, and queries that were never seen
@@ -185,10 +203,11 @@ class LPMT(Method, Settings):
         record = 8 * widths.kept + 24 * self.k if changes else 0
         support = 0 if self.support else 8 * min(items, self.k2 * self.k1)
         table = 4 * items * items if items <= stages.costs.TABLE else 0
-        return items * (4 * dimensions + lists + record + support + 32 * self.k + 64) + 64 * 2**20 + table
+        wide = 0 if self.direct == 0 else 16 * min(items, self.direct_k) + 24 * min(items, self.direct_support)
+        return items * (4 * dimensions + lists + record + support + wide + 32 * self.k + 64) + 64 * 2**20 + table
 
     def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
-        """Per item its state (`support` entries), about 12 steps with their prices, one kernel length.
+        """Per item its state (`support` entries), its wide state (`direct_support`), about 12 steps, a kernel length.
 
         With `changes` also the record that later changes need, about 0.9 kB per item.
         """
@@ -204,9 +223,9 @@ class LPMT(Method, Settings):
     def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Opened:
         if not checked:
             self._check_facts(kept)
-            stages.saved.check(len(vectors), kept.arrays, self)
+            stages.saved.check(len(vectors), kept.arrays, kept.facts, self)
         prepared = stages.saved.restored(vectors, kept.arrays, kept.facts)
-        graph = stages.attach.PreparedGraph(vectors, prepared.states, prepared.steps, prepared.lengths)
+        graph = stages.attach.PreparedGraph(vectors, prepared.states, prepared.steps, prepared.wide, prepared.lengths)
         unit = self.transport == "sinkhorn" or are_unit(vectors)  # only exact transport has to know
         return Opened(graph, self._attachment(prepared.powers, len(vectors), unit))
 
@@ -214,6 +233,8 @@ class LPMT(Method, Settings):
         """A ValueError if numbers that were kept are missing, or not what such a number can be."""
         facts, declared = kept.facts, {one.name: one for one in self.parameters()}
         for name in stages.saved.FACTS:
+            if name == "direct" and name not in facts:
+                continue  # kept before there were wide states
             if name not in facts:
                 raise ValueError(f"the number {name} is missing")
             declared[name].check("facts", facts[name])
@@ -255,7 +276,10 @@ class LPMT(Method, Settings):
         if not chain:
             return Chain()
         states = [state, *(transport.state_of(opened.graph.states, node) for node in chain)]
-        rho = opened.settings.transport.rho
+        rho, direct, shared = opened.settings.transport.rho, opened.settings.mixture.direct, 0.0
+        if direct:
+            gaps = stages.attach.apart_from_items(opened.graph, found, opened.settings, masks)
+            shared = 1.0 - float(gaps[item]) if (query[0] != gallery.vectors[item]).any() else 1.0
         plans = [transport.exact_flows(a, b, gallery.vectors, rho, gallery.unit) for a, b in itertools.pairwise(states)]
         return Chain(
             items=tuple(chain),
@@ -263,6 +287,8 @@ class LPMT(Method, Settings):
             flows=tuple(tuple(plan[:flows]) for plan in plans),
             moved=tuple(sum(flow[2] for flow in plan) for plan in plans),
             entropies=tuple(transport.entropy(mass) for _, mass in states),
+            shared=shared,
+            direct=direct,
         )
 
     def check_explained(self) -> None:
@@ -308,10 +334,15 @@ class LPMT(Method, Settings):
     def _attachment(self, powers: Measured, items: int, unit: bool) -> Attachment:
         """How queries enter a gallery of so many items; `unit`: their vectors have length one."""
         transport = stages.pipeline.pricing(self, powers, unit)
-        mixture = stages.fusion.mixture_of(self.theta, powers.gamma, min(self.k, items))
+        mixture = self._mixture(powers, items)
         return stages.attach.Attachment(
-            self.sigma, self.k2, self.k, self.support, ENTRIES * self.path_k, transport, mixture
+            self.sigma, self.k2, self.k, self.support, self.direct_support, ENTRIES * self.path_k, transport, mixture
         )
+
+    def _mixture(self, powers: Measured, items: int | None = None) -> Mixture:
+        """How d, chains and wide states are mixed."""
+        k = self.k if items is None else min(self.k, items)
+        return stages.fusion.mixture_of(self.theta, powers.gamma, k, direct=powers.direct)
 
 
 def _answer(parts: Found, budget: int) -> Answer:

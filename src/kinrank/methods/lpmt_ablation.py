@@ -79,6 +79,10 @@ class LPMTAblation(LPMT):
         choices=("resolvent", "fixed_point", "conjugate_gradient", "dense"),
     )  # fmt: skip
 
+    direct: float | None = parameter(
+        0.0, "share of a direct comparison of wide states: none, as in the paper", low=0, high=0
+    )
+
     def prepare(self, items: Items, progress: Progress) -> Joint:
         pipeline = stages.pipeline
         progress.stage("neighbours", 0, 4)
@@ -101,7 +105,7 @@ class LPMTAblation(LPMT):
             prices = stages.costs.step_costs(*pattern, states, items.vectors, pricing)
             steps = stages.csr.Rows(*pattern, prices)
         progress.stage("steps", 4, 4)
-        return Joint(items, states, steps, powers)
+        return Joint(items, states, steps, stages.direct.no_states(len(items)), powers)
 
     def _similarity(self, items: Items, lists: Neighbors) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The lists that regions and steps go by, and the similarity along them."""

@@ -84,6 +84,8 @@ class Chain:
         flows: per step, (from, to, mass, cost of one unit) of the largest movements of mass, largest first.
         moved: the share of all mass that each step moves.
         entropies: Shannon entropy of the state of the query, then of every item; one more than items.
+        shared: how much the wide states of the query and of the item share.
+        direct: how much that counts beside the chain.
     """
 
     items: tuple[int, ...] = ()
@@ -91,6 +93,8 @@ class Chain:
     flows: tuple[tuple[tuple[int, int, float, float], ...], ...] = ()
     moved: tuple[float, ...] = ()
     entropies: tuple[float, ...] = ()
+    shared: float = 0.0
+    direct: float = 0.0
 
 
 def best_scored(

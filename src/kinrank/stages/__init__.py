@@ -1,6 +1,6 @@
 """Neighbour lists and sparse matrices through pure functions, each stage imported when it is first used.
 
-graph -> diffusion -> states -> costs -> chains -> fusion; `pipeline` has them in a row.
+graph -> diffusion -> states -> direct -> costs -> chains -> fusion; `pipeline` has them in a row.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kinrank.stages import csr as csr
     from kinrank.stages import dense as dense
     from kinrank.stages import diffusion as diffusion
+    from kinrank.stages import direct as direct
     from kinrank.stages import expansion as expansion
     from kinrank.stages import fallback as fallback
     from kinrank.stages import feedback as feedback
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from kinrank.stages import transport as transport
     from kinrank.stages import traversal as traversal
     from kinrank.stages import truncation as truncation
+    from kinrank.stages import trust as trust
     from kinrank.stages import turnover as turnover
 
 __getattr__ = modules_of(
@@ -57,6 +59,7 @@ __getattr__ = modules_of(
     "csr",
     "dense",
     "diffusion",
+    "direct",
     "expansion",
     "fallback",
     "feedback",
@@ -76,5 +79,6 @@ __getattr__ = modules_of(
     "transport",
     "traversal",
     "truncation",
+    "trust",
     "turnover",
 )

@@ -3,7 +3,7 @@
 The gallery is prepared once: states p_i, steps and their prices. A query that is not among them gets
 
     w_j = exp(-d(q, j)^2 / (sigma^2 l_q l_j)) on its k2 nearest, summing to one     l: as in graph.kernel_lengths
-    p_q = sum_j w_j p_j                                                             (its largest entries)
+    p_q = sum_j w_j p_j,  r_q = sum_j w_j r_j                                       (their largest entries)
     d'(q, x) = min over its first steps q -> j of W(p_q, p_j; d^rho)^gamma + d'(j, x)
 
 It has no mass on itself: a state of its neighbours only, which nothing else could share. Measured, this is better than
@@ -16,6 +16,7 @@ import queue
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,12 +24,14 @@ from numpy.typing import NDArray
 
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
+from kinrank.stages import direct
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import attach as kernels
 from kinrank.stages.kernels.compiled import chunks, over_threads
 from kinrank.stages.kernels.fusion import Mixture
 from kinrank.stages.kernels.states import average
 from kinrank.stages.kernels.transport import Transport
+from kinrank.stages.kernels.wide import Wide
 from kinrank.stages.masks import EVERYONE, Mask, Masks
 from kinrank.stages.transport import State, exact_flows, state_of
 
@@ -36,21 +39,35 @@ Floats = NDArray[np.float32]
 ROWS = 16  # queries answered by one call of the loops
 
 
+class Scratch(NamedTuple):
+    """Room for one search, one entry per item each, clean: loops put back what they touched."""
+
+    mass: Floats
+    slots: NDArray[np.int32]
+    labels: kernels.Labels
+    shared: Floats
+    touched: NDArray[np.int32]
+
+
 @dataclass(frozen=True, eq=False)
 class PreparedGraph:
-    """What chains run over: unit vectors, states, steps with their prices, kernel lengths l_i."""
+    """What chains run over: unit vectors, states, steps with their prices, kernel lengths l_i; and the wide states."""
 
     vectors: Vectors
     states: Rows
     steps: Rows
+    wide: Rows
     lengths: NDArray[np.floating]
-    _free: queue.SimpleQueue[tuple[Floats, NDArray[np.int32], kernels.Labels]] = field(
-        default_factory=queue.SimpleQueue, init=False, repr=False
-    )
+    _free: queue.SimpleQueue[Scratch] = field(default_factory=queue.SimpleQueue, init=False, repr=False)
+
+    @cached_property
+    def columns(self) -> Rows:
+        """Who has a wide state with mass on an item, and how much."""
+        return direct.columns_of(self.wide)
 
     @contextmanager
-    def scratch(self) -> Iterator[tuple[Floats, NDArray[np.int32], kernels.Labels]]:
-        """(mass, slots, labels), one entry per item, clean; loops put back what they touched.
+    def scratch(self) -> Iterator[Scratch]:
+        """Room for one search.
 
         Kept between searches, one set per thread at work, because clearing n entries would cost more than a search.
         """
@@ -61,19 +78,23 @@ class PreparedGraph:
             labels = kernels.Labels(
                 np.full(n, np.inf, np.float32), np.full(n, -1, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
             )
-            scratch = np.zeros(n, np.float32), np.full(n, -1, np.int32), labels
+            compared = n if len(self.wide.data) else 0
+            room = np.zeros(compared, np.float32), np.empty(compared, np.int32)
+            scratch = Scratch(np.zeros(n, np.float32), np.full(n, -1, np.int32), labels, *room)
         yield scratch
         self._free.put(scratch)  # not after an error: then it may not be clean
 
 
 @dataclass(frozen=True)
 class Attachment:
-    """How queries enter: sigma, k2, k and support of their states, `entries` first steps, and how these are priced."""
+    """How queries enter: sigma, k2, k and support of their states and wide states, `entries` first steps, and how these
+    are priced."""
 
     sigma: float
     k2: int
     k: int
     support: int
+    wide_support: int
     entries: int
     transport: Transport
     mixture: Mixture
@@ -134,18 +155,46 @@ def query_states(
     graph: PreparedGraph, found: Neighbors, settings: Attachment, mass: Floats, counted: Mask = EVERYONE.counted
 ) -> QueryStates:
     """p_q of the queries that found these items."""
+    return _averaged(graph.states, settings.support, graph, found, settings, mass, counted)
+
+
+def wide_query_states(
+    graph: PreparedGraph, found: Neighbors, settings: Attachment, mass: Floats, counted: Mask = EVERYONE.counted
+) -> QueryStates:
+    """r_q of the same; without entries where wide states have no share."""
+    if not settings.mixture.direct:
+        return QueryStates(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
+    return _averaged(graph.wide, settings.wide_support, graph, found, settings, mass, counted)
+
+
+def _averaged(
+    states: Rows,
+    support: int,
+    graph: PreparedGraph,
+    found: Neighbors,
+    settings: Attachment,
+    mass: Floats,
+    counted: Mask,
+) -> QueryStates:
+    """The states of the nearest items, averaged for every query."""
     count = len(found.indices)
     weights = weights_of(found, graph.lengths, settings, counted)
-    width = settings.support
+    width = support
     if not width:
-        sizes = np.diff(graph.states.indptr)
+        sizes = np.diff(states.indptr)
         width = int(sizes[np.maximum(found.indices[:, : settings.k2], 0)].sum(axis=1).max(initial=1))
     width = min(width, len(graph.lengths))
     made = QueryStates(
         np.zeros((count, width), np.int32), np.zeros((count, width), np.float32), np.zeros(count, np.int64)
     )
-    average(0, count, found.indices, weights, graph.states, mass, *made)
+    average(0, count, found.indices, weights, states, mass, *made)
     return made
+
+
+def wide_of(graph: PreparedGraph, states: QueryStates, scratch: Scratch) -> Wide:
+    """What the loops compare wide states with."""
+    columns = graph.columns if len(states.sizes) else graph.wide
+    return Wide(*states, columns, scratch.shared, scratch.touched)
 
 
 def first_steps(
@@ -172,7 +221,7 @@ def search_chains(
     graph: PreparedGraph, queries: Vectors, found: Neighbors, settings: Attachment, k: int, depth: int, budget: int,
     masks: Masks = EVERYONE,
 ) -> Found:  # fmt: skip
-    """Items by d* = theta d + (1 - theta) d', the k best of them certain unless `budget` items did not suffice.
+    """Items by d*, the k best of them certain unless `budget` items did not suffice.
 
     `masks` says who may be a result; rows that know fewer than `depth` such items are padded.
     """
@@ -184,10 +233,11 @@ def search_chains(
         np.zeros(count, np.int64),
     )
     nothing = kernels.Chain(np.empty(0, np.int32), np.empty(0, np.float32))
-    with graph.scratch() as (mass, slots, labels):
-        states = query_states(graph, found, settings, mass, masks.counted)
-        first = first_steps(graph, found, states, settings, slots)
-        _run(graph, queries, found, first, settings.mixture, k, budget, -1, masks, labels, result, nothing)
+    with graph.scratch() as scratch:
+        states = query_states(graph, found, settings, scratch.mass, masks.counted)
+        first = first_steps(graph, found, states, settings, scratch.slots)
+        wide = wide_of(graph, wide_query_states(graph, found, settings, scratch.mass, masks.counted), scratch)
+        _run(graph, queries, found, first, wide, settings.mixture, k, budget, -1, masks, scratch, result, nothing)
     return result
 
 
@@ -224,12 +274,20 @@ def chain_from(
     empty = np.empty((1, 0), np.int64), np.empty((1, 0), np.float32)
     result = Found(*empty, np.zeros(1, np.bool_), np.zeros(1, np.int64))
     chain = kernels.Chain(np.empty(n, np.int32), np.empty(n, np.float32))
-    with graph.scratch() as (mass, slots, labels):
-        states = query_states(graph, found, settings, mass, masks.counted)
-        first = first_steps(graph, found, states, settings, slots)
-        _run(graph, query, found, first, settings.mixture, 1, n, item, masks, labels, result, chain)
+    with graph.scratch() as scratch:
+        states = query_states(graph, found, settings, scratch.mass, masks.counted)
+        first = first_steps(graph, found, states, settings, scratch.slots)
+        wide = wide_of(graph, wide_query_states(graph, found, settings, scratch.mass, masks.counted), scratch)
+        _run(graph, query, found, first, wide, settings.mixture, 1, n, item, masks, scratch, result, chain)
     size = int(result.settled[0])
     return chain.items[:size][::-1].tolist(), chain.totals[:size][::-1].tolist(), states.state(0)
+
+
+def apart_from_items(graph: PreparedGraph, found: Neighbors, settings: Attachment, masks: Masks = EVERYONE) -> Floats:
+    """(n,) how far apart the wide states of one query and of every item are."""
+    with graph.scratch() as scratch:
+        made = wide_query_states(graph, found, settings, scratch.mass, masks.counted)
+    return direct.apart_from(made.state(0), graph.columns)
 
 
 def _run(
@@ -237,18 +295,19 @@ def _run(
     queries: Vectors,
     found: Neighbors,
     first: Floats,
+    wide: Wide,
     mixture: Mixture,
     k: int,
     budget: int,
     goal: int,
     masks: Masks,
-    labels: kernels.Labels,
+    scratch: Scratch,
     result: Found,
     chain: kernels.Chain,
 ) -> None:
     candidates = kernels.Candidates(found.indices, found.distances)
     written = kernels.Result(result.indices, result.distances, result.certain, result.settled)
     kernels.best_first(
-        0, len(queries), queries, graph.vectors, candidates, first, graph.steps, mixture, int(k),
-        int(max(budget, k, mixture.k)), int(goal), masks, labels, written, chain,
+        0, len(queries), queries, graph.vectors, candidates, first, graph.steps, wide, mixture, int(k),
+        int(max(budget, k, mixture.k)), int(goal), masks, scratch.labels, written, chain,
     )  # fmt: skip

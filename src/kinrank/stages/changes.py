@@ -5,6 +5,7 @@ Neighbour lists and graph follow exactly. What is solved per item, and the steps
     rows of F   when the graph around them changed:   sum_j F_ij |a S'_j - a S_j|_1 / (1 - a)  exceeds LOOSE tolerances
     states      when the rows they average changed by more than the tolerance, or other rows are averaged
     prices      of new steps, and where the state at either end moved by more than the tolerance
+    wide states of items whose state is made anew, or which lost an item; others follow at the next `refresh`
 
 Changes are L1, of mass 1. What stays below is added up per item in `Record.drift`, so that many small changes are
 followed, too. An old item that a new one reaches gets F of the new one without a diffusion of its own: F is symmetric.
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
-from kinrank.stages import costs, diffusion, graph, states
+from kinrank.stages import costs, diffusion, direct, graph, states
 from kinrank.stages.changed_lists import Search, lists_after
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import changes as kernels
@@ -90,8 +91,24 @@ def changed(
     prices = _prices(
         before.steps, indptr, indices, embedded, former, unsettled, turnover, record, vectors, transport, tolerance
     )
+    wide = (
+        _wide(before, turnover, record, embedded, unsettled, settings)
+        if before.powers.direct
+        else direct.no_states(turnover.after)
+    )
     steps = Rows(indptr, indices, prices)
-    return replace(before, vectors=vectors, states=embedded, steps=steps, lengths=lengths, record=record)
+    return replace(before, vectors=vectors, states=embedded, steps=steps, wide=wide, lengths=lengths, record=record)
+
+
+def _wide(
+    before: Prepared, turnover: Turnover, record: Record, embedded: Rows, unsettled: Numbers, settings: Settings
+) -> Rows:
+    """The wide states, anew where the state is, or where an item left."""
+    former, truncated = _renumbered_states(before.wide, turnover)
+    truncated[unsettled] = True
+    rows = np.flatnonzero(truncated)
+    fresh = direct.wide_states(rows, record.graph, record.near.indices, embedded, settings)
+    return _spliced(former, fresh, rows)
 
 
 def _diffuse(old: Record, record: Record, turnover: Turnover, settings: Settings, tolerance: float) -> Numbers:
@@ -204,7 +221,6 @@ def _states(
     unsettled: Numbers,
 ) -> Rows:
     """The states of the unsettled averaged anew, the others as they were."""
-    n = len(record.nearest)
     lists = confident[unsettled]
     needed = np.unique(lists).astype(np.int64)
     fresh = states.locality_states(
@@ -212,10 +228,16 @@ def _states(
     )
     record.similar[needed] = np.abs(record.similar[needed])
     record.drift[unsettled, STATE_DRIFT] = 0.0
+    return _spliced(former, fresh, unsettled)
+
+
+def _spliced(former: Rows, fresh: Rows, anew: Numbers) -> Rows:
+    """Rows of before, but for those that were made anew."""
+    n = len(former.indptr) - 1
     which = np.full(n, -1, np.int64)
-    which[unsettled] = np.arange(len(unsettled))
+    which[anew] = np.arange(len(anew))
     sizes = np.diff(former.indptr)
-    sizes[unsettled] = np.diff(fresh.indptr)
+    sizes[anew] = np.diff(fresh.indptr)
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     size = int(indptr[-1])
     spliced = Rows(indptr, np.empty(size, np.int32), np.empty(size, np.float32))

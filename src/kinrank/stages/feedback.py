@@ -2,13 +2,12 @@
 
 With the query q, the right ones P and the wrong ones N, everything in the units of the answer without marks:
 
-    D_s(x) = theta (1 - exp(-(d_s(x) / d_q10)^2)) + (1 - theta) d'_s(x)^(1/gamma) / r_q10
+    D_s(x) = d* from s to x: d, d' and the direct comparison of wide states, mixed as in stages/fusion.py
     D+(x)  = -1/4 log mean over s in {q} and P of exp(-4 D_s(x)),    D-(x) = min over s in N of D_s(x)
     score  = D+ + max(0, D+ - D-) if there is a right one, else D+
 
-Chains from q and P do not pass through N. d_q10 and r_q10 are the 10th smallest d and root of d' of the query (its
-k-th, in the words of LPMT). Every source is searched from on its own: one search from all of them together loses a
-third of what marks gain.
+Chains from q and P do not pass through N. Units are those of the query, for every source. Every source is searched from
+on its own: one search from all of them together loses a third of what marks gain.
 """
 
 from __future__ import annotations
@@ -20,17 +19,19 @@ from numpy.typing import NDArray
 
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
-from kinrank.stages.attach import Attachment, Found, PreparedGraph, first_steps, query_states
+from kinrank.stages import direct
+from kinrank.stages.attach import Attachment, Found, PreparedGraph, first_steps, query_states, wide_query_states
 from kinrank.stages.chains import chains_from
 from kinrank.stages.csr import Rows
-from kinrank.stages.fusion import LEAST, kth_smallest
+from kinrank.stages.fusion import NOTHING, units_of
 from kinrank.stages.kernels import fusion as kernels
 from kinrank.stages.kernels.attach import Labels
-from kinrank.stages.kernels.fusion import Mixture
+from kinrank.stages.kernels.fusion import LEAST, START, Mixture, Units
 from kinrank.stages.kernels.sources import settle
 from kinrank.stages.marks import Marks
 from kinrank.stages.masks import EVERYONE, Mask, Masks
 from kinrank.stages.run import THREADS, Output
+from kinrank.stages.transport import state_of
 
 Floats = NDArray[np.float32]
 SHARPNESS = 4.0  # of the soft minimum
@@ -45,16 +46,15 @@ class Reached(NamedTuple):
     everything: bool
 
 
-class Units(NamedTuple):
-    """What d and the root of d' are measured in."""
+def scores(
+    distances: Floats, chained: Floats, apart: Floats, mixture: Mixture, units: Units, positives: int
+) -> tuple[Floats, Floats]:
+    """(score, D+) of m items, inf where no chain leads.
 
-    direct: float
-    root: float
-
-
-def scores(direct: Floats, chained: Floats, mixture: Mixture, units: Units, positives: int) -> tuple[Floats, Floats]:
-    """(score, D+) of m items, inf where no chain leads; direct, chained (sources, m): query, right ones, wrong ones."""
-    values = _mixed(direct, chained, mixture, units)
+    d, d' and how far apart wide states are, each (sources, m): from the query, the right ones, the wrong ones. `apart`
+    may be empty where it has no share.
+    """
+    values = _mixed(distances, chained, apart, mixture, units)
     plus = soft_least(values[: 1 + positives])
     if not positives or len(values) == 1 + positives:
         return plus, plus
@@ -86,9 +86,11 @@ def search_marked(
     if len(marks.negatives):
         through = np.ones(len(graph.lengths), np.bool_)
         through[marks.negatives] = False
-    with graph.scratch() as (mass, slots, labels):
-        states = query_states(graph, found, settings, mass, masks.counted)
-        prices = first_steps(graph, found, states, settings, slots)[0]
+    with graph.scratch() as scratch:
+        labels = scratch.labels
+        states = query_states(graph, found, settings, scratch.mass, masks.counted)
+        wide = wide_query_states(graph, found, settings, scratch.mass, masks.counted)
+        prices = first_steps(graph, found, states, settings, scratch.slots)[0]
         first = np.ascontiguousarray(found.indices[0, : len(prices)])
         sources = [_reached(graph.steps, first, prices, through, most, labels)]
         alone = sources[0] if through is everybody else _reached(graph.steps, first, prices, everybody, most, labels)
@@ -96,17 +98,22 @@ def search_marked(
             start, free = np.array([item], np.int32), np.zeros(1, np.float32)
             ways = everybody if item in marks.negatives else through
             sources.append(_reached(graph.steps, start, free, ways, most, labels))
-    units = _units_of(found, alone, prices, mixture, masks.counted)
+    apart = NOTHING
+    if mixture.direct:
+        asking = [wide.state(0), *(state_of(graph.wide, item) for item in (*marks.positives, *marks.negatives))]
+        apart = np.array([direct.apart_from(state, graph.columns) for state in asking])
+    units = _units_of(found, alone, prices, apart, mixture, masks.counted)
     vectors = [query[0], *graph.vectors[marks.positives], *graph.vectors[marks.negatives]]
-    return _best(graph, vectors, sources, found, mixture, units, len(marks.positives), k, depth, masks)
+    return _best(graph, vectors, sources, found, apart, mixture, units, len(marks.positives), k, depth, masks)
 
 
 def joint_marked(
-    query: int, marked: Marks, steps: Rows, direct: Floats, gallery: NDArray[np.int64], mixture: Mixture, own: bool
-) -> tuple[Floats, NDArray[np.bool_]]:
+    query: int, marked: Marks, steps: Rows, wide: Rows, distances: Floats, gallery: NDArray[np.int64],
+    mixture: Mixture, own: bool,
+) -> tuple[Floats, NDArray[np.bool_]]:  # fmt: skip
     """(score, reached) of the gallery for an item of the graph; `marked` are numbers in the graph, too.
 
-    direct (1 + marks, g): distances to the gallery from the query, the right ones, the wrong ones.
+    distances (1 + marks, g): distances to the gallery from the query, the right ones, the wrong ones.
     """
     closed = steps
     if len(marked.negatives):
@@ -120,11 +127,12 @@ def joint_marked(
     if len(marked.negatives):
         chained = np.concatenate([chained, chains_from(marked.negatives, steps)[0][:, gallery]])
         alone = chains_from(asked, steps)[0][:, gallery]
-    units = Units(1.0, 1.0)
-    if not mixture.plain:
-        kth = [kth_smallest(rows, mixture.k, own)[0] for rows in (direct[:1], _roots(alone, mixture))]
-        units = Units(float(kth[0]), float(kth[1]))
-    result, _ = scores(direct, chained, mixture, units, len(marked.positives))
+    apart = NOTHING
+    if mixture.direct:
+        apart = direct.apart(wide, np.concatenate([asked, marked.positives, marked.negatives]), gallery)
+    first = units_of(distances[:1], _roots(alone, mixture), mixture, own, apart[:1])
+    units = Units(*(float(values[0]) for values in first))
+    result, _ = scores(distances, chained, apart, mixture, units, len(marked.positives))
     return result, np.isfinite(result)
 
 
@@ -136,10 +144,12 @@ def _reached(
     return Reached(items[:count], totals[:count], waiting == 0)
 
 
-def _units_of(found: Neighbors, alone: Reached, prices: Floats, mixture: Mixture, counted: Mask) -> Units:
+def _units_of(
+    found: Neighbors, alone: Reached, prices: Floats, apart: Floats, mixture: Mixture, counted: Mask
+) -> Units:
     """As in `kernels.attach.best_first`: the k-th of those that count, and never next to nothing."""
     if mixture.plain:
-        return Units(1.0, 1.0)
+        return Units(0.0, 1.0, 1.0, 1.0)
     there = found.indices[0] >= 0
     lengths, totals = found.distances[0][there], alone.totals
     if len(counted):
@@ -147,13 +157,18 @@ def _units_of(found: Neighbors, alone: Reached, prices: Floats, mixture: Mixture
     largest = prices[: int(there.sum())].max(initial=0.0)
     kth = totals[min(mixture.k, len(totals)) - 1] if len(totals) else 0.0
     roots = _roots(np.array([[kth, largest]], np.float32), mixture)[0]
-    direct = max(lengths[min(mixture.k, len(lengths)) - 1], LEAST * lengths[-1]) if len(lengths) else 0.0
-    return Units(float(direct) or 1.0, float(max(roots[0], LEAST * roots[1])) or 1.0)
+    near = max(float(lengths[min(mixture.k, len(lengths)) - 1]), LEAST) if len(lengths) else 1.0
+    start = START * float(lengths[0]) if len(lengths) else 0.0
+    wide = 1.0
+    if mixture.direct:
+        gaps = apart[0][counted] if len(counted) else apart[0]
+        wide = max(float(np.partition(gaps, min(mixture.k, len(gaps)) - 1)[min(mixture.k, len(gaps)) - 1]), LEAST)
+    return Units(start, near - start, float(max(roots[0], LEAST * roots[1])) or 1.0, wide)
 
 
 def _best(
-    graph: PreparedGraph, vectors: list[Vectors], sources: list[Reached], found: Neighbors, mixture: Mixture,
-    units: Units, positives: int, k: int, depth: int, masks: Masks,
+    graph: PreparedGraph, vectors: list[Vectors], sources: list[Reached], found: Neighbors, apart: Floats,
+    mixture: Mixture, units: Units, positives: int, k: int, depth: int, masks: Masks,
 ) -> Found:  # fmt: skip
     """What the sources reached, as one answer."""
     items = np.unique(np.concatenate([source.items for source in sources]))
@@ -164,8 +179,9 @@ def _best(
         places = np.searchsorted(items, source.items)
         chained[row, places], known[row, places] = source.totals, True
         known[row] |= source.everything
-    direct = np.array([_gaps(vector, graph.vectors, items) for vector in vectors])
-    score, plus = scores(direct, chained, mixture, units, positives)
+    distances = np.array([_gaps(vector, graph.vectors, items) for vector in vectors])
+    gaps = apart[:, items] if mixture.direct else apart
+    score, plus = scores(distances, chained, gaps, mixture, units, positives)
     last = float(score[np.isfinite(score)].max(initial=0.0))
     possible = np.isfinite(score)
     if len(masks.results):
@@ -178,7 +194,8 @@ def _best(
     )  # fmt: skip
     if not all(source.everything for source in sources):
         outside = np.array([[_least_unsettled(source)] for source in sources[: 1 + positives]], np.float32)
-        nobody = float(soft_least(_mixed(np.zeros_like(outside), outside, mixture, units))[0])
+        nothing = np.zeros_like(outside)
+        nobody = float(soft_least(_mixed(nothing, outside, nothing, mixture, units))[0])
         first, rest = ranked[:k], ranked[k:]
         kth = float(score[first[-1]]) if len(first) == k else np.inf
         result.certain[0] = bool(known[:, first].all()) and nobody > kth
@@ -213,11 +230,11 @@ def _roots(chained: Floats, mixture: Mixture) -> Floats:
     return roots
 
 
-def _mixed(direct: Floats, chained: Floats, mixture: Mixture, units: Units) -> Floats:
+def _mixed(distances: Floats, chained: Floats, apart: Floats, mixture: Mixture, units: Units) -> Floats:
     """(s, m) D_s, inf where no chain leads."""
     roots, values = _roots(np.ascontiguousarray(chained), mixture), np.empty(chained.shape, np.float32)
     reached = np.isfinite(roots)
-    each = [np.full(len(direct), unit, np.float32) for unit in units]
+    each = Units(*(np.full(len(distances), unit, np.float32) for unit in units))
     finite = np.where(reached, roots, np.float32(0.0))
-    THREADS(kernels.mixed_rows, len(direct), (direct, finite, mixture, *each), (Output(values),))
+    THREADS(kernels.mixed_rows, len(distances), (distances, finite, apart, mixture, each), (Output(values),))
     return np.where(reached, values, np.float32(np.inf))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT, Progress
-from kinrank.stages import costs, diffusion, graph, states
+from kinrank.stages import costs, diffusion, direct, graph, states, trust
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels.transport import Transport
 from kinrank.stages.run import THREADS, Run
@@ -53,11 +53,12 @@ class Widths:
 
 @dataclass(frozen=True)
 class Measured:
-    """The powers rho and gamma and the share in force: those given, or else measured from the data."""
+    """rho, gamma, the share and the direct share in force: those given, or else measured from the data."""
 
     rho: float
     gamma: float
     share: float
+    direct: float
 
 
 def contrast(lists: Neighbors, far: int = FAR) -> float:
@@ -68,17 +69,19 @@ def contrast(lists: Neighbors, far: int = FAR) -> float:
 
 
 def measured(lists: Neighbors, settings: Settings) -> Measured:
-    """rho, gamma and share in force: those given, or else from the contrast of the distances, without labels.
+    """rho, gamma, share and direct in force: those given, or else measured without labels.
 
-    Where distances are concentrated (deep features: contrast 0.1 to 0.4), a larger rho tells near from far within one
-    transition. Where they are spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the
-    similarity F is a better judge of confident neighbours than the distance. docs/decisions/ has the measurements.
+    The first three from the contrast of the distances, the last from the lists (stages/trust.py). Where distances are
+    concentrated (deep features: contrast 0.1 to 0.4), a larger rho tells near from far within one transition.
+    Where they are spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F is a
+    better judge of confident neighbours than the distance. docs/decisions/ has the measurements.
     """
     c = max(contrast(lists), 1e-3)
     return Measured(
         rho=float(np.clip(0.55 / c, 0.4, 4.0)) if settings.rho is None else settings.rho,
         gamma=float(np.clip(2.0 + 1.4 * c, 2.0, 4.0)) if settings.gamma is None else settings.gamma,
         share=float(np.clip((c - 0.4) / 0.3, 0.0, 1.0)) if settings.share is None else settings.share,
+        direct=trust.share_of(trust.trust_of(lists.indices)) if settings.direct is None else settings.direct,
     )
 
 
@@ -118,14 +121,16 @@ class Prepared:
         vectors: (n, d) rows.
         states: p_i, one distribution over items per item.
         steps: which states may follow which, symmetric; data are the prices.
+        wide: the wide states r_i, compared directly; without entries where their share is 0.
         lengths: (n,) the kernel lengths l_i.
-        powers: rho, gamma and share in force.
+        powers: rho, gamma, share and direct in force.
         record: what later changes need, where it was asked for.
     """
 
     vectors: Vectors
     states: Rows
     steps: Rows
+    wide: Rows
     lengths: NDArray[np.float64]
     powers: Measured
     record: Record | None = None
@@ -165,17 +170,20 @@ def prepare(
     if keep:
         record = Record(near, nearest, similar, spreading, beta, np.zeros((len(vectors), 3), np.float32))
     confident, weights = states.confident_lists(near.indices, nearest, settings.k2, settings.kappa, powers.share)
-    del near, spreading
     progress.stage("states", 2, 4)
     embedded = states.locality_states(confident, weights, nearest, similar, settings.k1, settings.support, run=run)
     np.abs(similar, out=similar)
     del similar, confident, weights
+    wide = direct.no_states(len(vectors))
+    if powers.direct > 0:
+        wide = direct.wide_states(np.arange(len(vectors)), spreading, near.indices, embedded, settings, run)
+    del near, spreading
     progress.stage("steps", 3, 4)
     indptr, indices = costs.step_pattern(nearest, settings.path_k)
     del nearest
     prices = costs.step_costs(indptr, indices, embedded, vectors, pricing(settings, powers, unit), run)
     progress.stage("steps", 4, 4)
-    return Prepared(vectors, embedded, Rows(indptr, indices, prices), lengths, powers, record)
+    return Prepared(vectors, embedded, Rows(indptr, indices, prices), wide, lengths, powers, record)
 
 
 def alone(vectors: Vectors) -> Prepared:
@@ -183,4 +191,4 @@ def alone(vectors: Vectors) -> Prepared:
     count = len(vectors)
     own = Rows(np.arange(count + 1, dtype=np.int64), np.zeros(count, np.int32), np.ones(count, np.float32))
     nowhere = Rows(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-    return Prepared(vectors, own, nowhere, np.ones(count), Measured(1.0, 1.0, 0.0))
+    return Prepared(vectors, own, nowhere, direct.no_states(count), np.ones(count), Measured(1.0, 1.0, 0.0, 0.0))

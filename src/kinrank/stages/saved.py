@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
-from kinrank.stages import checks
+from kinrank.stages import checks, direct
 from kinrank.stages.checks import Arrays, BadArray, array_in
 from kinrank.stages.csr import Rows
 from kinrank.stages.graph import SCALES
 from kinrank.stages.pipeline import Measured, Prepared, Record, Widths
 from kinrank.stages.settings import Settings
 
-FACTS = ("rho", "gamma", "share")
+FACTS = ("rho", "gamma", "share", "direct")
 MOST = 1.0 + checks.ROUNDING  # of what is at most 1
 
 
@@ -32,12 +32,14 @@ def saved(prepared: Prepared) -> tuple[Arrays, dict[str, float]]:
     """Everything but the vectors."""
     powers, record = prepared.powers, prepared.record
     arrays = arrays_of("state", prepared.states) | arrays_of("step", prepared.steps)
+    if powers.direct:
+        arrays |= arrays_of("wide", prepared.wide)
     arrays["lengths"] = prepared.lengths.astype(np.float32, copy=False)
     if record is not None:
         arrays |= arrays_of("graph", record.graph)
         arrays |= {"near_indices": record.near.indices, "near_distances": record.near.distances}
         arrays |= {"nearest": record.nearest, "similar": record.similar, "beta": record.beta, "drift": record.drift}
-    return arrays, {"rho": powers.rho, "gamma": powers.gamma, "share": powers.share}
+    return arrays, {name: getattr(powers, name) for name in FACTS}
 
 
 def restored(vectors: Vectors, arrays: Arrays, facts: dict[str, float]) -> Prepared:
@@ -46,16 +48,21 @@ def restored(vectors: Vectors, arrays: Arrays, facts: dict[str, float]) -> Prepa
     if "nearest" in arrays:
         near, spreading = Neighbors(arrays["near_indices"], arrays["near_distances"]), known_rows(arrays, "graph")
         record = Record(near, arrays["nearest"], arrays["similar"], spreading, arrays["beta"], arrays["drift"])
-    powers = Measured(*(facts[name] for name in FACTS))
+    powers = Measured(*(facts.get(name, 0.0) for name in FACTS))  # folders of before have no wide states
     states, steps = known_rows(arrays, "state"), known_rows(arrays, "step")
-    return Prepared(vectors, states, steps, arrays["lengths"], powers, record)
+    wide = known_rows(arrays, "wide") if powers.direct else direct.no_states(len(vectors))
+    return Prepared(vectors, states, steps, wide, arrays["lengths"], powers, record)
 
 
-def check(n: int, arrays: Arrays, settings: Settings) -> None:
+def check(n: int, arrays: Arrays, facts: dict[str, float], settings: Settings) -> None:
     """An error if arrays from files are not what `saved` makes of n items under these settings."""
     states = checks.rows_in(arrays, "state", n, high=MOST)
     checks.check_distributions("state", states, settings.support or n)
     checks.check_ascending("state", states)
+    if facts.get("direct", 0.0):
+        wide = checks.rows_in(arrays, "wide", n, high=MOST)
+        checks.check_distributions("wide", wide, settings.direct_support)
+        checks.check_ascending("wide", wide)
     steps = checks.rows_in(arrays, "step", n)  # a price may be infinite: nobody takes such a step
     checks.check_ascending("step", steps)
     checks.check_finite("lengths", array_in(arrays, "lengths", np.float32, (n,)), np.finfo(np.float32).tiny)

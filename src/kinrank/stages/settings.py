@@ -27,3 +27,7 @@ class Settings:
     transport: str
     epsilon: float
     iterations: int
+    direct: float | None
+    direct_k: int
+    direct_mu: float
+    direct_support: int

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kinrank.stages.kernels import transport as transport
     from kinrank.stages.kernels import traverse as traverse
     from kinrank.stages.kernels import truncated as truncated
+    from kinrank.stages.kernels import wide as wide
     from kinrank.stages.kernels import within as within
 
 __getattr__ = modules_of(
@@ -69,5 +70,6 @@ __getattr__ = modules_of(
     "transport",
     "traverse",
     "truncated",
+    "wide",
     "within",
 )

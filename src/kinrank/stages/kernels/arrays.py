@@ -25,3 +25,9 @@ def numbered(count: Any) -> Any:
     for place in range(count):
         numbers[place] = place
     return numbers
+
+
+@inner
+def has(mask: Any, item: Any) -> Any:
+    """Whether an item is in a mask; everybody is in an empty one."""
+    return len(mask) == 0 or mask[item]

@@ -6,15 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinrank.stages.kernels.arrays import numbered
+from kinrank.stages.kernels.arrays import has, numbered
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.costs import release
 from kinrank.stages.kernels.fastmath import power32
-from kinrank.stages.kernels.fusion import mixed, root_of
+from kinrank.stages.kernels.fusion import LEAST, START, mixed, root_of
 from kinrank.stages.kernels.heap import rise, take
 from kinrank.stages.kernels.order import sift_down
 from kinrank.stages.kernels.rows import Rows
 from kinrank.stages.kernels.transport import price, scratch_for
+from kinrank.stages.kernels.wide import BINS, apart_unit_of, bin_of, overlaps, sort_into_bins
 
 SETTLED = -2  # in `place`: the item's cheapest chain is known; -1: not met yet
 
@@ -178,26 +179,20 @@ def _trace(goal: Any, labels: Any, chain: Any) -> Any:
 
 
 @inner
-def has(mask: Any, item: Any) -> Any:
-    """Whether an item is in a mask; everybody is in an empty one."""
-    return len(mask) == 0 or mask[item]
-
-
-@inner
-def _kth_and_last(found: Any, found_at: Any, k: Any, counted: Any) -> Any:
-    """Distances of the k-th item found that counts, or of the last where there are fewer, and of the last."""
+def _first_and_kth(found: Any, found_at: Any, k: Any, counted: Any) -> Any:
+    """Distances of the first item found that counts, and of the k-th, or of the last where there are fewer."""
     known = 0 * len(found)
+    first = np.float32(0.0)
     kth = np.float32(0.0)
-    last = np.float32(0.0)
     for position in range(len(found)):
-        if found[position] < 0:
+        if found[position] < 0 or known == k:
             break
         if has(counted, found[position]):
             known += 1
-            last = found_at[position]
-            if known <= k:
-                kth = last
-    return kth, last
+            kth = found_at[position]
+            if known == 1:
+                first = kth
+    return first, kth
 
 
 @inner
@@ -246,14 +241,15 @@ def _write(
 
 @compiled
 def best_first(
-    start: Any, stop: Any, queries: Any, vectors: Any, found: Any, first: Any, steps: Any, mixture: Any, k: Any,
-    budget: Any, goal: Any, masks: Any, labels: Any, result: Any, chain: Any,
+    start: Any, stop: Any, queries: Any, vectors: Any, found: Any, first: Any, steps: Any, wide: Any, mixture: Any,
+    k: Any, budget: Any, goal: Any, masks: Any, labels: Any, result: Any, chain: Any,
 ) -> None:  # fmt: skip
     """Cheapest chains from queries start..stop, nearest items first, until the k best d* are certain.
 
     queries (q, d) and vectors (n, d) float32; found Candidates; first (q, c) float32 the prices of the steps to the
-    first c of them; steps csr.Rows; mixture Mixture; labels Labels; result Result. An item not settled yet has d* >=
-    theta near(least d of such) + (1 - theta) (least label)^power / unit; at most `budget` items are settled.
+    first c of them; steps csr.Rows; wide Wide; mixture Mixture; labels Labels; result Result. An item that is not
+    settled yet has d* no less than the mixture of the least d, the least root and the least distance of wide states
+    of such items; at most `budget` items are settled.
     goal >= 0: settle that item instead, and write its chain. masks: Masks; among the k best are only such as may be
     results, and units are read from items that count.
     """
@@ -266,6 +262,9 @@ def best_first(
     values = np.empty(most, np.float32)  # -d*, so that the worst kept entry is the root of a heap
     best = np.empty(k, np.float32)
     best_numbers = np.empty(k, np.int32)
+    direct = mixture.direct > 0.0
+    nearest_wide, bins = np.empty(mixture.k, np.float32), np.zeros(BINS, np.int64)
+    apart = np.float32(0.0)
     for row in range(start, stop):
         size, largest = begin(found.items[row], first[row], labels)
         listed = 0
@@ -274,11 +273,18 @@ def best_first(
         for position in range(k):
             best[position] = -np.inf
             best_numbers[position] = n
-        direct_unit = np.float32(1.0)
+        near_start, near_unit = np.float32(0.0), np.float32(1.0)
         if not mixture.plain and listed > 0:  # among duplicates the k-th is rounding only, as in stages/fusion.py
-            kth, last = _kth_and_last(found.items[row], found.distances[row], mixture.k, masks.counted)
-            direct_unit = max(kth, np.float32(1e-3) * last)
-            direct_unit = direct_unit if direct_unit > 0.0 else np.float32(1.0)
+            nearest, kth = _first_and_kth(found.items[row], found.distances[row], mixture.k, masks.counted)
+            near_start = np.float32(START) * nearest
+            near_unit = max(kth, np.float32(LEAST)) - near_start
+        touched = 0
+        full = BINS - 1  # the last bin that may hold items
+        apart_unit = np.float32(1.0)
+        if direct:
+            touched = overlaps(row, wide)
+            apart_unit = apart_unit_of(touched, wide, masks.counted, nearest_wide)
+            sort_into_bins(touched, wide, masks.results, bins)
         root_unit = np.float32(1.0)
         kth_root = np.float32(0.0)
         count = 0
@@ -300,6 +306,8 @@ def best_first(
             numbers[count] = item
             roots[count] = root_of(label[item], mixture)
             directs[count] = np.sqrt(squared)
+            if direct and wide.shared[item] > 0.0 and has(masks.results, item):
+                bins[bin_of(wide.shared[item], BINS)] -= 1
             if counted < mixture.k and has(masks.counted, item):
                 kth_root = roots[count]
                 counted += 1
@@ -310,10 +318,15 @@ def best_first(
             if counted < mixture.k and count < most and size > 0:
                 continue
             if mixed_count == 0 and not mixture.plain:
-                root_unit = max(kth_root, np.float32(1e-3) * root_of(largest, mixture))
+                root_unit = max(kth_root, np.float32(LEAST) * root_of(largest, mixture))
                 root_unit = root_unit if root_unit > 0.0 else np.float32(1.0)
             while mixed_count < count:
-                value = -mixed(directs[mixed_count], roots[mixed_count], mixture, direct_unit, root_unit)
+                if direct:
+                    apart = max(np.float32(1.0) - wide.shared[numbers[mixed_count]], np.float32(0.0))
+                value = -mixed(
+                    directs[mixed_count], roots[mixed_count], apart, mixture, near_start, near_unit, root_unit,
+                    apart_unit,
+                )  # fmt: skip
                 values[mixed_count] = value
                 better = value > best[0] or (value == best[0] and numbers[mixed_count] < best_numbers[0])
                 if better and has(masks.results, numbers[mixed_count]):
@@ -326,8 +339,17 @@ def best_first(
                     place[found.items[row, waiting]] == SETTLED or not has(masks.results, found.items[row, waiting])
                 ):
                     waiting += 1
-                nearest = found.distances[row, min(waiting, listed - 1)]
-                least = mixed(nearest, root_of(label[heap[0]], mixture), mixture, direct_unit, root_unit)
+                nearest = found.distances[row, min(waiting, listed - 1)]  # of inner products, which round
+                nearest = np.sqrt(max(nearest * nearest - np.float32(1e-6), np.float32(0.0)))
+                if direct:
+                    while full >= 0 and bins[full] == 0:
+                        full -= 1
+                    apart = np.float32(1.0) - np.float32(full + 1) / np.float32(BINS)
+                least = mixed(
+                    nearest, root_of(label[heap[0]], mixture), apart, mixture, near_start, near_unit, root_unit,
+                    apart_unit,
+                )  # fmt: skip
+                least *= np.float32(0.99999)  # as exp and power do, by as little
                 if least > -best[0] or (k == masks.possible and best[0] > -np.inf):  # nobody is left
                     break
         result.settled[row] = count
@@ -339,6 +361,8 @@ def best_first(
                 kept, last, values, numbers, found.items[row], found.distances[row], place, masks.results,
                 result.items[row], result.distances[row],
             )  # fmt: skip
+        for position in range(touched):
+            wide.shared[wide.touched[position]] = 0.0
         for position in range(count):
             label[numbers[position]] = np.inf
             place[numbers[position]] = -1

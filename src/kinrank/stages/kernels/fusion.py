@@ -1,4 +1,4 @@
-"""d and d' of one item -> d*, the one place where they are mixed."""
+"""d, d' and how far apart two wide states are -> d*, the one place where they are mixed."""
 
 from __future__ import annotations
 
@@ -9,24 +9,47 @@ import numpy as np
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.fastmath import exp32, power32
 
+LEAST = 1e-3  # that a unit is: among many duplicates the k-th value is rounding only, and no scale
+START = 0.6  # of the nearest item's distance: up to there all are equally near
+
 
 class Mixture(NamedTuple):
-    """How d and d' are mixed: theta, 1/gamma, whether as they are (plain), and which neighbour sets their units."""
+    """How distances are mixed: theta, 1/gamma, whether as they are (plain), which neighbour sets their units, and the
+    share of the direct comparison of wide states beside that of chains."""
 
     theta: float
     power: float
     plain: bool
     k: int
+    direct: float
+
+
+class Units(NamedTuple):
+    """What distances of one query are measured in: where d begins to count, and units of d, of roots, of wide states;
+    float32 numbers, or one array (m,) of each."""
+
+    start: Any
+    near: Any
+    root: Any
+    apart: Any
 
 
 @inner
-def mixed(direct: Any, root: Any, mixture: Any, direct_unit: Any, root_unit: Any) -> Any:
-    """theta (1 - exp(-(d / unit)^2)) + (1 - theta) root / unit; plain: theta d + (1 - theta) root."""
-    near = direct
+def mixed(distance: Any, root: Any, apart: Any, mixture: Any, start: Any, near_unit: Any, root_unit: Any,
+          apart_unit: Any) -> Any:  # fmt: skip
+    """theta (1 - exp(-((d - start) / unit)^2)) + (1 - theta) ((1 - direct) root / unit + direct apart / unit).
+
+    plain: theta d + (1 - theta) root.
+    """
+    near = distance
     if not mixture.plain:
-        ratio = direct / direct_unit
+        ratio = max(distance - start, np.float32(0.0)) / near_unit
         near = np.float32(1.0) - exp32(max(-ratio * ratio, np.float32(-80.0)))
-    return np.float32(mixture.theta) * near + np.float32(1.0 - mixture.theta) * root / root_unit
+    direct = np.float32(mixture.direct)
+    if distance <= 0.0:  # copies of the query: their states may lie on different copies
+        apart = np.float32(0.0)
+    along = (np.float32(1.0) - direct) * root / root_unit + direct * apart / apart_unit
+    return np.float32(mixture.theta) * near + np.float32(1.0 - mixture.theta) * along
 
 
 @inner
@@ -37,12 +60,19 @@ def root_of(chained: Any, mixture: Any) -> Any:
 
 @compiled
 def mixed_rows(
-    start: Any, stop: Any, direct: Any, roots: Any, mixture: Any, direct_units: Any, root_units: Any, result: Any
+    start: Any, stop: Any, distances: Any, roots: Any, apart: Any, mixture: Any, units: Any, result: Any
 ) -> None:
-    """`mixed` of rows start..stop: direct, roots (m, n) float32, units (m,) float32 -> result (m, n) float32."""
+    """`mixed` of rows start..stop: distances, roots, apart (m, n) float32, Units of (m,) -> result (m, n) float32.
+
+    apart may be of length 0 where its share is 0.
+    """
     for row in range(start, stop):
-        for item in range(direct.shape[1]):
-            result[row, item] = mixed(direct[row, item], roots[row, item], mixture, direct_units[row], root_units[row])
+        for item in range(distances.shape[1]):
+            gap = apart[row, item] if len(apart) > 0 else np.float32(0.0)
+            result[row, item] = mixed(
+                distances[row, item], roots[row, item], gap, mixture, units.start[row], units.near[row],
+                units.root[row], units.apart[row],
+            )  # fmt: skip
 
 
 @compiled

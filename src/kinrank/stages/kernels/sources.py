@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stages.kernels.attach import SETTLED, begin, has, pass_on
+from kinrank.stages.kernels.arrays import has
+from kinrank.stages.kernels.attach import SETTLED, begin, pass_on
 from kinrank.stages.kernels.compiled import compiled
 from kinrank.stages.kernels.heap import take
 

@@ -1,0 +1,210 @@
+"""Published sets -> how LPMT's defaults do on a set that was left out when their rule was fitted, beside all methods.
+
+The rule turns two numbers that need no labels into the share of the direct comparison (stages/trust.py). It has one
+constant, THIN. For every set in turn, it is chosen on the other sets and judged on the one that was left out:
+
+* the loss of a value on a set: how far its mAP is below the best value's there, or its R@1 more than 1 point below that
+  of no re-ranking, in points;
+* of the values whose largest loss on any set is within CLOSE points of the least such, the middle is taken: far from
+  both edges, where one more set could hurt.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank import stages
+from kinrank.bench.accuracy import present
+from kinrank.bench.modes import apart, evenly
+from kinrank.bench.record import chosen, record
+from kinrank.datasets.benchmark import Benchmark, load
+from kinrank.evaluation import Truth, evaluate
+from kinrank.evaluation.trials import ABLATION, PLAIN, REFUSALS, ranked
+from kinrank.features import check, unit
+from kinrank.items import Items
+from kinrank.manifold import Manifold
+from kinrank.methods import LPMT, Method, resolve
+from kinrank.progress import SILENT, Progress, Show
+from kinrank.ranking import Ranking, rank_rows
+
+PARTS = ("joint", "online", "candidates")
+GRID = tuple(round(0.20 + 0.02 * step, 2) for step in range(11))  # values of THIN that are tried
+CLOSE = 0.5
+FITTED = 500  # queries of a set that the rule is fitted on
+FEW = 60  # queries of a set whose candidates are re-ranked
+CANDIDATES = 500
+OURS = "lpmt"
+Losses = dict[float, float]
+
+
+def defaults(
+    folder: str | os.PathLike[str],
+    sets: Sequence[str] | None = None,
+    methods: Sequence[str] = ("all",),
+    parts: Sequence[str] = PARTS,
+    progress: Show = None,
+) -> dict[str, Any]:
+    """A record: `fitted`, the value of THIN per set left out and on all; `results`, mAP and R@1 per set and method.
+
+    joint: LPMT with the value fitted on the other sets. online and candidates: LPMT as it is.
+    """
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown:
+        raise ValueError(f"part {unknown[0]!r} is not known; give some of: {', '.join(PARTS)}")
+    wanted = present(folder) if sets is None else list(sets)
+    if len(wanted) < 2:
+        raise ValueError(f"one set ({wanted[0]}) cannot be judged by others; give two or more with --sets")
+    others = [name for name in dict.fromkeys([PLAIN, *chosen(methods)]) if name not in (OURS, ABLATION)]
+    report = Progress(progress)
+    found: dict[str, Any] = {"close": CLOSE, "grid": list(GRID), "fitted": [], "results": []}
+    if "joint" in parts:
+        losses, trusted = {}, {}
+        for name in report.each("fitting", wanted, len(wanted)):
+            losses[name], trusted[name] = _losses(load(name, folder))
+        found["fitted"] = [
+            {"set": name, "thin": fitted(losses, name), **trusted[name]._asdict()} for name in wanted
+        ] + [{"set": None, "thin": fitted(losses)}]
+    for name in report.each("sets", wanted, len(wanted)):
+        bench = load(name, folder)
+        if "joint" in parts:
+            found["results"] += _joint(bench, others, fitted(losses, name))
+        if "online" in parts:
+            found["results"] += _online(bench, others)
+        if "candidates" in parts:
+            found["results"] += _candidates(bench, others)
+    return record("defaults", found)
+
+
+def fitted(losses: dict[str, Losses], left_out: str | None = None) -> float:
+    """The value of THIN that the sets but one choose."""
+    worst = {value: max(found[value] for name, found in losses.items() if name != left_out) for value in GRID}
+    close = [value for value in GRID if worst[value] <= min(worst.values()) + CLOSE]
+    return round((close[0] + close[-1]) / 2, 3)
+
+
+def _losses(bench: Benchmark) -> tuple[Losses, stages.trust.Trust]:
+    """The loss of every value on one set, of some of its queries; and how far its chains can be trusted."""
+    gallery = unit(check(bench.gallery, "gallery"), "gallery")
+    queries = bench.queries
+    items = Items.everyone(gallery) if queries is None else Items.joint(unit(check(queries, "queries"), "q"), gallery)
+    trust = stages.trust.trust_of(items.neighbors(stages.trust.FEW + 1).indices)
+    some = evenly(len(items.queries), FITTED)
+    truths = {label: truth.subset(some) for label, truth in _judged(bench.truths).items()}
+    method = LPMT(direct=0.5)  # any share: the parts are mixed again below
+    prepared = method.prepare(items, SILENT)
+    asked, distances = items.queries[some], items.query_distances(some)
+    assert prepared.steps is not None
+    chained = stages.chains.chains_from(asked, prepared.steps)[0][:, items.gallery]
+    gaps = stages.direct.apart(prepared.wide, asked, items.gallery)
+    plain = _scored(_ranking(distances, some, items), truths)
+    scores = {}
+    for value in GRID:
+        share = stages.trust.share_of(trust, value)
+        mixture = stages.fusion.mixture_of(method.theta, prepared.powers.gamma, method.k, direct=share)
+        values = stages.fusion.fused(distances, chained, mixture, items.self_query, gaps)
+        scores[value] = _scored(_ranking(values, some, items), truths)
+    return {value: _loss(scores, value, plain) for value in GRID}, trust
+
+
+def _loss(scores: dict[float, list[dict[str, Any]]], value: float, plain: list[dict[str, Any]]) -> float:
+    """In points, the mean over the truths of a set."""
+    losses = []
+    for place, (mine, none) in enumerate(zip(scores[value], plain, strict=True)):
+        best = max(found[place]["mean"] for found in scores.values())
+        losses.append(100 * max(best - mine["mean"], none["first"] - 0.01 - mine["first"], 0.0))
+    return float(np.mean(losses))
+
+
+def _ranking(values: NDArray[Any], some: NDArray[np.int64], items: Items) -> Ranking:
+    values = np.array(values)
+    if items.self_query:
+        values[np.arange(len(some)), some] = np.inf
+    return Ranking(*rank_rows(values, values.shape[1] - int(items.self_query)))
+
+
+def _judged(truths: dict[str, Truth]) -> dict[str, Truth]:
+    """All but `easy`, which the field reports less and less."""
+    return {label: truth for label, truth in truths.items() if label != "easy"}
+
+
+def _scored(ranking: Ranking, truths: dict[str, Truth]) -> list[dict[str, Any]]:
+    """mAP with its interval and R@1, per truth."""
+    rows = []
+    for label, truth in truths.items():
+        scores = evaluate(ranking, truth, ["mAP", "R@1"])
+        score = scores["mAP"]
+        found = {"mean": score.mean, "low": score.low, "high": score.high, "first": scores["R@1"].mean}
+        rows.append({"truth": label, **found})
+    return rows
+
+
+def _joint(bench: Benchmark, others: Sequence[str], thin: float) -> list[dict[str, Any]]:
+    """All queries of a set in one graph, with every method; LPMT with the share that was fitted without the set."""
+    rows = []
+    vectors = bench.gallery if bench.queries is None else np.concatenate([bench.queries, bench.gallery])
+    lists = Items.everyone(unit(check(vectors, "gallery"), "gallery")).neighbors(stages.trust.FEW + 1)
+    share = stages.trust.share_of(stages.trust.trust_of(lists.indices), thin)
+    tried: list[Method | str] = [*others, LPMT(direct=share)]
+    for method in tried:
+        ranking = ranked(method, bench.queries, bench.gallery)
+        rows += _rows(bench, "joint", method, ranking, _judged(bench.truths), share)
+    return rows
+
+
+def _online(bench: Benchmark, others: Sequence[str]) -> list[dict[str, Any]]:
+    """Queries that are in no graph, with every method that can be served."""
+    queries, gallery, truths = apart(bench)
+    rows = _rows(bench, "online", PLAIN, ranked(PLAIN, queries, gallery), _judged(truths))
+    for name in (*(name for name in others if name != PLAIN), OURS):
+        try:
+            manifold = Manifold.build(gallery, resolve(name))
+        except REFUSALS:
+            continue  # not made to be served
+        ranking = manifold.search(queries, k=len(gallery))
+        rows += _rows(bench, "online", name, ranking, _judged(truths))
+    return rows
+
+
+def _candidates(bench: Benchmark, others: Sequence[str]) -> list[dict[str, Any]]:
+    """A few queries, each with its nearest items in a graph of its own."""
+    queries, gallery, truths = apart(bench)
+    some = evenly(len(queries), FEW)
+    asked = {label: truth.subset(some) for label, truth in _judged(truths).items()}
+    rows = []
+    for name in (*others, OURS):
+        ranking = ranked(name, queries[some], gallery, candidates=CANDIDATES, depth=len(gallery))
+        rows += _rows(bench, "candidates", name, ranking, asked)
+    return rows
+
+
+def _rows(
+    bench: Benchmark, mode: str, method: Any, ranking: Ranking | str, truths: dict[str, Truth], share: float = -1.0
+) -> list[dict[str, Any]]:
+    name = method if isinstance(method, str) else method.name
+    about = {"set": bench.name, "mode": mode, "method": name}
+    about |= {"direct": share} if name == OURS and share >= 0 else {}
+    if isinstance(ranking, str):
+        return [{**about, "truth": label, "error": ranking} for label in truths]
+    return [{**about, "queries": len(ranking), **row} for row in _scored(ranking, truths)]
+
+
+def places(results: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """method -> the mean over the sets of its place by mAP, 1 for the best; of a set's truths the mean is taken."""
+    by_truth: dict[tuple[str, str], dict[str, float]] = {}
+    for row in results:
+        if "mean" in row:
+            by_truth.setdefault((row["set"], row["truth"]), {})[row["method"]] = row["mean"]
+    by_set: dict[str, dict[str, list[int]]] = {}
+    for (name, _), scores in by_truth.items():
+        for method, score in scores.items():
+            place = 1 + sum(other > score for other in scores.values())
+            by_set.setdefault(name, {}).setdefault(method, []).append(place)
+    everywhere = set.intersection(*(set(found) for found in by_set.values())) if by_set else set()
+    return {
+        method: float(np.mean([np.mean(found[method]) for found in by_set.values()])) for method in sorted(everywhere)
+    }
