@@ -73,7 +73,7 @@ class OnlineExplanation(Explanation):
         steps = "1 step" if len(self.costs) == 1 else f"{len(self.costs)} steps"
         lines.append(
             f"d' {self.total:.4g} in {steps}; entropy {sum(self.entropy):.3g}; distance of the search "
-            f"{self.distance:.4f}; {ranks}"
+            f"{self.distance:.4f}{self.beside}; {ranks}"
         )
         return "\n".join(lines)
 
@@ -121,6 +121,8 @@ def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> Onli
             tuple((*_links(snapshot, (start, end))[2], mass, cost) for start, end, mass, cost in step)
             for step in chain.flows
         ),
+        shared=chain.shared,
+        direct=chain.direct,
         names=names,
         moved=chain.moved,
         entropy=tuple(mass * ENTROPY_PER_MASS for mass in chain.moved),

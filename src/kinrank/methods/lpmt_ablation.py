@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -87,7 +87,7 @@ class LPMTAblation(LPMT):
         pipeline = stages.pipeline
         progress.stage("neighbours", 0, 4)
         lists = items.neighbors(pipeline.Widths.of(self).searched)
-        powers = pipeline.measured(lists, self)
+        powers = replace(pipeline.measured(lists, self), direct=0.0)
         progress.stage("diffusion", 1, 4)
         nearest, similar = self._similarity(items, lists)
         progress.stage("states", 2, 4)
