@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from generator import left_out
 from generator.pages import table
 from generator.records import Measurements
-from generator.which import TITLES
+from generator.titles import TITLES
 
 BEGIN, END = "<!-- numbers: written by make docs -->", "<!-- end of numbers -->"
 
@@ -26,6 +27,8 @@ def _parts(found: Measurements) -> list[str]:
         "gains less, see [the guide](docs/guide.md#joint-candidates-online). Printed by "
         f"`kinrank bench accuracy --data DIR`, {found.machines['accuracy']}.",
     ]
+    if found.left_out:
+        parts.append(left_out.sentence(found))
     ours = found.speeds.get("lpmt")
     if ours:
         search = found.search

@@ -23,6 +23,7 @@ class Measurements:
             `kinrank bench scale`.
         candidates: (how many, method) -> result of `kinrank bench candidates`.
         remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
+        left_out: results of the newest `kinrank bench defaults`.
         machines: one line per kind of bench that says where and when it ran.
     """
 
@@ -37,6 +38,7 @@ class Measurements:
     changes: dict[tuple[int, str], Result] = field(default_factory=dict)
     candidates: dict[tuple[int, str], Result] = field(default_factory=dict)
     remembered: dict[tuple[str, str], dict[str, Result]] = field(default_factory=dict)
+    left_out: list[Result] = field(default_factory=list)
     until: str = ""
 
     @property
@@ -68,6 +70,8 @@ def _take(found: Measurements, record: Result) -> None:
         other = row.get("method", "none") not in (record.get("method"), "none")
         way = f"{row['mode']} {row['method']}" if other else row["mode"]
         found.modes.setdefault((row["set"], row["truth"]), {})[way] = row
+    if kind == "defaults":
+        found.left_out = list(record["results"])
     for change in record.get("changes", ()):
         if "add_share" in change:
             found.changes[change["items"], change["store"]] = change

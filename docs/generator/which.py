@@ -5,18 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from generator import left_out
 from generator.pages import NOTE, table
 from generator.records import Measurements, Result
+from generator.titles import TITLES
 from kinrank.memory import in_words
-
-TITLES = {
-    "roxford5k": "ROxford5k",
-    "caltech101": "Caltech101",
-    "coil20": "COIL-20",
-    "mpeg7": "MPEG-7",
-    "orl": "ORL",
-    "cranfield": "Cranfield (text)",
-}
 
 
 def page(found: Measurements) -> str:
@@ -49,6 +42,9 @@ def page(found: Measurements) -> str:
         f"{found.machines['accuracy']}.",
         _console("accuracy --data DIR --methods all"),
     ]
+    if found.left_out:
+        parts += ["## Sets left out", *left_out.section(found), f"Measured with {found.machines['defaults']}."]
+        parts.append(_console("defaults --data DIR"))
     if found.speeds:
         parts += ["## Time, as a multiple of an exact search", speed_table(found)]
     if found.peaks:

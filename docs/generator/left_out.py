@@ -1,0 +1,66 @@
+# ruff: noqa: E501 - sentences
+"""The record of `kinrank bench defaults` -> tables and a sentence about sets left out when the defaults were fitted."""
+
+from __future__ import annotations
+
+from generator.pages import table
+from generator.records import Measurements, Result
+from generator.titles import TITLES
+from kinrank.bench.defaults import places
+
+HEADS = {
+    "joint": "Joint, the rule fitted without the set:",
+    "online": "Online, as LPMT comes, beside the methods that can be served:",
+    "candidates": "Over the 500 nearest candidates of a query, at most 60 queries a set, as LPMT comes:",
+}
+
+
+def section(found: Measurements) -> list[str]:
+    """Paragraphs and tables of the page "which method when"."""
+    parts = [
+        "The rule that says how much chains count was fitted on all sets but one and judged on that one, in turn; in "
+        "the table every number of LPMT is of a set that had no part in it. mAP, and R@1 behind it.",
+    ]
+    for mode, head in HEADS.items():
+        rows = [row for row in found.left_out if row["mode"] == mode and "mean" in row]
+        if rows:
+            order = sorted(places(rows).items(), key=lambda entry: entry[1])
+            best = ", ".join(f"{name} {place:.1f}" for name, place in order[:5])
+            parts += [head, _table(rows), f"Mean place of {len(order)} methods, by mAP: {best}."]
+    return parts
+
+
+def sentence(found: Measurements) -> str:
+    """For the README."""
+    pairs = list(_pairs([row for row in found.left_out if row["mode"] == "joint" and "mean" in row]))
+    ahead = sum(ours["mean"] > best["mean"] for _, _, ours, best in pairs)
+    behind = max(best["mean"] - ours["mean"] for _, _, ours, best in pairs)
+    methods = len({row["method"] for row in found.left_out if row["mode"] == "joint"})
+    return (
+        f"On data its rule was not fitted on (each set left out in turn, joint): ahead of all other {methods - 1} methods in "
+        f"{ahead} of {len(pairs)} columns, behind the best of them by at most {100 * behind:.1f} points of mAP; "
+        "[the table](docs/which-method-when.md#sets-left-out), also online and over candidates. Printed by "
+        "`kinrank bench defaults --data DIR`."
+    )
+
+
+def _pairs(rows: list[Result]) -> list[tuple[str, Result, Result, Result]]:
+    """(title, no re-ranking, LPMT, the best other) per set and truth."""
+    pairs = []
+    for name, truth in dict.fromkeys((row["set"], row["truth"]) for row in rows):
+        scores = {row["method"]: row for row in rows if (row["set"], row["truth"]) == (name, truth)}
+        ours = scores["lpmt"]
+        best = max((row for row in scores.values() if row is not ours), key=lambda row: row["mean"])
+        label = TITLES.get(name, name) + (f", {truth}" if name == "roxford5k" else "")
+        pairs.append((label, scores["none"], ours, best))
+    return pairs
+
+
+def _table(rows: list[Result]) -> str:
+    lines: list[tuple[str, ...]] = [("", "no re-ranking", "LPMT", "best other", "", "ahead by")]
+    for label, none, ours, best in _pairs(rows):
+        gain = 100 * (ours["mean"] - best["mean"])
+        cells = [f"{100 * row['mean']:.1f} / {100 * row['first']:.1f}" for row in (none, ours, best)]
+        mine = f"**{cells[1]}**" if gain > 0 else cells[1]
+        lines.append((label, cells[0], mine, cells[2], best["method"], f"{gain:+.1f}"))
+    return table(lines)
