@@ -58,7 +58,8 @@ class LPMT(Method, Settings):
 
     A similarity smoothed over several neighbour graphs (BCD) turns every item into a probability distribution over its
     neighbourhood (LSE). The cost of one transition is the optimal transport between two such distributions. The
-    distance is the cost of the cheapest chain of local transitions (TMT), mixed with the distance of the search.
+    distance is the cost of the cheapest chain of local transitions (TMT), mixed with the distance of the search and,
+    where chains cannot be trusted, with a direct comparison of wide neighbourhoods.
 
     Equation, over queries and gallery together:
 
@@ -74,13 +75,13 @@ class LPMT(Method, Settings):
     of a direct comparison of wide neighbourhoods, which the paper does not have (direct=0): where chains cannot be
     trusted, it decides (stages/trust.py). Variants of each stage, as in the paper's ablations: `LPMTAblation`.
 
-    Cost: the neighbour search, then O(n) small problems: about 6 transports of `support` x `support` and one local
-    diffusion per item; a search over 12 steps per item for each query. Memory about 1 kB per item beside the vectors,
+    Cost: the neighbour search, then O(n) small problems: about 6 transports of `support` x `support` and two local
+    diffusions per item; a search over 12 steps per item for each query. Memory about 2 kB per item beside the vectors,
     twice; up to 6000 items a table of 4 n^2 bytes on top.
 
     Helps where right answers hang together, however far from the query: views of an object, photographs of a place,
-    classes. Hurts where an item has one or two right answers only, and gains little where distances carry no more than
-    topics (text).
+    classes. Gains little where an item has one or two right answers only (online it may lose a point of R@1), and where
+    distances carry no more than topics (text).
 
     Example:
         >>> kinrank.rerank(queries, gallery, kinrank.LPMT(k2=7, theta=0.3))
