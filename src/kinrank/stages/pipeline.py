@@ -81,8 +81,15 @@ def measured(lists: Neighbors, settings: Settings) -> Measured:
         rho=float(np.clip(0.55 / c, 0.4, 4.0)) if settings.rho is None else settings.rho,
         gamma=float(np.clip(2.0 + 1.4 * c, 2.0, 4.0)) if settings.gamma is None else settings.gamma,
         share=float(np.clip((c - 0.4) / 0.3, 0.0, 1.0)) if settings.share is None else settings.share,
-        direct=trust.share_of(trust.trust_of(lists.indices)) if settings.direct is None else settings.direct,
+        direct=_direct(lists, settings),
     )
+
+
+def _direct(lists: Neighbors, settings: Settings) -> float:
+    """The share of the direct comparison; none where only the distance of the search counts."""
+    if settings.theta == 1:
+        return 0.0
+    return trust.share_of(trust.trust_of(lists.indices)) if settings.direct is None else settings.direct
 
 
 def pricing(settings: Settings, powers: Measured, unit: bool = True) -> Transport:
