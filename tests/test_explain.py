@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from kinrank.features import unit
 from kinrank.items import Items
 from kinrank.progress import SILENT
 from kinrank.stages import costs
+from kinrank.stages.csr import matrix_of
 from kinrank.stages.kernels.transport import Transport
 
 METHOD = LPMT(k1=12, k2=4, k=5, path_k=5, transport="exact", rho=1.0, gamma=3.0)
@@ -154,9 +156,32 @@ def test_states_compared_directly_have_no_chains_and_say_so(distance: str) -> No
         explain(None, arc(), 0, 1, LPMTAblation(distance=distance))
 
 
-def test_ablation_at_its_defaults_explains_as_lpmt_does() -> None:
+def test_ablation_at_its_defaults_explains_as_lpmt_without_wide_states_does() -> None:
     for query, item in [(0, 39), (12, 3)]:
-        assert explain(None, arc(), query, item, LPMTAblation()) == explain(None, arc(), query, item, LPMT())
+        assert explain(None, arc(), query, item, LPMTAblation()) == explain(None, arc(), query, item, LPMT(direct=0))
+
+
+@pytest.mark.parametrize("direct", [0.25, None])
+def test_what_counts_beside_the_chain_is_said(direct: float | None) -> None:
+    """The chain is the same; how much the wide states share, and how much that counts, stands behind it."""
+    method, rows = LPMT(direct=direct, direct_support=9), arc()
+    prepared = method.prepare(Items.everyone(unit(rows)), SILENT)
+    wide = np.asarray(matrix_of(prepared.wide, len(rows)).toarray())
+    for query, item in [(0, 39), (12, 3), (5, 6)]:
+        plain, found = (explain(None, rows, query, item, one) for one in (LPMT(direct=0), method))
+        assert found.direct == prepared.powers.direct > 0
+        assert found.shared == pytest.approx(np.minimum(wide[query], wide[item]).sum(), abs=1e-5)
+        assert replace(found, shared=0.0, direct=0.0) == plain
+        said = f"; neighbourhoods share {found.shared:.0%}, which counts {found.direct:.0%} beside the chain"
+        assert str(found) == str(plain) + said
+        assert found.to_dict() == {**plain.to_dict(), "shared": found.shared, "direct": found.direct}
+    assert explain(None, rows, 5, 6, method).shared > 0
+
+
+def test_a_copy_shares_everything() -> None:
+    rows = arc()
+    rows[7] = rows[3]
+    assert explain(None, rows, 3, 7, LPMT(direct=0.25)).shared == 1.0
 
 
 @pytest.mark.parametrize(

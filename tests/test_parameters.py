@@ -89,14 +89,17 @@ def test_what_may_be_measured_is_none_until_it_is_given() -> None:
     assert allowed == "a number > 0 and <= 16, or none to have it measured from the data"
 
 
-def test_rho_gamma_and_share_of_lpmt_are_measured_unless_given() -> None:
+def test_rho_gamma_share_and_direct_of_lpmt_are_measured_unless_given() -> None:
     method = kinrank.LPMT()
-    assert (method.rho, method.gamma, method.share) == (None, None, None)
+    assert (method.rho, method.gamma, method.share, method.direct) == (None, None, None, None)
     assert "rho=None, gamma=None, share=None" in method.spelled_out()
-    assert {entry.name for entry in kinrank.LPMT.parameters() if entry.optional} == {"rho", "gamma", "share"}
-    given = kinrank.LPMT(rho=1, gamma=2.5, share=0)
+    assert "direct=None" in method.spelled_out()
+    assert {entry.name for entry in kinrank.LPMT.parameters() if entry.optional} == {"rho", "gamma", "share", "direct"}
+    given = kinrank.LPMT(rho=1, gamma=2.5, share=0, direct=0)
     assert (given.rho, given.gamma, given.share) == (1.0, 2.5, 0.0)  # 0 is a share, not a sign for anything
-    for name, value in [("rho", 0), ("gamma", 0), ("share", -1), ("rho", 17), ("share", 1.1)]:
+    assert given.direct == 0.0
+    wrong = [("rho", 0), ("gamma", 0), ("share", -1), ("rho", 17), ("share", 1.1), ("direct", -0.1), ("direct", 1.5)]
+    for name, value in wrong:
         with pytest.raises(ValueError, match=f"LPMT: {name}={value} is not allowed.*or none to have it measured"):
             kinrank.LPMT(**{name: value})
 

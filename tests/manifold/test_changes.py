@@ -24,6 +24,7 @@ from kinrank.manifold.snapshot import Snapshot
 from kinrank.stages import changes as stages_changes
 from kinrank.stages import costs, diffusion, states
 from kinrank.stages.pipeline import Widths
+from kinrank.stages.saved import FACTS
 from kinrank.stores import ArrayStore
 
 Rows = NDArray[np.float32]
@@ -35,6 +36,9 @@ SEARCHED = (
     "step_indptr",
     "step_indices",
     "step_data",
+    "wide_indptr",
+    "wide_indices",
+    "wide_data",
     "lengths",
 )
 RECORDED = ("near_indices", "near_distances", "nearest", "similar", "graph_indptr", "graph_indices", "graph_data")
@@ -51,7 +55,7 @@ def rebuilt(snapshot: Snapshot, rows: Rows) -> kr.Manifold:
     """The same items built at once, with the powers and the weights of the graphs that the snapshot was built with."""
     facts, beta = snapshot.kept.facts, snapshot.kept.arrays["beta"]
     assert isinstance(snapshot.method, kr.LPMT)
-    method = replace(snapshot.method, rho=facts["rho"], gamma=facts["gamma"], share=facts["share"])
+    method = replace(snapshot.method, **{name: facts[name] for name in FACTS})
     with mock.patch.object(diffusion, "graph_weights", return_value=beta):
         return kr.Manifold.build(rows, method)
 
@@ -132,10 +136,12 @@ def test_a_change_leaves_far_items_alone() -> None:
     ):
         manifold.add(rows[396:])
     steps = len(manifold._snapshot.kept.arrays["step_indices"]) // 2
-    assert 4 <= len(rows_of_f.call_args.args[0]) < 80
+    solved, widened = (len(call.args[0]) for call in rows_of_f.call_args_list)
+    assert 4 <= solved < 80
     assert 4 <= len(averaged.call_args.args[0]) < 80
+    assert widened == len(averaged.call_args.args[0])  # wide states of those whose state is made anew
     assert 0 < len(priced.call_args.args[0]) < steps / 4
-    assert rows_of_f.call_count == averaged.call_count == priced.call_count == 1
+    assert averaged.call_count == priced.call_count == 1
 
 
 def test_many_small_changes_are_followed() -> None:

@@ -209,7 +209,7 @@ def crafted(saved: Path, name: str, array: NDArray[Any] | None) -> None:
 
 
 @pytest.mark.parametrize("number", [10**6, 90, -2])
-@pytest.mark.parametrize("name", ["state_indices", "step_indices", "graph_indices", "near_indices", "nearest"])
+@pytest.mark.parametrize("name", ["state_indices", "wide_indices", "step_indices", "graph_indices", "near_indices", "nearest"])
 def test_crafted_arrays_are_refused_before_the_loops_see_them(saved: Path, name: str, number: int) -> None:
     """Right checksums, wrong numbers: compiled loops would follow them out of their arrays."""
     array = np.load(next(saved.glob(f"data-*/{name}.npy")))
@@ -219,7 +219,7 @@ def test_crafted_arrays_are_refused_before_the_loops_see_them(saved: Path, name:
         kr.Manifold.load(saved)
 
 
-@pytest.mark.parametrize("name", ["state_indptr", "step_indptr", "graph_indptr"])
+@pytest.mark.parametrize("name", ["state_indptr", "wide_indptr", "step_indptr", "graph_indptr"])
 @pytest.mark.parametrize(("at", "number"), [(0, 1), (-1, 10**6), (5, 10**6), (5, -1)])
 def test_crafted_row_pointers_are_refused(saved: Path, name: str, at: int, number: int) -> None:
     array = np.load(next(saved.glob(f"data-*/{name}.npy")))
@@ -230,7 +230,7 @@ def test_crafted_row_pointers_are_refused(saved: Path, name: str, at: int, numbe
 
 
 ARRAYS = [
-    *(f"{rows}_{part}" for rows in ("state", "step", "graph") for part in ("indptr", "indices", "data")),
+    *(f"{rows}_{part}" for rows in ("state", "wide", "step", "graph") for part in ("indptr", "indices", "data")),
     *("lengths", "near_indices", "near_distances", "nearest", "similar", "beta", "drift"),
 ]
 
@@ -254,6 +254,110 @@ def test_arrays_of_another_kind_or_shape_are_refused(saved: Path, name: str) -> 
 
 def test_those_are_all_arrays(manifold: kr.Manifold) -> None:
     assert set(ARRAYS) == set(manifold._snapshot.kept.arrays)
+
+
+@pytest.mark.parametrize("kind", ["state", "wide"])
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(np.nan, "must hold numbers from 0 to"), (-0.1, "must hold numbers from 0 to"), (7.0, "must hold numbers from 0 to"),
+     (0.9, "must sum to 1 in every row; row 0 sums to")],
+)  # fmt: skip
+def test_states_that_are_no_distributions_are_refused(saved: Path, kind: str, number: float, message: str) -> None:
+    data = np.load(next(saved.glob(f"data-*/{kind}_data.npy")))
+    data[:3] = number
+    crafted(saved, f"{kind}_data", data)
+    with pytest.raises(ValueError, match=f"{kind}_data {message}"):
+        kr.Manifold.load(saved)
+
+
+def test_wide_states_longer_than_the_parameters_say_are_refused(saved: Path) -> None:
+    given = json.loads((saved / MANIFEST).read_text())["parameters"]
+    longest = int(np.diff(np.load(next(saved.glob("data-*/wide_indptr.npy")))).max())
+    edited(saved, True, parameters={**given, "direct_support": longest})
+    kr.Manifold.load(saved)
+    edited(saved, True, parameters={**given, "direct_support": longest - 1})
+    with pytest.raises(ValueError, match=f"wide_indptr must give every row 1 to {longest - 1} entries"):
+        kr.Manifold.load(saved)
+
+
+def test_wide_states_that_name_an_item_twice_are_refused(saved: Path) -> None:
+    indices = np.load(next(saved.glob("data-*/wide_indices.npy")))
+    indices[1] = indices[0]
+    crafted(saved, "wide_indices", indices)
+    with pytest.raises(ValueError, match="wide_indices must ascend in every row"):
+        kr.Manifold.load(saved)
+
+
+def test_wide_states_with_all_mass_on_one_item_are_as_good_as_any(saved: Path, manifold: kr.Manifold) -> None:
+    """Zeros beside it are entries that nobody shares, however many there are."""
+    indptr, data = (np.load(next(saved.glob(f"data-*/wide_{part}.npy"))) for part in ("indptr", "data"))
+    data[:] = 0.0
+    data[indptr[:-1]] = 1.0
+    crafted(saved, "wide_data", data)
+    loaded = kr.Manifold.load(saved)
+    found = loaded.search(rows_of(2, 20), k=90)
+    assert np.isfinite(found.distances).all()
+    assert all(sorted(row) == list(range(90)) for row in found.indices.tolist())
+    few = loaded.search(rows_of(2, 20), k=5)
+    np.testing.assert_array_equal(few.distances, found.distances[:, :5])
+    loaded.add(rows_of(3, 2), ["new", "newer"])
+    assert np.isfinite(loaded.search(rows_of(2, 20), k=9).distances).all()
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_a_share_that_there_cannot_be_is_refused(saved: Path, share: float) -> None:
+    facts = json.loads((saved / MANIFEST).read_text())["facts"]
+    edited(saved, True, facts={**facts, "direct": share})
+    with pytest.raises(ValueError, match=f"direct={share} is not allowed"):
+        kr.Manifold.load(saved)
+
+
+def without_wide_states(saved: Path) -> None:
+    """As a folder was written before there were any."""
+    manifest = json.loads((saved / MANIFEST).read_text())
+    parts = {name: manifest[name] for name in ("arrays", "facts", "parameters")}
+    for table in parts.values():
+        for name in [name for name in table if name.startswith(("wide_", "direct"))]:
+            del table[name]
+    edited(saved, True, **parts)
+
+
+def test_a_folder_without_wide_states_is_searched_by_its_chains(
+    saved: Path, manifold: kr.Manifold, tmp_path: Path
+) -> None:
+    facts = manifold._snapshot.kept.facts
+    assert facts["direct"] > 0
+    without_wide_states(saved)
+    assert verify(saved).whole
+    loaded, queries = kr.Manifold.load(saved), rows_of(2, 8)
+    chains = kr.Manifold.build(rows_of(1), kr.LPMT(k2=4, theta=0.3, direct=0), ids=[f"n{i}" for i in range(90)])
+    assert same(loaded, chains, queries)
+    for one in (loaded, chains):
+        one.add(rows_of(3, 2), ["new", "newer"])
+        one.remove(["n4"])
+    assert same(loaded, chains, queries)
+    loaded.save(saved)
+    again = kr.Manifold.load(saved)
+    assert same(again, chains, queries)
+    again.refresh()  # measured anew: wide states from now on
+    assert again._snapshot.kept.facts["direct"] > 0
+    again.save(saved)
+    assert verify(saved).whole
+    assert same(kr.Manifold.load(saved), again, queries)
+    assert not same(again, chains, queries)
+
+
+def test_wide_states_come_with_the_second_item_and_go_with_the_last_but_one(tmp_path: Path) -> None:
+    rows, folder = rows_of(1, 40), tmp_path / "m"
+    manifold = kr.Manifold.build(rows[:1], kr.LPMT(k2=4))
+    manifold.save(folder)
+    for change in (lambda one: one.add(rows[1:]), lambda one: one.remove(range(1, 40)), lambda one: one.add(rows[1:9])):
+        manifold = kr.Manifold.load(folder)
+        change(manifold)
+        manifold.save(folder)
+        loaded = kr.Manifold.load(folder)
+        assert same(loaded, manifold, rows_of(2, 5))
+        assert ("wide_data" in loaded._snapshot.kept.arrays) == (len(loaded) > 1)
 
 
 def test_pickled_arrays_are_not_read(saved: Path) -> None:

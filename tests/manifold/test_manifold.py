@@ -84,6 +84,26 @@ def test_certain_answers_are_those_of_the_whole_search(built: tuple[kr.Manifold,
     assert all(len(set(row)) == k + 9 for row in deeper.indices.tolist())
 
 
+@pytest.mark.parametrize("direct", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("theta", [0.0, 0.4])
+def test_certain_answers_are_certain_whatever_the_share_of_wide_states(direct: float, theta: float) -> None:
+    """A budget without end, one that ends, and none: where the k best are called certain, they are the k best."""
+    rows = clusters(11, 1300, 6, 25)
+    manifold = kr.Manifold.build(rows[50:], kr.LPMT(direct=direct, theta=theta, direct_k=40, direct_support=30))
+    whole = manifold.search(rows[:50], k=1250)
+    sure = []
+    for budget in (None, 200, 60, 25):
+        found = manifold._snapshot.search(unit(rows[:50]), 10, 10, budget)
+        assert found.certain is not None
+        sure.append(found.certain.mean())
+        np.testing.assert_array_equal(found.indices[found.certain], whole.indices[found.certain, :10])
+        np.testing.assert_array_equal(found.distances[found.certain], whole.distances[found.certain, :10])
+    assert sure[0] == 1.0
+    assert sure == sorted(sure, reverse=True)
+    assert sure[-1] < 1.0
+    np.testing.assert_array_equal(manifold.search(rows[:50], k=1250).distances, whole.distances)  # nothing is left over
+
+
 @pytest.mark.parametrize("budget", [1, 3, 9])
 def test_a_tiny_budget_still_gives_an_order(built: tuple[kr.Manifold, NDArray[np.float32]], budget: int) -> None:
     """Fewer items than the scale of d' is read from."""

@@ -89,6 +89,19 @@ def test_chains_pass_through_them_as_the_equations_say(direct: float) -> None:
         np.testing.assert_allclose(got, expected, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.parametrize("direct", [0.0, 0.7])
+def test_fewer_items_than_neighbours_that_set_a_scale(direct: float) -> None:
+    """Scales are those of the last item then, whoever is remembered beside them, and with marks that say nothing."""
+    rows = unit(np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32))
+    manifold = kr.Manifold.build(rows[:6], kr.LPMT(direct=direct, k=8, k1=10, k2=3, path_k=4))
+    manifold.observe(rows[6:36])
+    manifold.refresh()
+    plain = manifold.search(rows[36:], k=6)
+    marked = manifold.search(rows[36:], k=6, positives=[[]] * 4)
+    np.testing.assert_array_equal(marked.indices, plain.indices)
+    np.testing.assert_allclose(marked.distances, plain.distances, rtol=1e-5)
+
+
 def test_a_chain_that_only_a_remembered_query_closes() -> None:
     """Two far ends of an arc: a query asked in the gap between them brings them together, and `explain` names it."""
     angles = np.r_[np.linspace(0, 1, 12), np.linspace(1.8, 2.8, 12)]

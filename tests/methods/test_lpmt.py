@@ -17,7 +17,7 @@ from kinrank.features import unit
 from kinrank.items import Items
 from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT
-from kinrank.stages import costs, diffusion
+from kinrank.stages import costs, diffusion, trust
 from kinrank.stages.pipeline import Measured, Widths, measured
 from reference import lpmt as twin
 
@@ -135,7 +135,7 @@ def test_the_share_of_wide_states_is_measured_by_the_transcription(loops: str) -
     """Lists of everybody, queries and gallery together."""
     rows = clusters(4, 5, 12)
     mutual, common = twin.trust_of(twin.nearest_first(twin.euclidean(rows)).astype(np.int32))
-    direct = min(max(1 - (mutual - common) / 0.34, 0.1), 0.9)
+    direct = min(max(1 - (mutual - common) / trust.THIN, 0.1), 0.9)
     assert 0.1 < direct < 0.9
     (want,) = transcribed(rows, {**SETTING, **WIDE, "direct": direct}, 8)
     method = LPMT(**{**SETTING, **WIDE, "direct": None}, **EXACT)

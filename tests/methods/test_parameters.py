@@ -26,7 +26,7 @@ def ends(declared: Parameter) -> list[float]:
         return [int(declared.low), *([10**9, 10**400] if declared.counts else [int(declared.high or 0)])]
     assert declared.high is not None, f"{declared.name} has no upper end"
     least = [np.nextafter(declared.low, np.inf), 1e-6] if declared.above_low else [declared.low]
-    return [*map(float, least), *([TINY] if declared.low == 0 else []), declared.high]
+    return [*map(float, least), *([TINY] if declared.low == 0 < declared.high else []), declared.high]
 
 
 def cases() -> Iterator[Any]:

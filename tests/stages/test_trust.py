@@ -87,11 +87,11 @@ def circle(items: int) -> Lists:
 def test_the_share_falls_as_chains_can_be_trusted() -> None:
     ring, cliques = circle(30), np.array([[i, *(i // 6 * 6 + np.delete(np.arange(6), i % 6))] for i in range(30)])
     mutual, common = twin.trust_of(ring)
-    assert 0 < 1 - (mutual - common) / 0.34 < 0.9
-    assert share_of(trust_of(ring)) == pytest.approx(max(1 - (mutual - common) / 0.34, 0.1))
+    assert 0 < 1 - (mutual - common) / trust.THIN < 0.9
+    assert share_of(trust_of(ring)) == pytest.approx(max(1 - (mutual - common) / trust.THIN, 0.1))
     mutual, common = twin.trust_of(cliques.astype(np.int32))  # everybody lists everybody: they share all but themselves
     assert (mutual, common) == (1.0, pytest.approx(0.8))
-    assert share_of(trust_of(cliques.astype(np.int32))) == pytest.approx(1 - 0.2 / 0.34)
+    assert share_of(trust_of(cliques.astype(np.int32))) == pytest.approx(1 - 0.2 / trust.THIN)
 
 
 def test_the_share_has_bounds() -> None:
