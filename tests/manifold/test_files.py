@@ -209,7 +209,9 @@ def crafted(saved: Path, name: str, array: NDArray[Any] | None) -> None:
 
 
 @pytest.mark.parametrize("number", [10**6, 90, -2])
-@pytest.mark.parametrize("name", ["state_indices", "wide_indices", "step_indices", "graph_indices", "near_indices", "nearest"])
+@pytest.mark.parametrize(
+    "name", ["state_indices", "wide_indices", "step_indices", "graph_indices", "near_indices", "nearest"]
+)
 def test_crafted_arrays_are_refused_before_the_loops_see_them(saved: Path, name: str, number: int) -> None:
     """Right checksums, wrong numbers: compiled loops would follow them out of their arrays."""
     array = np.load(next(saved.glob(f"data-*/{name}.npy")))
@@ -259,9 +261,13 @@ def test_those_are_all_arrays(manifold: kr.Manifold) -> None:
 @pytest.mark.parametrize("kind", ["state", "wide"])
 @pytest.mark.parametrize(
     ("number", "message"),
-    [(np.nan, "must hold numbers from 0 to"), (-0.1, "must hold numbers from 0 to"), (7.0, "must hold numbers from 0 to"),
-     (0.9, "must sum to 1 in every row; row 0 sums to")],
-)  # fmt: skip
+    [
+        (np.nan, "must hold numbers from 0 to"),
+        (-0.1, "must hold numbers from 0 to"),
+        (7.0, "must hold numbers from 0 to"),
+        (0.9, "must sum to 1 in every row; row 0 sums to"),
+    ],
+)
 def test_states_that_are_no_distributions_are_refused(saved: Path, kind: str, number: float, message: str) -> None:
     data = np.load(next(saved.glob(f"data-*/{kind}_data.npy")))
     data[:3] = number

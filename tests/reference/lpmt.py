@@ -1,9 +1,9 @@
 """Rows -> every quantity of LPMT by dense, literal transcription of the paper's equations.
 
 Slow twins of `kinrank.stages.{graph,diffusion,dense,states,trust,direct,costs,chains,transport,fusion}`,
-`kinrank.methods.lpmt` and `lpmt_ablation`: n x n arrays, loops and general solvers, nothing shared with the library. Where the paper leaves a
-choice, the choice is named by the argument. Item numbers are rows; N(i, k) holds i itself, "others" does not. At the
-end the same by scipy's sparse products, for a thousand items and more.
+`kinrank.methods.lpmt` and `lpmt_ablation`: n x n arrays, loops and general solvers, nothing shared with the library.
+Where the paper leaves a choice, the choice is named by the argument. Item numbers are rows; N(i, k) holds i itself,
+"others" does not. At the end the same by scipy's sparse products, for a thousand items and more.
 """
 
 from __future__ import annotations

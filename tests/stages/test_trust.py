@@ -1,4 +1,4 @@
-"""How far chains can be trusted: against pairs counted one by one, lists that end sooner, and the bounds of the share."""
+"""How far chains can be trusted: against pairs counted one by one, lists that end sooner, the bounds of the share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def near_lists(rows: NDArray[np.floating], k: int = 11) -> Lists:
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize(("items", "width"), [(1, 1), (1, 4), (2, 2), (3, 3), (5, 5), (6, 6), (9, 7), (40, 4), (90, 12)])
+@pytest.mark.parametrize(
+    ("items", "width"), [(1, 1), (1, 4), (2, 2), (3, 3), (5, 5), (6, 6), (9, 7), (40, 4), (90, 12)]
+)
 def test_pairs_counted_one_by_one(items: int, width: int, padded: bool) -> None:
     for seed in range(4):
         lists = random_lists(seed, items, width, padded)
@@ -103,7 +105,9 @@ def test_the_share_has_bounds() -> None:
     assert share_of(trust_of(followers)) == 0.9
 
 
-@pytest.mark.parametrize(("gap", "thin", "share"), [(0.17, 0.34, 0.5), (0.1, 0.2, 0.5), (0.1, 0.4, 0.75), (0.3, 0.3, 0.1),
-                                                    (-0.2, 0.34, 0.9), (0.0, 0.34, 0.9)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gap", "thin", "share"),
+    [(0.17, 0.34, 0.5), (0.1, 0.2, 0.5), (0.1, 0.4, 0.75), (0.3, 0.3, 0.1), (-0.2, 0.34, 0.9), (0.0, 0.34, 0.9)],
+)
 def test_from_a_gap_on_chains_alone_decide(gap: float, thin: float, share: float) -> None:
     assert share_of(trust.Trust(0.6 + gap, 0.6), thin) == pytest.approx(share)
