@@ -19,7 +19,8 @@ from reference.lengths import EUCLIDEAN, made, same_but_for_ties
 Rows = NDArray[np.float32]
 NUMBERS: dict[str, Any] = {
     "k1": 12, "k2": 3, "k": 4, "path_k": 5, "support": 9, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6,
-    "mu": 0.3, "lam": 0.2, "share": 0.3, "theta": 0.4,
+    "mu": 0.3, "lam": 0.2, "share": 0.3, "theta": 0.4, "direct": 0.3, "direct_k": 8, "direct_mu": 0.1,
+    "direct_support": 9,
 }  # fmt: skip
 EXACT = kr.LPMT(**NUMBERS, transport="exact", tolerance=1e-7)
 ROWS = made(190)

@@ -80,7 +80,7 @@ class LPMT(Method, Settings):
     twice; up to 6000 items a table of 4 n^2 bytes on top.
 
     Helps where right answers hang together, however far from the query: views of an object, photographs of a place,
-    classes. Gains little where an item has one or two right answers only (online it may lose a point of R@1), and where
+    classes. Hurts R@1 a little where an item has one or two right answers only, and gains little there and where
     distances carry no more than topics (text).
 
     Example:
