@@ -122,6 +122,15 @@ def _check_different(found: NDArray[Any], parameter: str) -> None:
         )
 
 
+def listed(ids: Any, parameter: str) -> list[Any]:
+    """One name, or several, as a list; a ValueError for what is neither."""
+    if isinstance(ids, (str, int, np.integer, UUID)):
+        return [ids]
+    if not hasattr(ids, "__iter__") or isinstance(ids, bytes):
+        raise ValueError(f"{parameter}={ids!r:.80} is not allowed; give a list of items by their names or numbers")
+    return list(unmasked(ids, parameter))
+
+
 Places = Callable[[Any, str], NDArray[np.int64]]  # (names, parameter they were given as) -> item numbers
 
 
@@ -135,10 +144,14 @@ def mask(where: Any, count: int, places: Places) -> NDArray[np.bool_]:
     entries = where
     if hasattr(where, "__array__") and not isinstance(where, np.generic):
         entries = np.asarray(unmasked(where, "where"))
-    if isinstance(entries, (list, tuple)) and entries and all(isinstance(entry, (bool, np.bool_)) for entry in entries):
-        entries = np.array(entries, np.bool_)
     if isinstance(entries, np.ndarray) and entries.ndim != 1:
         raise ValueError(f"where must be one mask over all items, or a list of them; got shape {entries.shape}")
+    if not isinstance(entries, np.ndarray) or entries.dtype == object:
+        entries = listed(entries, "where")
+        if entries and all(isinstance(entry, (bool, np.bool_)) for entry in entries):
+            entries = np.array(entries, np.bool_)
+    elif entries.dtype.kind in "iu" and len(entries) == count > 2 and set(entries.tolist()) == {0, 1}:
+        raise ValueError("where looks like a mask of 0 and 1; give where.astype(bool), or item numbers, each once")
     left: NDArray[np.bool_] = np.zeros(count, np.bool_)
     if isinstance(entries, np.ndarray) and entries.dtype == np.bool_:
         if len(entries) != count:
@@ -178,8 +191,7 @@ def _per_query(lists: Any, parameter: str, count: int) -> list[list[Any]]:
     """For each query a list of names, however they were given."""
     if lists is None:
         return [[]] * count
-    single = isinstance(lists, (str, int, np.integer, UUID))
-    entries = [lists] if single else list(unmasked(lists, parameter))
+    entries = listed(lists, parameter)
     inner = [not isinstance(entry, (str, UUID)) and hasattr(entry, "__iter__") for entry in entries]
     if count == 1 and not any(inner):
         return [entries]

@@ -175,3 +175,36 @@ def test_nan_is_refused_whatever_else_is_asked(named: kr.Manifold) -> None:
     for more in ({"where": SOME}, {"groups": [1] * 12}, {"positives": [["b1"]] * 12}):
         with pytest.raises(ValueError, match="NaN"):
             named.search(rows, **more)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (3.5, "where=3.5 is not allowed; give a list of items"),
+        (len, "is not allowed; give a list of items"),
+        (b"00", "is not allowed; give a list of items"),
+        (np.arange(60) % 2, "looks like a mask of 0 and 1"),
+    ],
+)
+def test_filters_that_are_none(where: object, message: str) -> None:
+    manifold = kr.Manifold.build(GALLERY[:60])
+    with pytest.raises(ValueError, match=message):
+        manifold.search(QUERIES[:1], where=where)
+
+
+def test_marks_that_are_none() -> None:
+    manifold = kr.Manifold.build(GALLERY[:60])
+    with pytest.raises(ValueError, match="positives=3.5 is not allowed; give a list of items"):
+        manifold.search(QUERIES[:1], positives=3.5)
+
+
+def test_a_mask_of_objects_is_a_mask() -> None:
+    manifold, mask = kr.Manifold.build(GALLERY[:60]), np.arange(60) % 2 == 0
+    found = manifold.search(QUERIES[:1], where=mask.astype(object))
+    assert (found.indices == manifold.search(QUERIES[:1], where=mask).indices).all()
+
+
+@pytest.mark.parametrize(("method", "changes"), [("aqe", True), ("lpmt", False)])
+def test_a_limit_of_what_cannot_be_remembered(method: str, changes: bool) -> None:
+    with pytest.raises(ValueError, match="remember"):
+        kr.Manifold.build(GALLERY[:60], method, changes=changes, observed_limit=5)

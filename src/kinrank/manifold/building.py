@@ -34,6 +34,10 @@ def built(
     store = in_space(gallery_or_store if isinstance(gallery_or_store, Store) else None, space)
     names = Names(len(vectors), check_ids(ids, len(vectors)))
     remembered = Remembered.none(len(vectors), observed_limit)
+    if observed_limit is not None:
+        method.check_observed()
+        if not changes:
+            raise ValueError("observed_limit= has no meaning without changes, which remembering needs; leave it out")
     budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)
     needed = method.limited(len(vectors)).memory_kept(len(vectors), vectors.shape[1], changes) + names.size
     if needed > budget:

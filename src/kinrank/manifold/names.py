@@ -122,7 +122,7 @@ class Names:
 
     def places_of(self, ids: Any, parameter: str, ending: str = "") -> NDArray[np.int64]:
         """Places of items by their names, in the order given; a ValueError for unknown names, which ends as given."""
-        wanted = [ids] if isinstance(ids, (str, int, np.integer, UUID)) else list(ids)
+        wanted = given.listed(ids, parameter)
         found = []
         for name in map(_plain, wanted):
             known = isinstance(name, (str, int)) and not isinstance(name, bool)
