@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kinrank as kr
+from kinrank.stores.faiss import FaissStore
 from reference.commands import bad, good
 
 pytestmark = pytest.mark.fast
@@ -219,3 +220,15 @@ def test_rows_that_are_not_aligned_at_the_command_line(tmp_path: Path) -> None:
     assert "do not seem to belong to the same items" in said
     assert "--no-check-rows" in said
     good(tmp_path, *words.split(), "--no-check-rows")
+
+
+@pytest.mark.parametrize("make", [kr.ArrayStore, FaissStore])
+def test_a_store_remembers_how_its_vectors_were_combined(make) -> None:
+    first, second = made(80)
+    both = kr.combine([first, second], weights=[2, 1])
+    manifold = kr.Manifold.build(make(both))
+    assert manifold.info()["combined"] == kr.Manifold.build(both).info()["combined"] is not None
+    found = manifold.search([first[:5], second[:5]], k=3)
+    assert (found.indices == kr.Manifold.build(both).search([first[:5], second[:5]], k=3).indices).all()
+    ranking = kr.rerank([first[:5], second[:5]], make(both), candidates=20)
+    assert (ranking.indices == kr.rerank([first[:5], second[:5]], both, candidates=20).indices).all()

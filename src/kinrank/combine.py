@@ -81,6 +81,12 @@ class Combined:
         return f"Combined({len(self)} items x {self.how.in_words})"
 
 
+def combination_of(vectors: Any) -> Combination | None:
+    """How vectors, or those that a store was made of, were combined; None where they are one feature."""
+    how = getattr(vectors, "how", None)
+    return how if isinstance(how, Combination) else None
+
+
 def combine(
     features: Sequence[ArrayLike], weights: Sequence[float] | None = None, *, check_rows: bool = True
 ) -> Combined:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.combine import Combination, Combined, per_feature
+from kinrank.combine import Combination, Combined, combination_of, per_feature
 from kinrank.features import Vectors, bounded, check, scale_of, unit
 
 METRICS = ("cosine", "euclidean")
@@ -31,8 +31,8 @@ class Space:
 
     @classmethod
     def of(cls, gallery: Any, rows: Vectors | None = None) -> Space:
-        """That of a gallery: combined if the gallery is. `rows`: the gallery as it is, where lengths matter."""
-        how = gallery.how if isinstance(gallery, Combined) else None
+        """That of a gallery, or of a store: combined if it is. `rows`: the gallery as it is, where lengths matter."""
+        how = combination_of(gallery)
         return cls(how, None if rows is None else scale_of(rows))
 
     @property

@@ -100,3 +100,22 @@ def test_rerank_where(folder: Path) -> None:
 )
 def test_mistakes(words: str, said: str, folder: Path) -> None:
     assert said in bad(folder, *words.split())
+
+
+def test_marks_without_items_and_words_in_flags(folder: Path) -> None:
+    search = ("search", "@m", "--queries", "@one.npy")
+    assert "--positives names no item" in bad(folder, *search, "--positives", "")
+    assert "--negatives names no item" in bad(folder, *search, "--negatives", "@empty.txt")
+    assert "--where names 'zz'" in bad(folder, *search, "--where", "@wrong.txt")
+    assert "--positives names 'zz'" in bad(folder, *search, "--positives", "zz")
+    assert "--positives and --negatives both name 'b1'" in bad(
+        folder, *search, "--positives", "b1", "--negatives", "b1"
+    )
+
+
+def test_search_says_how_many_are_remembered(folder: Path, tmp_path: Path) -> None:
+    target = str(tmp_path / "m")
+    good(folder, "build", "--gallery", "@g.npy", "-o", target)
+    said = json.loads(good(folder, "search", target, "--queries", "@q.npy", "--observe", "--json"))
+    assert said["observed"] == kr.Manifold.load(target).observed > 0
+    assert "queries are remembered now" in good(folder, "search", target, "--queries", "@q.npy", "--observe")

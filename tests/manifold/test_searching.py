@@ -194,7 +194,7 @@ def test_filters_that_are_none(where: object, message: str) -> None:
 
 def test_marks_that_are_none() -> None:
     manifold = kr.Manifold.build(GALLERY[:60])
-    with pytest.raises(ValueError, match="positives=3.5 is not allowed; give a list of items"):
+    with pytest.raises(ValueError, match=r"positives=3\.5 is not allowed; give a list of items"):
         manifold.search(QUERIES[:1], positives=3.5)
 
 

@@ -91,14 +91,16 @@ def search(
         raise ValueError(f"--query-ids has {len(names)} names but there are {count} queries")
     with kinrank.Manifold.changing(folder, wait) if observe else nullcontext(kinrank.Manifold.load(folder)) as manifold:
         allowed = None if where is None else ids_meant(manifold, read_names(where) or [])
-        right, wrong = (_marked(manifold, words, count) for words in (positives, negatives))
+        right = _marked(manifold, positives, count, "--positives")
+        wrong = _marked(manifold, negatives, count, "--negatives")
         labels = read_names(groups)
         ranking = manifold.search(
             rows, k, depth, budget, max_distance,
             where=allowed, positives=right, negatives=wrong, groups=labels, observe=observe,
         )  # fmt: skip
+        remembered = manifold.observed
     ranking = ranking if groups is not None else ranking.with_ids(query_ids=names)
-    facts = _facts(ranking)
+    facts = _facts(ranking) | ({"observed": remembered} if observe else {})
     if output is not None:
         with ranking_target(output, format) as path:
             save_ranking(ranking, path)
@@ -111,15 +113,20 @@ def search(
     line = line if output is None else "{output}: " + line
     if certain is not None:
         line += f"; the first {min(k, ranking.depth)} certain for {certain:.0%}"
+    if observe:
+        line += "; {observed} queries are remembered now"
     tell(line, facts if output is not None else {**facts, "results": found}, json, output, quiet)
 
 
-def _marked(manifold: Manifold, words: str | None, queries: int) -> list[list[str | int]] | None:
+def _marked(manifold: Manifold, words: str | None, queries: int, flag: str) -> list[list[str | int]] | None:
     """For every query the items that were named: with commas between them, or in a file, one per line."""
     if words is None:
         return None
     named = read_names(Path(words)) if os.path.isfile(words) else words.split(",")  # False also for very long ones
-    return [ids_meant(manifold, [name.strip() for name in named or [] if name.strip()])] * queries
+    marked = [name.strip() for name in named or [] if name.strip()]
+    if not marked:
+        raise ValueError(f"{flag} names no item; give ids with commas between them, or a file of them, or leave it out")
+    return [ids_meant(manifold, marked)] * queries
 
 
 def _facts(ranking: Ranking) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from kinrank.methods import METHODS
 NAME = r"(?<![\w/.'\"=-])([a-z][a-z0-9_]*)"  # a word, not a part of a path or of a quoted text
 VALUE = r"('[^']*'|\"[^\"]*\"|\[[^\]]*\]|[^\s;,)]+)?"
 OTHERWISE = {"doc_ids": "--item-ids", "difficulty": "--protocol", "kind": "--store"}
+FIRST = re.compile(
+    r"^(where|groups|positives|negatives)(?: and (negatives))?(?= (?:names?|has|must|looks|leaves|both)\b)"
+)
 SENTENCES = {
     "rerank(queries, store, method, candidates=...)": "`kinrank rerank` with --candidates",
     "give the truth ": "give ",
@@ -38,6 +41,7 @@ def in_flags(text: str, commands: Any, words: Sequence[str] = ()) -> str:
         name, value = found[1], found[2] or ""
         return f"{flags[name]} {value}".rstrip() if name in flags else found[0]
 
+    text = FIRST.sub(lambda found: " and ".join(_dashed(word) for word in found.groups() if word), text)
     for sentence, other in SENTENCES.items():
         text = text.replace(sentence, other)
     text = re.sub(rf"\b({'|'.join(_classes())})\(([^()]*)\)", _command, text)

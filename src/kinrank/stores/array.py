@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank.combine import combination_of
 from kinrank.features import Vectors
 from kinrank.neighbors import nearest
 from kinrank.parameters import whole_number
@@ -27,6 +28,7 @@ class ArrayStore:
     def __init__(self, vectors: ArrayLike, metric: str = "cosine") -> None:
         """A store over (n, d) rows; metric "euclidean" leaves them as long as they are."""
         self.metric = check_metric(metric)
+        self.how = combination_of(vectors)
         self._rows = rows_by(self.metric, vectors, "gallery")
 
     @classmethod

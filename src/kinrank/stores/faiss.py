@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank.combine import combination_of
 from kinrank.features import Vectors
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
@@ -58,7 +59,7 @@ class FaissStore:
         """
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r} is not allowed; give one of: {', '.join(KINDS)}")
-        self.metric = check_metric(metric)
+        self.metric, self.how = check_metric(metric), combination_of(vectors)
         self._rows = rows_by(self.metric, vectors, "vectors")
         self._settings: dict[str, Any] | None = {
             "kind": kind, "lists": lists, "probes": probes, "links": links, "effort": effort, "threads": threads,
