@@ -172,7 +172,10 @@ def test_what_counts_beside_the_chain_is_said(direct: float | None) -> None:
         assert found.direct == prepared.powers.direct > 0
         assert found.shared == pytest.approx(np.minimum(wide[query], wide[item]).sum(), abs=1e-5)
         assert replace(found, shared=0.0, direct=0.0) == plain
-        said = f"; neighbourhoods share {found.shared:.0%}, which counts {found.direct:.0%} beside the chain"
+        said = (
+            f"; wide neighbourhoods have {found.shared:.0%} in common: this counts {found.direct:.0%}, "
+            f"the chain {1 - found.direct:.0%}"
+        )
         assert str(found) == str(plain) + said
         assert found.to_dict() == {**plain.to_dict(), "shared": found.shared, "direct": found.direct}
     assert explain(None, rows, 5, 6, method).shared > 0

@@ -92,6 +92,8 @@ def combine(
 ) -> Combined:
     """Several features of the same items as one array: unit rows side by side, scaled by the roots of their weights.
 
+    The result has length one, so that both metrics rank it alike.
+
     Args:
         features: one (n, d_i) array per feature; row i of each belongs to item i.
         weights: one number from 0 per feature; only their ratios matter. Equal unless given.

@@ -61,7 +61,10 @@ class Explanation:
         """What counts beside the chain, as the end of a sentence; empty where nothing does."""
         if not self.direct:
             return ""
-        return f"; neighbourhoods share {self.shared:.0%}, which counts {self.direct:.0%} beside the chain"
+        return (
+            f"; wide neighbourhoods have {self.shared:.0%} in common: this counts {self.direct:.0%}, the chain "
+            f"{1.0 - self.direct:.0%}"
+        )
 
     def __str__(self) -> str:
         if not self.reached:

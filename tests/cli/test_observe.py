@@ -37,7 +37,7 @@ def test_the_folder_remembers_and_forgets(folder: Path) -> None:
     expected = kr.Manifold.build(np.load(folder / "rows.npy"), METHOD)
     expected.observe(asked)
     said = good(folder, "observe", "@m", "--queries", "@q.npy")
-    assert "m: 60 items x 6 dimensions, 12 remembered queries, stale 0." in said
+    assert "m: 60 items x 6 dimensions, remembered queries: 12 (12 of 12 kept), stale 0." in said
     loaded = kr.Manifold.load(folder / "m")
     assert (len(loaded), loaded.observed) == (60, 12)
     np.testing.assert_array_equal(loaded.search(asked, k=60).indices, expected.search(asked, k=60).indices)

@@ -113,6 +113,14 @@ def test_marks_without_items_and_words_in_flags(folder: Path) -> None:
     )
 
 
+def test_an_id_is_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b3").write_text("b9\n")
+    words = ("@m", "--queries", "@one.npy", "-k", "60", "--positives", "b3")
+    assert "b3" not in found(folder, *words)[0]
+    assert "b9" in found(folder, *words)[0]
+
+
 def test_search_says_how_many_are_remembered(folder: Path, tmp_path: Path) -> None:
     target = str(tmp_path / "m")
     good(folder, "build", "--gallery", "@g.npy", "-o", target)

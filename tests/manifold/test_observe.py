@@ -525,3 +525,12 @@ def test_whatever_happens_items_keep_their_names(steps: list[tuple[str, int]], l
         assert manifold.observed <= (len(expected) // 3 if limit is None else limit)
     found = manifold.search(clusters(7, 3), k=len(expected))
     assert all(sorted(row) == sorted(expected) for row in found.ids.tolist())
+
+
+def test_queries_that_came_and_went_make_nothing_stale() -> None:
+    rows = unit(np.random.default_rng(5).standard_normal((80, 6)).astype(np.float32))
+    manifold = kr.Manifold.build(rows[:60])
+    manifold.observe(rows[60:])
+    assert manifold.observed == 20
+    manifold.forget()
+    assert manifold.stale < 0.05

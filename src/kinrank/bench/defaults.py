@@ -22,7 +22,7 @@ from kinrank import stages
 from kinrank.bench.accuracy import present
 from kinrank.bench.modes import apart, evenly
 from kinrank.bench.record import chosen, record
-from kinrank.datasets.benchmark import Benchmark, load
+from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
 from kinrank.evaluation import Truth, evaluate
 from kinrank.evaluation.trials import ABLATION, PLAIN, REFUSALS, ranked
 from kinrank.features import check, unit
@@ -57,6 +57,9 @@ def defaults(
     if unknown:
         raise ValueError(f"part {unknown[0]!r} is not known; give some of: {', '.join(PARTS)}")
     wanted = present(folder) if sets is None else list(sets)
+    for name in wanted:
+        if name not in BENCHMARKS:
+            raise ValueError(f"benchmark {name!r} is not known; give some of: {', '.join(BENCHMARKS)}")
     if len(wanted) < 2:
         raise ValueError(f"one set ({wanted[0]}) cannot be judged by others; give two or more with --sets")
     others = [name for name in dict.fromkeys([PLAIN, *chosen(methods)]) if name not in (OURS, ABLATION)]

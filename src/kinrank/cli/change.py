@@ -128,30 +128,37 @@ def observe(
     separate(folder, *(queries or []))
     rows = features(queries, queries_key, id_column)[0] if queries else None
 
-    def change(manifold: Manifold) -> None:
+    def change(manifold: Manifold) -> dict[str, int]:
         if rows is None:
             manifold.forget()
-        else:
-            manifold.observe(rows)
+            return {}
+        given = len(rows[0] if isinstance(rows, list) else rows)
+        return {"given": given, "kept": manifold.observe(rows)}
 
     _change(folder, change, refresh, wait, json, quiet)
 
 
 def _change(
-    folder: Path, change: Callable[[Manifold], None], refresh: bool, wait: float, json: bool, quiet: bool
+    folder: Path,
+    change: Callable[[Manifold], dict[str, int] | None],
+    refresh: bool,
+    wait: float,
+    json: bool,
+    quiet: bool,
 ) -> None:
     """Change the gallery while nobody else does, build anew if asked to, and say what there is now."""
     progress = bars(quiet)
     with kinrank.Manifold.changing(folder, wait) as manifold:
         started = time.perf_counter()
-        change(manifold)
+        done = change(manifold) or {}
         if refresh:
             manifold.refresh(progress)
         seconds = time.perf_counter() - started
-    facts: dict[str, Any] = {"folder": str(folder), **manifold.info(), "seconds": round(seconds, 6)}
+    facts: dict[str, Any] = {"folder": str(folder), **done, **manifold.info(), "seconds": round(seconds, 6)}
     if json:
         print_json(facts)
     elif not quiet:
-        more = ", {observed} remembered queries" if manifold.observed else ""
+        more = ", remembered queries: {observed}" if manifold.observed or done else ""
+        more += " ({kept} of {given} kept)" if done else ""
         line = "{folder}: {items} items x {dimensions} dimensions" + more + ", stale {stale:.3f}, {seconds:.2f} s"
         print(line.format(**facts))

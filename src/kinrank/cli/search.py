@@ -122,7 +122,10 @@ def _marked(manifold: Manifold, words: str | None, queries: int, flag: str) -> l
     """For every query the items that were named: with commas between them, or in a file, one per line."""
     if words is None:
         return None
-    named = read_names(Path(words)) if os.path.isfile(words) else words.split(",")  # False also for very long ones
+    known = set(map(str, manifold.ids.tolist()))
+    named: list[str] | None = words.split(",")
+    if not all(name.strip() in known for name in named or []) and os.path.isfile(words):  # False for very long ones
+        named = read_names(Path(words))
     marked = [name.strip() for name in named or [] if name.strip()]
     if not marked:
         raise ValueError(f"{flag} names no item; give ids with commas between them, or a file of them, or leave it out")

@@ -147,6 +147,8 @@ def _changed(
     store = _store_after(snapshot, stay, rows)
     gallery = gallery_over(vectors, store, unit=snapshot.space.unit)
     kept = snapshot.method.change(snapshot.kept, gallery, turnover, tolerance)
+    if names is snapshot.names and "changed" in kept.facts:  # only queries came or went: the items are the same
+        kept = replace(kept, facts=kept.facts | {"changed": snapshot.kept.facts.get("changed", 0.0)})
     return Snapshot.of(
         snapshot.method, vectors, names, kept, store,
         built_over=snapshot.built_over, turnover=turnover, remembered=remembered, space=snapshot.space,

@@ -119,7 +119,8 @@ class Manifold:
             k: how many items are to be certain; those there are, where the gallery is smaller.
             depth: how many items to return, k unless given. Those behind the first k are the next ones as far as they
                 are known, then the order of the search.
-            budget: most items whose chain is looked at, per query; the larger of 5000 and 50 k unless given.
+            budget: most items whose chain is looked at, per query and per marked item; the larger of 5000 and 50 k
+                unless given.
             max_distance: items farther than this, by the distances of this search, are left out: padding (-1 and inf)
                 stands in their places. None leaves out nobody.
             where: only these items are results: a mask in the order of `manifold.ids`, or a list of ids. Chains pass
@@ -215,7 +216,7 @@ class Manifold:
         self._change(lambda snapshot: upserted(snapshot, vectors, ids))
 
     def observe(self, queries: ArrayLike) -> int:
-        """Remember queries, so that later ones find more: chains may pass through them. How many of them were new.
+        """Remember queries, so that later ones find more: chains may pass through them. How many are kept.
 
         They become a part of the graph, as items do that are added, and cost what an item costs; but they are never
         results, have no names, and do not count as items. A near-copy is not remembered: a query nearer to a remembered

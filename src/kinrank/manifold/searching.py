@@ -38,7 +38,7 @@ def answered(
         if groups is not None:
             raise ValueError("groups= does not go with positives= or negatives=; give one or the other")
     labels, members = (None, None) if groups is None else given.labels(groups, len(queries))
-    if marks is None:
+    if marks is None or not any(len(one) for marked in marks for one in marked):
         answer = snapshot.search(queries, k, depth, budget, masks)
     else:
         answer = snapshot.search_marked(queries, [Marks(*one) for one in marks], k, depth, budget, masks)

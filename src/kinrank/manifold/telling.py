@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kinrank.manifold.snapshot import Snapshot
+from kinrank.methods import Method
 from kinrank.stores.scaled import ScaledStore
 
 
@@ -26,7 +27,7 @@ def facts_of(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "items": len(snapshot),
         "observed": snapshot.remembered.count,
-        "observed_limit": snapshot.remembered.most(len(snapshot)),
+        "observed_limit": snapshot.remembered.most(len(snapshot)) if _remembers(method) else 0,
         "dimensions": int(snapshot.vectors.shape[1]),
         "method": method.name,
         "parameters": {declared.name: getattr(method, declared.name) for declared in method.parameters()},
@@ -40,6 +41,14 @@ def facts_of(snapshot: Snapshot) -> dict[str, Any]:
         "store": None if store is None else type(store).__name__,
         "built_over": snapshot.built_over,
     }
+
+
+def _remembers(method: Method) -> bool:
+    try:
+        method.check_observed()
+    except ValueError:
+        return False
+    return True
 
 
 def cost_of(folder: Path, snapshot: Snapshot) -> str:

@@ -149,7 +149,7 @@ class LPMT(Method, Settings):
     )
     iterations: int = parameter(4, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
     direct: float | None = parameter(
-        None, "share of a direct comparison of wide states beside the chains; 0 is the paper's method, chains only",
+        None, "share of a direct comparison of wide states beside the chains, which the paper does not have; 0: none",
         low=0, high=1,
     )  # fmt: skip
     direct_k: int = parameter(160, "how many items, by a wider diffusion, a wide state averages the states of", low=1)
