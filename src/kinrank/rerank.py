@@ -106,7 +106,7 @@ class Wanted(NamedTuple):
         """(items,) who may be a result, and for every query who is marked; None where nothing was given."""
 
         def numbers(entries: Any, parameter: str) -> NDArray[np.int64]:
-            entries = [entries] if not hasattr(entries, "__iter__") or isinstance(entries, str) else list(entries)
+            entries = given.listed(entries, parameter)
             for entry in entries:
                 whole = isinstance(entry, (int, np.integer)) and not isinstance(entry, bool)
                 if not whole or not 0 <= entry < items:

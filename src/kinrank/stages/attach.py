@@ -151,50 +151,38 @@ def kth_counted(found: Neighbors, k: int, counted: Mask) -> NDArray[np.int64]:
     return place
 
 
-def query_states(
-    graph: PreparedGraph, found: Neighbors, settings: Attachment, mass: Floats, counted: Mask = EVERYONE.counted
-) -> QueryStates:
-    """p_q of the queries that found these items."""
-    return _averaged(graph.states, settings.support, graph, found, settings, mass, counted)
+class Entered(NamedTuple):
+    """How queries stand in the graph: p_q, r_q (of no query where wide states have no share), prices of first steps."""
+
+    states: QueryStates
+    wide: QueryStates
+    first: Floats
 
 
-def wide_query_states(
-    graph: PreparedGraph, found: Neighbors, settings: Attachment, mass: Floats, counted: Mask = EVERYONE.counted
-) -> QueryStates:
-    """r_q of the same; without entries where wide states have no share."""
-    if not settings.mixture.direct:
-        return QueryStates(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
-    return _averaged(graph.wide, settings.wide_support, graph, found, settings, mass, counted)
-
-
-def _averaged(
-    states: Rows,
-    support: int,
-    graph: PreparedGraph,
-    found: Neighbors,
-    settings: Attachment,
-    mass: Floats,
-    counted: Mask,
-) -> QueryStates:
-    """The states of the nearest items, averaged for every query."""
-    count = len(found.indices)
+def entered(
+    graph: PreparedGraph, found: Neighbors, settings: Attachment, scratch: Scratch, counted: Mask = EVERYONE.counted
+) -> Entered:
+    """The states and first steps of the queries that found these items."""
     weights = weights_of(found, graph.lengths, settings, counted)
-    width = support
+    states = _averaged(graph.states, settings.support, found, weights, scratch.mass)
+    wide = QueryStates(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
+    if settings.mixture.direct:
+        wide = _averaged(graph.wide, settings.wide_support, found, weights, scratch.mass)
+    return Entered(states, wide, first_steps(graph, found, states, settings, scratch.slots))
+
+
+def _averaged(states: Rows, support: int, found: Neighbors, weights: Floats, mass: Floats) -> QueryStates:
+    """The states of the nearest items, averaged for every query with these weights."""
+    count, width = len(found.indices), support
     if not width:
         sizes = np.diff(states.indptr)
-        width = int(sizes[np.maximum(found.indices[:, : settings.k2], 0)].sum(axis=1).max(initial=1))
-    width = min(width, len(graph.lengths))
+        width = int(sizes[np.maximum(found.indices[:, : weights.shape[1]], 0)].sum(axis=1).max(initial=1))
+    width = min(width, len(states.indptr) - 1)
     made = QueryStates(
         np.zeros((count, width), np.int32), np.zeros((count, width), np.float32), np.zeros(count, np.int64)
     )
     average(0, count, found.indices, weights, states, mass, *made)
     return made
-
-
-def wide_of(graph: PreparedGraph, states: QueryStates, scratch: Scratch) -> Wide:
-    """What the loops compare wide states with."""
-    columns = graph.columns if len(states.sizes) else graph.wide
-    return Wide(*states, columns, scratch.shared, scratch.touched)
 
 
 def first_steps(
@@ -234,10 +222,8 @@ def search_chains(
     )
     nothing = kernels.Chain(np.empty(0, np.int32), np.empty(0, np.float32))
     with graph.scratch() as scratch:
-        states = query_states(graph, found, settings, scratch.mass, masks.counted)
-        first = first_steps(graph, found, states, settings, scratch.slots)
-        wide = wide_of(graph, wide_query_states(graph, found, settings, scratch.mass, masks.counted), scratch)
-        _run(graph, queries, found, first, wide, settings.mixture, k, budget, -1, masks, scratch, result, nothing)
+        here = entered(graph, found, settings, scratch, masks.counted)
+        _run(graph, queries, found, here, settings.mixture, k, budget, -1, masks, scratch, result, nothing)
     return result
 
 
@@ -275,27 +261,24 @@ def chain_from(
     result = Found(*empty, np.zeros(1, np.bool_), np.zeros(1, np.int64))
     chain = kernels.Chain(np.empty(n, np.int32), np.empty(n, np.float32))
     with graph.scratch() as scratch:
-        states = query_states(graph, found, settings, scratch.mass, masks.counted)
-        first = first_steps(graph, found, states, settings, scratch.slots)
-        wide = wide_of(graph, wide_query_states(graph, found, settings, scratch.mass, masks.counted), scratch)
-        _run(graph, query, found, first, wide, settings.mixture, 1, n, item, masks, scratch, result, chain)
+        here = entered(graph, found, settings, scratch, masks.counted)
+        _run(graph, query, found, here, settings.mixture, 1, n, item, masks, scratch, result, chain)
     size = int(result.settled[0])
-    return chain.items[:size][::-1].tolist(), chain.totals[:size][::-1].tolist(), states.state(0)
+    return chain.items[:size][::-1].tolist(), chain.totals[:size][::-1].tolist(), here.states.state(0)
 
 
 def apart_from_items(graph: PreparedGraph, found: Neighbors, settings: Attachment, masks: Masks = EVERYONE) -> Floats:
     """(n,) how far apart the wide states of one query and of every item are."""
     with graph.scratch() as scratch:
-        made = wide_query_states(graph, found, settings, scratch.mass, masks.counted)
-    return direct.apart_from(made.state(0), graph.columns)
+        here = entered(graph, found, settings, scratch, masks.counted)
+    return direct.apart_from(here.wide.state(0), graph.columns)
 
 
 def _run(
     graph: PreparedGraph,
     queries: Vectors,
     found: Neighbors,
-    first: Floats,
-    wide: Wide,
+    here: Entered,
     mixture: Mixture,
     k: int,
     budget: int,
@@ -307,7 +290,9 @@ def _run(
 ) -> None:
     candidates = kernels.Candidates(found.indices, found.distances)
     written = kernels.Result(result.indices, result.distances, result.certain, result.settled)
+    columns = graph.columns if len(here.wide.sizes) else graph.wide
+    wide = Wide(*here.wide, columns, scratch.shared, scratch.touched)
     kernels.best_first(
-        0, len(queries), queries, graph.vectors, candidates, first, graph.steps, wide, mixture, int(k),
+        0, len(queries), queries, graph.vectors, candidates, here.first, graph.steps, wide, mixture, int(k),
         int(max(budget, k, mixture.k)), int(goal), masks, scratch.labels, written, chain,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.stages import direct
-from kinrank.stages.attach import Attachment, Found, PreparedGraph, first_steps, query_states, wide_query_states
+from kinrank.stages.attach import Attachment, Found, PreparedGraph, entered
 from kinrank.stages.chains import chains_from
 from kinrank.stages.csr import Rows
 from kinrank.stages.fusion import NOTHING, units_of
@@ -88,9 +88,8 @@ def search_marked(
         through[marks.negatives] = False
     with graph.scratch() as scratch:
         labels = scratch.labels
-        states = query_states(graph, found, settings, scratch.mass, masks.counted)
-        wide = wide_query_states(graph, found, settings, scratch.mass, masks.counted)
-        prices = first_steps(graph, found, states, settings, scratch.slots)[0]
+        here = entered(graph, found, settings, scratch, masks.counted)
+        prices = here.first[0]
         first = np.ascontiguousarray(found.indices[0, : len(prices)])
         sources = [_reached(graph.steps, first, prices, through, most, labels)]
         alone = sources[0] if through is everybody else _reached(graph.steps, first, prices, everybody, most, labels)
@@ -100,7 +99,7 @@ def search_marked(
             sources.append(_reached(graph.steps, start, free, ways, most, labels))
     apart = NOTHING
     if mixture.direct:
-        asking = [wide.state(0), *(state_of(graph.wide, item) for item in (*marks.positives, *marks.negatives))]
+        asking = [here.wide.state(0), *(state_of(graph.wide, item) for item in (*marks.positives, *marks.negatives))]
         apart = np.array([direct.apart_from(state, graph.columns) for state in asking])
     units = _units_of(found, alone, prices, apart, mixture, masks.counted)
     vectors = [query[0], *graph.vectors[marks.positives], *graph.vectors[marks.negatives]]
