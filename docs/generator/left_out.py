@@ -39,7 +39,7 @@ def sentence(found: Measurements) -> str:
     return (
         f"On data its rule was not fitted on (each set left out in turn, joint): ahead of all other {methods - 1} methods in "
         f"{ahead} of {len(pairs)} columns, behind the best of them by at most {100 * behind:.1f} points of mAP; "
-        "[the table](docs/which-method-when.md#sets-left-out), also online and over candidates. Printed by "
+        "[the table](docs/which-method-when.md#sets-left-out). Printed by "
         "`kinrank bench defaults --data DIR`."
     )
 
