@@ -23,7 +23,7 @@ class Measurements:
             `kinrank bench scale`.
         candidates: (how many, method) -> result of `kinrank bench candidates`.
         remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
-        left_out: results of the newest `kinrank bench defaults`.
+        left_out: results of the newest `kinrank bench defaults` of every way to run.
         machines: one line per kind of bench that says where and when it ran.
     """
 
@@ -71,7 +71,8 @@ def _take(found: Measurements, record: Result) -> None:
         way = f"{row['mode']} {row['method']}" if other else row["mode"]
         found.modes.setdefault((row["set"], row["truth"]), {})[way] = row
     if kind == "defaults":
-        found.left_out = list(record["results"])
+        modes = {row["mode"] for row in record["results"]}
+        found.left_out = [row for row in found.left_out if row["mode"] not in modes] + list(record["results"])
     for change in record.get("changes", ()):
         if "add_share" in change:
             found.changes[change["items"], change["store"]] = change
