@@ -1,4 +1,4 @@
-"""LPMT with one parameter changed at a time, on every set -> the table in docs/decisions/0001-lpmt-defaults.md.
+"""LPMT with one parameter changed at a time, on every set -> the tables behind docs/decisions/0001 and 0009.
 
 python benchmarks/defaults.py --data FOLDER [--sets roxford5k,coil20]
 """
@@ -48,6 +48,10 @@ CHANGES: list[dict[str, object]] = [
     {"transport": "exact"},
     {"similarity": "bsd"},
     {"region": "knn"},
+    *({"direct": share} for share in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)),
+    {"direct_k": 320, "direct_support": 256},
+    {"direct_mu": 0.05},
+    {"direct_support": 64},
 ]
 
 
@@ -67,7 +71,9 @@ def main() -> None:
     print("| change | " + " | ".join(f"{name} {label} {measure}" for name, label, measure in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
     for change in CHANGES:
-        method = kinrank.LPMT(**change)  # type: ignore[arg-type]
+        known = {declared.name for declared in kinrank.LPMT.parameters()}
+        kind = kinrank.LPMT if known >= set(change) else kinrank.LPMTAblation
+        method = kind(**change)  # type: ignore[arg-type]
         row = []
         for bench in sets:
             ranking = kinrank.rerank(bench.queries, bench.gallery, method)

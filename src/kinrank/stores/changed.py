@@ -14,12 +14,12 @@ from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 from kinrank.space import rows_by
 from kinrank.stores.numbers import item_numbers
-from kinrank.stores.scaled import metric_of
+from kinrank.stores.over_base import OverBase
 
 TRIES = 4  # searches where too many of those found have left: each four times as deep, the last for everything
 
 
-class ChangedStore:
+class ChangedStore(OverBase):
     """What a Manifold searches after `add` and `remove`, whatever its Store is; nothing is written into that.
 
     Items are those of the base that stayed, in their order, then those that came, which are searched exactly: the more
@@ -49,23 +49,6 @@ class ChangedStore:
         make = getattr(self._base, "renewed", None)
         fresh = None if make is None else make(vectors)
         return self if fresh is None else fresh
-
-    def __repr__(self) -> str:
-        return repr(self._base)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the base finds the nearest items, all of them; what came is always found."""
-        return bool(getattr(self._base, "exact", False))
-
-    @property
-    def metric(self) -> str:
-        return metric_of(self._base)
-
-    @property
-    def in_units(self) -> bool:
-        """Whether rows and distances are in units of a Manifold's scale."""
-        return bool(getattr(self._base, "in_units", False))
 
     @property
     def came(self) -> int:

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.features import Vectors
 from kinrank.ranking import Ranking
 from kinrank.stores.numbers import item_numbers
-from kinrank.stores.scaled import metric_of
+from kinrank.stores.over_base import OverBase
 
 
-class Renumbered:
+class Renumbered(OverBase):
     """The items of a store under other numbers: item i of the base is item `numbers[i]` here.
 
     Example:
@@ -29,23 +29,6 @@ class Renumbered:
 
     def __len__(self) -> int:
         return len(self._places)
-
-    def __repr__(self) -> str:
-        return repr(self._base)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the base finds the nearest items, all of them."""
-        return bool(getattr(self._base, "exact", False))
-
-    @property
-    def metric(self) -> str:
-        return metric_of(self._base)
-
-    @property
-    def in_units(self) -> bool:
-        """Whether rows and distances are in units of a Manifold's scale."""
-        return bool(getattr(self._base, "in_units", False))
 
     def renewed(self, vectors: Vectors) -> Any:
         """A store of the base's kind over other vectors, in their order; None where the base cannot tell."""
