@@ -47,6 +47,7 @@ from kinrank.methods import (
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
 from kinrank.stores import ArrayStore, Store
+from kinrank.stores.opening import open_store
 
 __version__ = "0.1.0"
 
@@ -98,6 +99,7 @@ __all__ = [
     "fuse",
     "groups",
     "load_ranking",
+    "open_store",
     "rerank",
     "save_ranking",
 ]

@@ -131,8 +131,8 @@ def _read(method: type) -> tuple[Parameter, ...]:
     return tuple(declared)
 
 
-def whole_number(value: Any, name: str) -> int:
-    """The value as an int from 1 to MOST, or a ValueError with its name: how many items, candidates, neighbours."""
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
+def whole_number(value: Any, name: str, low: int = 1) -> int:
+    """The value as an int from `low` to MOST, or a ValueError with its name: how many items, candidates, neighbours."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= low:
         return min(int(value), MOST)
-    raise ValueError(f"{name}={value!r} is not allowed; give a whole number >= 1")
+    raise ValueError(f"{name}={value!r} is not allowed; give a whole number >= {low}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from kinrank.manifold.gallery import gallery_over
+from kinrank.manifold.gallery import gallery_over, local_index
 from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.remembered import Remembered
 from kinrank.manifold.snapshot import Snapshot
@@ -12,7 +12,9 @@ from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
 from kinrank.methods import Method, resolve
 from kinrank.progress import Progress
 from kinrank.stores import Store
-from kinrank.stores.rows import gallery_rows
+from kinrank.stores.engine import EngineStore
+from kinrank.stores.keyed import Keyed
+from kinrank.stores.rows import gallery_with_ids
 from kinrank.stores.scaled import in_space
 from kinrank.stores.words import in_words as store_in_words
 
@@ -30,9 +32,14 @@ def built(
     """See `Manifold.build`."""
     method = resolve(method)
     method.check_served()
-    vectors, space = gallery_rows(gallery_or_store, metric)
-    store = in_space(gallery_or_store if isinstance(gallery_or_store, Store) else None, space)
-    names = Names(len(vectors), check_ids(ids, len(vectors)))
+    vectors, space, own = gallery_with_ids(gallery_or_store, metric)
+    if own is not None and ids is not None:
+        raise ValueError(f"ids= is not needed: the items have those of {gallery_or_store!r}; leave it out")
+    names = Names(len(vectors), check_ids(ids, len(vectors)) if own is None else own)
+    if isinstance(gallery_or_store, EngineStore):
+        store: Store | None = Keyed(gallery_or_store, names.all, vectors, space.scale)
+    else:
+        store = in_space(gallery_or_store if isinstance(gallery_or_store, Store) else None, space)
     remembered = Remembered.none(len(vectors), observed_limit)
     if observed_limit is not None:
         method.check_observed()
@@ -45,6 +52,7 @@ def built(
             f"a manifold of {len(vectors)} items needs about {in_words(needed)} to build but max_memory allows "
             f"{in_words(budget)}; build from fewer items, or pass a larger max_memory="
         )
-    kept = method.keep(gallery_over(vectors, store, report, space.unit), report, changes)
+    index = local_index(vectors, store, space.unit)
+    kept = method.keep(gallery_over(vectors, index, report, space.unit), report, changes)
     over = store_in_words(store)
     return Snapshot.of(method, vectors, names, kept, store, built_over=over, remembered=remembered, space=space)

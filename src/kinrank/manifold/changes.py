@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.features import Vectors, scale_of
-from kinrank.manifold.gallery import gallery_over
+from kinrank.manifold.gallery import gallery_over, local_index
 from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.remembered import distances_of_tenth, no_copies
 from kinrank.manifold.snapshot import Snapshot
@@ -18,9 +18,14 @@ from kinrank.space import Space
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 from kinrank.stores.changed import ChangedStore
+from kinrank.stores.engine import SCANNED, EngineStore
+from kinrank.stores.ids import names_of
+from kinrank.stores.keyed import Keyed
 from kinrank.stores.renumbered import Renumbered
 from kinrank.stores.scaled import ScaledStore
 from kinrank.stores.words import in_words
+
+SAME = 2e-6  # the most by which an entry of a row may differ, from rounding, that is read twice
 
 
 def added(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike | None, tolerance: float | None = None) -> Snapshot:
@@ -65,6 +70,65 @@ def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot
     return _changed(snapshot, _without(snapshot, there), rows, names, None)
 
 
+class Synced(NamedTuple):
+    """How many items came, how many left, and how many have another vector now."""
+
+    added: int
+    removed: int
+    changed: int
+
+
+def synced(snapshot: Snapshot, progress: Progress) -> tuple[Snapshot, Synced]:
+    """The snapshot with the items that its vector database holds now, and what that changed."""
+    engine = snapshot.engine
+    if engine is None:
+        raise ValueError(
+            "this manifold is not searched through a vector database, so there is nothing to bring it up to date with; "
+            "build it from such a store, or load it with store="
+        )
+    current = _differences(snapshot, engine, progress)
+    gone = np.flatnonzero(~current.seen)
+    if not len(current.ids) and not len(gone):
+        return snapshot, Synced(0, 0, 0)
+    snapshot.method.check_changes(snapshot.kept, "bring items up to date")
+    leaving = np.concatenate([gone, current.replaced])
+    others = np.setdiff1d(np.arange(len(snapshot)), leaving)
+    names = (snapshot.names.without(others) if len(leaving) else snapshot.names).and_more(current.ids, len(current.ids))
+    beside = replace(snapshot, store=None)  # all rows are here: what changed is searched here, exactly
+    after = _changed(beside, _without(snapshot, leaving), current.rows, names, None).over(engine)
+    counts = Synced(len(current.ids) - len(current.replaced), len(gone), len(current.replaced))
+    return after, counts
+
+
+class _Differences(NamedTuple):
+    """What a database holds, against a snapshot: which items are still there, and who is new or has another vector."""
+
+    seen: NDArray[np.bool_]
+    replaced: NDArray[np.int64]
+    ids: NDArray[Any]
+    rows: Vectors
+
+
+def _differences(snapshot: Snapshot, engine: EngineStore, progress: Progress) -> _Differences:
+    seen = np.zeros(len(snapshot), np.bool_)
+    replaced, ids, rows = [], [], [snapshot.vectors[:0]]
+    places_of_items = snapshot.remembered.items
+    for names, vectors in progress.each("rows", engine.blocks(), len(snapshot) // SCANNED + 1):
+        given = snapshot.space.rows(vectors, "vectors of the store", snapshot.vectors.shape[1])
+        places = snapshot.names.places_there(names)
+        known = np.flatnonzero(places >= 0)
+        seen[places[known]] = True
+        mine = snapshot.vectors[places_of_items[places[known]]]
+        other = np.abs(mine - given[known]).max(axis=1, initial=0.0) > SAME
+        fresh = np.concatenate([known[other], np.flatnonzero(places < 0)])
+        replaced.append(places[known[other]])
+        ids += names[fresh].tolist()
+        rows.append(given[fresh])
+    texts = snapshot.names.all.dtype.kind == "O" and len(snapshot)
+    names = names_of([str(name) for name in ids] if texts else ids)
+    return _Differences(seen, np.concatenate(replaced or [np.empty(0, np.int64)]), names, np.concatenate(rows))
+
+
 def check_observes(snapshot: Snapshot) -> None:
     """A ValueError if queries cannot be remembered here."""
     snapshot.method.check_observed()
@@ -99,11 +163,13 @@ def refreshed(snapshot: Snapshot, progress: Progress) -> Snapshot:
     if isinstance(store, ChangedStore | Renumbered):
         store = store.renewed(vectors) or store
     vectors, store, space = _rescaled(snapshot, store)
-    kept = method.keep(gallery_over(vectors, store, progress, space.unit), progress, _can_change(snapshot))
-    return Snapshot.of(
+    index = local_index(vectors, store, space.unit)
+    kept = method.keep(gallery_over(vectors, index, progress, space.unit), progress, _can_change(snapshot))
+    fresh = Snapshot.of(
         method, vectors, snapshot.names, kept, store,
         built_over=in_words(store), remembered=snapshot.remembered, space=space,
     )  # fmt: skip
+    return fresh.over(store.engine) if isinstance(store, Keyed) else fresh  # it holds vectors, and their scale
 
 
 def _rescaled(snapshot: Snapshot, store: Store | None) -> tuple[Vectors, Store | None, Space]:

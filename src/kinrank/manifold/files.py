@@ -42,6 +42,7 @@ from kinrank.methods import Method
 from kinrank.methods.served import Kept
 from kinrank.space import Space
 from kinrank.stores import Store
+from kinrank.stores.engine import EngineStore
 from kinrank.stores.scaled import in_space
 
 DATA = re.compile(r"data-[0-9a-f]{32}")
@@ -166,7 +167,7 @@ def load(path: str | os.PathLike[str], mmap: bool, store: Store | None, journal:
         snapshot = snapshot_of(method, arrays, facts, None, None if over is None else str(over))
     except (ValueError, KeyError, IndexError) as error:
         raise ValueError(f"{folder} is not a manifold that this version can use: {error}") from error
-    if store is not None and isinstance(store, Sized) and len(store) != len(snapshot):
+    if isinstance(store, Sized) and not isinstance(store, EngineStore) and len(store) != len(snapshot):
         raise ValueError(
             f"store holds {len(store)} items but the manifold {len(snapshot)}; give the store it was built from"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from functools import partial
 
 import numpy as np
@@ -12,9 +13,11 @@ from kinrank.methods.served import Gallery
 from kinrank.neighbors import Neighbors, nearest, pairwise
 from kinrank.progress import SILENT, Progress
 from kinrank.stores import Store
+from kinrank.stores.faiss import FaissStore
 from kinrank.stores.found import tidied
 
 BLOCK = 1024  # rows searched at once
+EXACT = 20_000  # items up to which an exact search is quick
 
 
 def gallery_over(
@@ -32,6 +35,19 @@ def gallery_over(
         exact=store is None,
         unit=unit,
     )
+
+
+def local_index(vectors: Vectors, store: Store | None, unit: bool) -> Store | None:
+    """What finds the neighbours of all items when a manifold is built: the store, unless it is a vector database.
+
+    A database would be asked once per item. The vectors are here, so the search is made here: exactly, or, of many
+    items, by FAISS where it is installed. None for an exact search.
+    """
+    if getattr(store, "engine", None) is None:
+        return store
+    if len(vectors) <= EXACT or importlib.util.find_spec("faiss") is None:
+        return None
+    return FaissStore(vectors, "ivf", metric="cosine" if unit else "euclidean")
 
 
 def _lists(vectors: Vectors, store: Store | None, progress: Progress, unit: bool, k: int) -> Neighbors:

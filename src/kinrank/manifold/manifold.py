@@ -17,7 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.files.lock import WAIT, alone_in, seconds
 from kinrank.manifold import files
 from kinrank.manifold.building import built
-from kinrank.manifold.changes import added, check_observes, forgotten, observed, refreshed, removed, upserted
+from kinrank.manifold.changes import (
+    Synced,
+    added,
+    check_observes,
+    forgotten,
+    observed,
+    refreshed,
+    removed,
+    synced,
+    upserted,
+)
 from kinrank.manifold.explanation import OnlineExplanation, explained
 from kinrank.manifold.journal import Journal
 from kinrank.manifold.searching import a_distance, answered, within
@@ -65,7 +75,8 @@ class Manifold:
 
         Args:
             gallery_or_store: (n, d) rows, searched exactly; or a Store that knows its length, which is then asked for
-                the neighbours of its own items, and later for those of queries.
+                the neighbours of its own items, and later for those of queries. A vector database is read once, its ids
+                and vectors; neighbours of items are found here, those of queries by the database.
             method: a Method that can be served, or its name; LPMT() unless given.
             ids: one name per item: texts, whole numbers (up to 64 bits, also unsigned) or UUIDs, which become their
                 text; no two alike, and not numbers beside texts. Item numbers unless given.
@@ -123,8 +134,9 @@ class Manifold:
                 unless given.
             max_distance: items farther than this, by the distances of this search, are left out: padding (-1 and inf)
                 stands in their places. None leaves out nobody.
-            where: only these items are results: a mask in the order of `manifold.ids`, or a list of ids. Chains pass
-                through the others all the same, and distances stay what they are. Rows are padded where fewer are left.
+            where: only these items are results: a mask in the order of `manifold.ids`, or a list of ids; of a manifold
+                over a vector database, also a filter in its own form. Chains pass through the others all the same, and
+                distances stay what they are. Rows are padded where fewer are left.
             positives: ids of items that are right, a list for one query, or a list of such lists, one per query; LPMT
                 only. Chains start from them, too. Marked items, right or wrong, are not returned.
             negatives: ids of items that are wrong, given likewise. No chain passes through them, and where there are
@@ -244,6 +256,26 @@ class Manifold:
         """
         self._change(lambda snapshot: refreshed(snapshot, Progress(progress)))
 
+    def sync(self, progress: Show = None) -> Synced:
+        """Follow the vector database that this manifold was built from: take in what changed there since. How much.
+
+        Its ids and vectors are read, all of them, and compared with the items. Those that are new are added, those that
+        are gone are removed, those with another vector are replaced; one change, all or nothing. Items that were added
+        here and are not in the database leave.
+
+        Returns:
+            `added`, `removed` and `changed`, how many items each.
+        """
+        counts: list[Synced] = []
+
+        def change(snapshot: Snapshot) -> Snapshot:
+            after, found = synced(snapshot, Progress(progress))
+            counts.append(found)
+            return after
+
+        self._change(change)
+        return counts[0]
+
     def _change(self, change: Callable[[Snapshot], Snapshot]) -> int:
         """Replace the snapshot by the one after a change, and note what changed for the next `save`; how many came."""
         with self._changing:
@@ -309,7 +341,8 @@ class Manifold:
         Args:
             path: the folder.
             mmap: arrays stay on disk and are read as needed; False reads them at once.
-            store: asked for the neighbours of queries instead of an exact search; it must hold the same items.
+            store: asked for the neighbours of queries instead of an exact search; it must hold the same items. A vector
+                database may have changed in the meantime: see `sync`.
         """
         journal = Journal()
         manifold = cls(files.load(path, mmap, store, journal))

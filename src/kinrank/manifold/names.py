@@ -133,6 +133,13 @@ class Names:
             found.append(place)
         return np.array(found, np.int64)
 
+    def places_there(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """(len(ids),) places of items by their names, as `stores.ids.names_of` makes them; -1 for unknown ones."""
+        texts = self.all.dtype.kind == "O"
+        names = map(str, ids.tolist()) if texts else ids.tolist()
+        places = (self._place_of(name) for name in names)
+        return np.array([-1 if place is None else place for place in places], np.int64)
+
     def _place_of(self, name: str | int) -> int | None:
         if self.ids is None:
             return name if isinstance(name, int) and 0 <= name < self.count else None

@@ -48,8 +48,25 @@ def answered(
 
 
 def masks_of(snapshot: Snapshot, where: Any) -> Masks:
-    """Who may be a result, from a filter as users give it; everyone for None."""
-    return snapshot.masks(None if where is None else given.mask(where, len(snapshot), snapshot.names.places_of))
+    """Who may be a result, from a filter as users give it; everyone for None.
+
+    Over a vector database, what is neither a mask nor a list of ids is a filter of its own: it says whom that leaves.
+    """
+    if where is None:
+        return snapshot.masks()
+    engine = snapshot.engine
+    if engine is None or _items_listed(where):
+        return snapshot.masks(given.mask(where, len(snapshot), snapshot.names.places_of))
+    left = np.zeros(len(snapshot), np.bool_)
+    places = snapshot.names.places_there(engine.ids_where(where))
+    left[places[places >= 0]] = True
+    return snapshot.masks(left)
+
+
+def _items_listed(where: Any) -> bool:
+    """Whether a filter is a mask or a list of ids, and no filter of a vector database."""
+    condition = isinstance(where, (list, tuple)) and len(where) == 2 and isinstance(where[1], (list, tuple))
+    return isinstance(where, (list, tuple, set, frozenset, np.ndarray)) and not condition
 
 
 def _one_per_group(answer: Answer, members: NDArray[np.int64], count: int) -> Answer:

@@ -24,8 +24,10 @@ from kinrank.stages.masks import EVERYONE, Mask, Masks
 from kinrank.stages.turnover import Turnover
 from kinrank.stores import Store
 from kinrank.stores.changed import ChangedStore
+from kinrank.stores.engine import EngineStore
+from kinrank.stores.keyed import Keyed
 from kinrank.stores.renumbered import Renumbered
-from kinrank.stores.scaled import in_space
+from kinrank.stores.scaled import check_metrics, in_space
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +84,24 @@ class Snapshot:
 
     def over(self, store: Store) -> Snapshot:
         """The same, searched by a store that holds the items; remembered queries are searched exactly beside it."""
-        marks, beside = self.remembered, in_space(store, self.space)
+        marks, beside = self.remembered, self._in_space(store)
         if marks.count:
             every = np.concatenate([marks.items, marks.queries])
             beside = ChangedStore(beside, len(self)).after(np.arange(len(self)), self.vectors[marks.queries])
             beside = Renumbered(beside, every)
         return replace(self, gallery=gallery_over(self.vectors, beside, unit=self.space.unit), store=beside)
+
+    def _in_space(self, store: Store) -> Store | None:
+        """The store as this snapshot searches it; a vector database by the ids of the items."""
+        if not isinstance(store, EngineStore):
+            return in_space(store, self.space)
+        check_metrics(store, self.space)
+        return Keyed(store, self.names.all, self.item_vectors, self.space.scale)
+
+    @property
+    def engine(self) -> EngineStore | None:
+        """The vector database that is searched; None where there is none."""
+        return getattr(self.store, "engine", None)
 
     def __len__(self) -> int:
         """How many items there are; remembered queries do not count."""

@@ -20,7 +20,8 @@ class Store(Protocol):
     `len(store)` is asked for too where a whole gallery is needed (joint re-ranking, building a Manifold). A store that
     has `renewed(vectors)` is made anew by it when a Manifold that changed is refreshed. One whose `exact` is True finds
     the nearest items, all of them; others are taken to miss some. One whose `metric` is "euclidean" searches by the
-    distance of vectors as they are, and gives them back so; others search by direction ("cosine").
+    distance of vectors as they are, and gives them back so; others search by direction ("cosine"). Filters
+    (`rerank(..., where=)`) are passed on to a `search` that takes `where`, and are kept from others.
     """
 
     def search(self, queries: ArrayLike, k: int) -> Ranking:

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.combine import combination_of
 from kinrank.features import Vectors
-from kinrank.neighbors import nearest
+from kinrank.neighbors import nearest, nearest_among
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 from kinrank.space import check_metric, rows_by
-from kinrank.stores.numbers import item_numbers
+from kinrank.stores.numbers import allowed_by, item_numbers
 
 
 class ArrayStore:
@@ -53,9 +53,15 @@ class ArrayStore:
         """A store over other vectors."""
         return ArrayStore(vectors, self.metric)
 
-    def search(self, queries: ArrayLike, k: int) -> Ranking:
-        rows = rows_by(self.metric, queries, "queries", self._rows.shape[1])
-        lists = nearest(rows, self._rows, whole_number(k, "k"), unit=self.metric == "cosine")
+    def search(self, queries: ArrayLike, k: int, where: Any = None) -> Ranking:
+        """(q, min(k, n)) nearest items; `where`: only of these, a mask or item numbers."""
+        rows, unit = rows_by(self.metric, queries, "queries", self._rows.shape[1]), self.metric == "cosine"
+        k = whole_number(k, "k")
+        if where is None:
+            lists = nearest(rows, self._rows, k, unit=unit)
+        else:
+            allowed = allowed_by(where, len(self))
+            lists = nearest_among(rows, min(k, int(allowed.sum())), allowed, lambda some: self._rows[some], unit=unit)
         return Ranking(lists.indices.astype(np.int64), lists.distances, {"mode": "search"})
 
     def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:

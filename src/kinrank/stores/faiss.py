@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.combine import combination_of
 from kinrank.features import Vectors
+from kinrank.neighbors import Neighbors, nearest_among
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 from kinrank.space import check_metric, rows_by
-from kinrank.stores.numbers import item_numbers
+from kinrank.stores.numbers import allowed_by, item_numbers
 
 KINDS = ("flat", "ivf", "hnsw")
 ROWS = 64  # queries whose distances are summed again at once
@@ -121,16 +122,31 @@ class FaissStore:
         """Whether every search finds the nearest items, all of them."""
         return isinstance(self._index, _faiss().IndexFlat)
 
-    def search(self, queries: ArrayLike, k: int) -> Ranking:
+    def search(self, queries: ArrayLike, k: int, where: Any = None) -> Ranking:
+        """(q, min(k, n)) nearest items as the index finds them; `where`: only of these, a mask or item numbers."""
         rows = rows_by(self.metric, queries, "queries", self._rows.shape[1])
         k = min(whole_number(k, "k"), len(self))
+        if where is None:
+            indices, distances = self._found(rows, k)
+        else:
+            allowed = allowed_by(where, len(self))
+            k = min(k, int(allowed.sum()))
+            found = nearest_among(rows, k, allowed, self.vectors, self._neighbors, self.metric == "cosine")
+            indices, distances = found.indices.astype(np.int64), found.distances
+        return Ranking(indices, distances, {"mode": "search"})
+
+    def _neighbors(self, rows: Vectors, k: int) -> Neighbors:
+        indices, distances = self._found(rows, k)
+        return Neighbors(indices.astype(np.int32), distances)
+
+    def _found(self, rows: Vectors, k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """(q, k) items and distances for checked queries."""
         if not k or not len(rows):
             shape = len(rows), k
-            return Ranking(np.empty(shape, np.int64), np.empty(shape, np.float32), {"mode": "search"})
+            return np.empty(shape, np.int64), np.empty(shape, np.float32)
         params = self._wide_enough(k)
         found = self._index.search(rows, k, params=params)[1] if params else self._index.search(rows, k)[1]
-        indices, distances = self._measured(rows, np.asarray(found, np.int64))
-        return Ranking(indices, distances, {"mode": "search"})
+        return self._measured(rows, np.asarray(found, np.int64))
 
     def vectors(self, ids: Sequence[int] | NDArray[Any]) -> Vectors:
         return self._rows[item_numbers(ids, len(self))]

@@ -21,6 +21,11 @@ class OverBase:
         return bool(getattr(self._base, "exact", False))
 
     @property
+    def engine(self) -> Any:
+        """The vector database that is asked in the end; None where there is none."""
+        return getattr(self._base, "engine", None)
+
+    @property
     def metric(self) -> str:
         return metric_of(self._base)
 

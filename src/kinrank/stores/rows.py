@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kinrank.features import Vectors, bounded, check, unit
 from kinrank.space import Space
 from kinrank.stores import Store
+from kinrank.stores.engine import EngineStore
 from kinrank.stores.scaled import metric_of
 
 VECTORS = "vectors of the store"
@@ -21,15 +22,26 @@ Create = Callable[[tuple[int, int]], Vectors]
 
 def gallery_rows(gallery_or_store: ArrayLike | Store, metric: str | None = None) -> tuple[Vectors, Space]:
     """(n, d) float32 rows in a new array, and how they were made: unit rows, or all in units of one scale."""
-    rows = given_rows(gallery_or_store, metric)
-    if metric_of(gallery_or_store, metric) == "cosine":
-        return rows, Space.of(gallery_or_store)
+    return gallery_with_ids(gallery_or_store, metric)[:2]
+
+
+def gallery_with_ids(
+    gallery_or_store: ArrayLike | Store, metric: str | None = None
+) -> tuple[Vectors, Space, NDArray[Any] | None]:
+    """The same, and the ids of the items, lowest first, where a vector database holds them."""
+    ids, metric = None, metric_of(gallery_or_store, metric)
+    if isinstance(gallery_or_store, EngineStore):
+        ids, rows = gallery_or_store.everything()
+    else:
+        rows = given_rows(gallery_or_store, metric)
+    if metric == "cosine":
+        return rows, Space.of(gallery_or_store), ids
     space = Space.of(gallery_or_store, rows)
-    return space.scaled(rows, "gallery"), space
+    return space.scaled(rows, "gallery"), space, ids
 
 
 def given_rows(gallery_or_store: ArrayLike | Store, metric: str | None = None) -> Vectors:
-    """The same as unit rows, or as they were given where lengths matter."""
+    """The rows of a gallery as unit rows, or as they were given where lengths matter."""
     if metric_of(gallery_or_store, metric) == "cosine":
         return unit_rows(gallery_or_store)
     if not isinstance(gallery_or_store, Store):

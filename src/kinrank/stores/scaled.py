@@ -64,10 +64,15 @@ def in_space(store: Store | None, space: Space) -> Store | None:
     """The store as a Manifold of this space searches it; a ValueError if it searches by another metric."""
     if store is None:
         return None
+    check_metrics(store, space)
+    ready = space.scale is None or getattr(store, "in_units", False)
+    return store if ready else ScaledStore(store, float(space.scale or 1.0))
+
+
+def check_metrics(store: Store, space: Space) -> None:
+    """A ValueError if the store searches by another metric than the manifold of this space."""
     if metric_of(store) != space.metric:
         raise ValueError(
             f"the store searches by {metric_of(store)} but the manifold was built by {space.metric}; give one that "
             "searches as the manifold does"
         )
-    ready = space.scale is None or getattr(store, "in_units", False)
-    return store if ready else ScaledStore(store, float(space.scale or 1.0))

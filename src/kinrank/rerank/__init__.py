@@ -1,0 +1,5 @@
+"""Queries and a gallery -> a better Ranking: joint, or per query over candidates."""
+
+from kinrank.rerank.entry import rerank
+
+__all__ = ["rerank"]

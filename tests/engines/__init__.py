@@ -1,0 +1,1 @@
+"""Real vector databases for tests: one file per engine, each with a `Harness`."""
