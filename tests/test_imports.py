@@ -31,7 +31,7 @@ ORDER = [
     ["distributed"],
     ["evaluation"],
     ["kinrank"],  # the public names, in kinrank/__init__.py
-    ["datasets", "testing"],
+    ["datasets", "testing", "integrations"],
     ["report"],
     ["bench"],
     ["cli"],

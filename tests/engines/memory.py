@@ -39,11 +39,13 @@ class MemoryStore(EngineStore):
         keys = self._left(where)
         held = np.array([self.held[key] for key in keys], np.float32).reshape(-1, self.dimensions)
         lengths = np.linalg.norm(held, axis=1, keepdims=True)
-        compared = np.divide(held, lengths, where=lengths > 0, out=np.zeros_like(held))
+        with np.errstate(invalid="ignore"):
+            compared = np.divide(held, lengths, where=lengths > 0, out=np.zeros_like(held))
         compared = compared if self.metric == "cosine" else held
         hits = []
         for row in rows:
-            gaps = np.linalg.norm(compared - row, axis=1)
+            with np.errstate(invalid="ignore"):
+                gaps = np.linalg.norm(compared - row, axis=1)
             order = np.argsort(gaps, kind="stable")[:k]
             hits.append(Hits([keys[place] for place in order], held[order] if vectors else None, gaps[order]))
         return hits

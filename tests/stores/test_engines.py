@@ -30,7 +30,7 @@ KINDS = ["cat" if place % 3 else "dog" for place in range(90)]
 YEARS = [2000 + place % 7 for place in range(90)]
 IDS: dict[str, list[Any]] = {
     "int": [3 * place + 1 for place in range(90)],
-    "text": [f"picture {place:03d}'s \"name\" é" for place in range(90)],
+    "text": [f'picture {place:03d}\'s "name" é' for place in range(90)],
     "uuid": [str(UUID(int=place + (1 << 100))) for place in range(90)],
 }
 

@@ -40,6 +40,7 @@ for heading, verb, function, short, settings in (
     (SERVE, "explain", explain.explain, "The chain from a query to a result.", None),
     (SERVE, "add", change.add, "Put more items into a prepared gallery.", None),
     (SERVE, "remove", change.remove, "Take items out of it.", None),
+    (SERVE, "sync", change.sync, "Follow the vector database it was built from.", None),
     (SERVE, "observe", change.observe, "Remember queries, so that later ones find more.", None),
     (SERVE, "info", folder.info, "What a prepared gallery holds.", None),
     (SERVE, "export", export.export, "Its graph, states and steps as sparse matrices.", None),

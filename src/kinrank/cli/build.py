@@ -12,6 +12,7 @@ import kinrank
 from kinrank.cli.flags import method_from
 from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, Metric, Weights, combined, features
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
+from kinrank.cli.stores import URLS, opened
 from kinrank.manifold.files import check_target
 from kinrank.stores.faiss import FaissStore
 
@@ -25,15 +26,22 @@ STORES = ("array", "faiss-flat", "faiss-ivf", "faiss-hnsw")
 
 def build(
     context: typer.Context,
-    gallery: Annotated[
-        list[Path], typer.Option("--gallery", "-g", help=f"Vectors to prepare, one row per item. {AGAIN}")
-    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
+    gallery: Annotated[
+        list[Path] | None, typer.Option("--gallery", "-g", help=f"Vectors to prepare, one row per item. {AGAIN}")
+    ] = None,
     ids: Annotated[
         Path | None, typer.Option("--ids", help="Text file of the items' names, one per line, no two alike.")
     ] = None,
     method: Annotated[str, typer.Option("--method", "-m", help="lpmt, dfs, fsr, eir, or a query expansion.")] = "lpmt",
-    store: Annotated[str, typer.Option("--store", help=f"What finds the neighbours: {' | '.join(STORES)}.")] = "array",
+    store: Annotated[
+        str,
+        typer.Option(
+            "--store",
+            help=f"What finds the neighbours: {' | '.join(STORES)}. Or the URL of a vector database to prepare, "
+            f"instead of a file: {URLS}",
+        ),
+    ] = "array",
     max_memory: Annotated[
         str | None,
         typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
@@ -57,6 +65,7 @@ def build(
     kinrank build --gallery g.npy --ids names.txt --k2 7 --theta 0.3 -o gallery.manifold
     kinrank build --gallery g.npy --store faiss-hnsw -o gallery.manifold
     kinrank build --gallery shape.npy --gallery colour.npy --feature-weights 2,1 -o gallery.manifold
+    kinrank build --store 'qdrant://localhost:6333/pictures' -o pictures.manifold
     kinrank search gallery.manifold --queries q.npy
 
     Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are found exactly (array,
@@ -65,14 +74,21 @@ def build(
     checksums; one that is there is replaced when the new one is whole.
     """
     check_target(output)
-    separate(output, *gallery, ids)
+    url = store if ":" in store else None
+    if (url is None) == (not gallery):
+        raise ValueError("give either --gallery, a file of vectors, or --store, the URL of a vector database")
+    separate(output, *(gallery or []), ids)
     chosen = method_from(method, context.args)
-    vectors, names = features(gallery, gallery_key, id_column, ids)
-    source = _source(combined(vectors, feature_weights, check_rows), store, metric)
-    started = time.perf_counter()
-    manifold = kinrank.Manifold.build(
-        source, chosen, names, max_memory, bars(quiet), metric=metric, observed_limit=observed_limit
-    )
+    with opened(url) as database:
+        source: Any = database
+        names = None
+        if database is None:
+            vectors, names = features(gallery or [], gallery_key, id_column, ids)
+            source = _source(combined(vectors, feature_weights, check_rows), store, metric)
+        started = time.perf_counter()
+        manifold = kinrank.Manifold.build(
+            source, chosen, names, max_memory, bars(quiet), metric=metric, observed_limit=observed_limit
+        )
     seconds = time.perf_counter() - started
     manifold.save(output)
     facts = {"output": str(output), **manifold.info(), "seconds": round(seconds, 6)}

@@ -1,4 +1,4 @@
-"""`kinrank add`, `remove` and `observe`: a prepared gallery -> the same folder with other items, or more it knows."""
+"""`kinrank add`, `remove`, `sync`, `observe`: a prepared gallery -> the same folder with other items, or more it knows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import kinrank
 from kinrank.cli.inputs import AGAIN, IdColumn, QueriesKey, features
 from kinrank.cli.names import ids_meant, read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate
+from kinrank.cli.stores import URLS, opened
 from kinrank.files.lock import WAIT
 
 if TYPE_CHECKING:
     from kinrank.manifold import Manifold
+    from kinrank.stores import Store
 
 Folder = Annotated[Path, typer.Argument(help="What `kinrank build` wrote; it is changed.")]
 Wait = Annotated[
@@ -99,6 +101,31 @@ def remove(
     _change(folder, change, refresh, wait, json, quiet)
 
 
+def sync(
+    folder: Folder,
+    store: Annotated[str, typer.Option("--store", help=f"The vector database it was built from: a URL with {URLS}")],
+    refresh: Refresh = False,
+    wait: Wait = WAIT,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Follow the vector database that a gallery was built from: take in what changed there since.
+
+    \b
+    kinrank build --store 'lancedb:///data/shop?key=id#items' -o items.manifold
+    kinrank sync items.manifold --store 'lancedb:///data/shop?key=id#items'
+
+    All ids and vectors are read and compared. New items are added, those that are gone are removed, those with another
+    vector are replaced. Nothing is written to the database.
+    """
+
+    def change(manifold: Manifold) -> dict[str, int]:
+        return manifold.sync(bars(quiet))._asdict()
+
+    with opened(store) as database:
+        _change(folder, change, refresh, wait, json, quiet, database)
+
+
 def observe(
     folder: Folder,
     queries: Annotated[
@@ -145,10 +172,11 @@ def _change(
     wait: float,
     json: bool,
     quiet: bool,
+    store: Store | None = None,
 ) -> None:
     """Change the gallery while nobody else does, build anew if asked to, and say what there is now."""
     progress = bars(quiet)
-    with kinrank.Manifold.changing(folder, wait) as manifold:
+    with kinrank.Manifold.changing(folder, wait, store) as manifold:
         started = time.perf_counter()
         done = change(manifold) or {}
         if refresh:
@@ -158,7 +186,8 @@ def _change(
     if json:
         print_json(facts)
     elif not quiet:
-        more = ", remembered queries: {observed}" if manifold.observed or done else ""
-        more += " ({kept} of {given} kept)" if done else ""
+        more = ", remembered queries: {observed}" if manifold.observed or "kept" in done else ""
+        more += " ({kept} of {given} kept)" if "kept" in done else ""
+        more += " ({added} added, {removed} removed, {changed} changed)" if "added" in done else ""
         line = "{folder}: {items} items x {dimensions} dimensions" + more + ", stale {stale:.3f}, {seconds:.2f} s"
         print(line.format(**facts))

@@ -18,6 +18,10 @@ OFF = ("", "0", "no", "false")  # what KINRANK_TRACEBACK may say for no
 READER_LEFT = 141  # what a shell says of other tools whose reader, such as `head`, has seen enough
 
 
+class AsSaid(ValueError):
+    """A sentence that is not about flags, such as one about the options in a URL."""
+
+
 class Commands(TyperGroup):
     """A group of commands whose mistakes end in one line instead of a traceback or a box."""
 
@@ -75,7 +79,7 @@ def guarded(work: Callable[[], Any], worded: Callable[[str], str] = str) -> int:
         if not (usage or isinstance(error, MISTAKES)) or os.environ.get("KINRANK_TRACEBACK", "").lower() not in OFF:
             raise
         said = sentence(error)
-        print(f"kinrank: error: {said if usage else worded(said)}", file=sys.stderr)
+        print(f"kinrank: error: {said if usage or isinstance(error, AsSaid) else worded(said)}", file=sys.stderr)
         return 2
 
 

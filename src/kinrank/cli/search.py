@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from kinrank.cli.change import Wait
 from kinrank.cli.inputs import IdColumn, QueriesKey, features
 from kinrank.cli.names import ids_meant, read_names
 from kinrank.cli.output import Format, Json, Quiet, check_ranking_target, ranking_target, separate, table, tell
+from kinrank.cli.stores import Filter, StoreUrl, filter_of, opened
 from kinrank.files.lock import WAIT
 from kinrank.files.rankings import save_ranking
 
@@ -47,6 +48,8 @@ def search(
     where: Annotated[
         Path | None, typer.Option("--where", help="Text file: only these items are results, one name per line.")
     ] = None,
+    store: StoreUrl = None,
+    filter: Filter = None,
     positives: Annotated[
         str | None,
         typer.Option("--positives", help="Items that are right: names with commas between them, or a file of names."),
@@ -75,6 +78,7 @@ def search(
     kinrank search gallery.manifold --queries q.npy --where allowed.txt
     kinrank search gallery.manifold --queries one.npy --positives beach_3,beach_9 --negatives dune_4
     kinrank search gallery.manifold --queries shape.npy --queries colour.npy
+    kinrank search pictures.manifold --store qdrant://localhost:6333/pictures --queries q.npy --filter kind=cat
 
     Without -o the first lines are printed, or all as JSON. A k larger than the gallery returns what there is. Items
     are written by their names; without names, by their numbers, which stay when others are removed. Marked items,
@@ -89,8 +93,13 @@ def search(
     count = len(rows[0] if isinstance(rows, list) else rows)
     if names is not None and len(names) != count:
         raise ValueError(f"--query-ids has {len(names)} names but there are {count} queries")
-    with kinrank.Manifold.changing(folder, wait) if observe else nullcontext(kinrank.Manifold.load(folder)) as manifold:
-        allowed = None if where is None else ids_meant(manifold, read_names(where) or [])
+    with ExitStack() as stack:
+        database = stack.enter_context(opened(store))
+        if observe:
+            manifold = stack.enter_context(kinrank.Manifold.changing(folder, wait, database))
+        else:
+            manifold = kinrank.Manifold.load(folder, store=database)
+        allowed = _allowed(manifold, where, filter, store)
         right = _marked(manifold, positives, count, "--positives")
         wrong = _marked(manifold, negatives, count, "--negatives")
         labels = read_names(groups)
@@ -116,6 +125,15 @@ def search(
     if observe:
         line += "; {observed} queries are remembered now"
     tell(line, facts if output is not None else {**facts, "results": found}, json, output, quiet)
+
+
+def _allowed(manifold: Manifold, where: Path | None, words: list[str] | None, store: str | None) -> Any:
+    """Who may be a result: a filter of the store, or the items of a file."""
+    wanted = filter_of(words)
+    if wanted is not None and (store is None or where is not None):
+        raise ValueError("--filter is for a --store, and instead of --where; give --where, a file of names, or both "
+                         "--store and --filter")  # fmt: skip
+    return wanted if where is None else ids_meant(manifold, read_names(where) or [])
 
 
 def _marked(manifold: Manifold, words: str | None, queries: int, flag: str) -> list[list[str | int]] | None:

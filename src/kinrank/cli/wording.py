@@ -29,6 +29,7 @@ SENTENCES = {
     "the folder that Manifold.save wrote": "the folder that `kinrank build` wrote",
     "replace it by upsert": "replace it with --replace",
     "or None for no limit": "or leave it out for no limit",
+    "give a larger timeout=": "give more seconds in the URL, as ?timeout=60",
     "build it with changes=True": "build it again with `kinrank build`",
 }
 

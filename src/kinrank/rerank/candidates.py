@@ -139,7 +139,9 @@ def _reranked(task: Candidates, one: Asked) -> Listed:
     there, rows = task.source.vectors(pool)
     unknown = np.setdiff1d(one.marked.all, pool[there])
     if len(unknown):
-        raise ValueError(f"positives or negatives name {unknown.tolist()[0]!r}, which {task.source.store!r} does not hold")
+        raise ValueError(
+            f"positives or negatives name {unknown.tolist()[0]!r}, which {task.source.store!r} does not hold"
+        )
     pool = pool[there]
     inside = np.isin(pool, first) if task.where is not None else None
     marked = Marks(*(np.flatnonzero(np.isin(pool, some)) for some in one.marked))

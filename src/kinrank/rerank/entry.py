@@ -56,8 +56,9 @@ def rerank(
         where: only these items are results: a mask over the gallery, or item numbers; over a vector database, a filter
             in its own form. The others are in the graph all the same; over candidates, the graph holds the c nearest of
             these and, beside them, the c nearest of all. Rows are padded where fewer are left.
-        positives: items that are right, by number, or by the ids of a vector database: a list for one query, or a list of such lists, one per query; LPMT
-            only. Chains start from them, too. Marked items, right or wrong, are not returned.
+        positives: items that are right, by number, or by the ids of a vector database: a list for one query, or a list
+            of such lists, one per query; LPMT only. Chains start from them, too. Marked items, right or wrong, are not
+            returned.
         negatives: items that are wrong, given likewise; no chain passes through them, and where there are positives,
             what is nearer to a wrong one than to the query and the right ones moves back.
         expand: in so many rounds the candidates are found: first the nearest items of the query, then neighbours of
@@ -121,5 +122,3 @@ def _joint(
     depth = longest if depth is None else min(depth, longest)
     indices, distances = answered(method, items, depth, budget, report, allowed, marks)
     return Ranking(indices, distances, {"mode": "joint", **space.meta}).with_ids(ids)
-
-

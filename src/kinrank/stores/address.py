@@ -61,8 +61,10 @@ class Address:
         server = "" if self.host is None else f"//{self.host}" + (f":{self.port}" if self.port else "") + "/"
         shown = "&".join(f"{name}={quote(value, safe='/')}" for name, value in self.options.items()
                          if name not in HIDDEN)  # fmt: skip
-        return f"{self.scheme}:{server}{self.path}" + (f"?{shown}" if shown else "") + (
-            f"#{self.fragment}" if self.fragment else ""
+        return (
+            f"{self.scheme}:{server}{self.path}"
+            + (f"?{shown}" if shown else "")
+            + (f"#{self.fragment}" if self.fragment else "")
         )
 
     def only(self, *allowed: str) -> dict[str, str]:

@@ -87,10 +87,10 @@ class EngineStore(ABC):
         """What an error of the engine means: LOST, SLOW, REFUSED, or None for anything else."""
         return None
 
-    def _reopen(self) -> None:
+    def _reopen(self) -> None:  # noqa: B027 - not every engine has a connection
         """Connect again, after the connection was lost."""
 
-    def _close(self) -> None:
+    def _close(self) -> None:  # noqa: B027
         """Give back what this store opened itself; what users gave stays open."""
 
     # what users call
@@ -111,7 +111,8 @@ class EngineStore(ABC):
     ) -> tuple[Ranking, dict[Any, Vectors]]:
         """The same, and the vectors that came with it by their ids: they need not be fetched again."""
         rows, k = self._asked(queries), whole_number(k, "k")
-        found, known = [], {}
+        found: list[Listed] = []
+        known: dict[Any, Vectors] = {}
         size = max(1, min(QUERIES, BYTES // max(1, 4 * k * self.dimensions)))
         for start in range(0, len(rows), size):
             block = rows[start : start + size]
@@ -254,4 +255,3 @@ class EngineStore(ABC):
         if kind == REFUSED:
             raise ValueError(f"{self!r} refused: {said}") from error
         raise error
-

@@ -19,8 +19,7 @@ def names_of(keys: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
     Where an engine mixes numbers and texts, all are texts. -1 and the empty text are refused: they stand for no item.
     """
     entries = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
-    kinds = set(map(type, entries))
-    if kinds <= {int} or all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
+    if all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in set(map(type, entries))):
         try:
             found = np.array(entries, np.int64)
         except OverflowError:
@@ -28,10 +27,10 @@ def names_of(keys: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
         nothing: Any = -1
         wrong = bool((found == -1).any()) if found.dtype == np.int64 else False
     else:
-        strange = next((entry for entry in entries if not isinstance(entry, (int, str, UUID))), None)
-        if strange is not None or any(kind is bool for kind in kinds):
-            raise ValueError(f"ids must be whole numbers, texts or UUIDs; the store has {strange!r}, "
-                             f"a {type(strange).__name__}")  # fmt: skip
+        strange = [one for one in entries if not isinstance(one, (int, str, UUID)) or isinstance(one, bool)]
+        if strange:
+            kind = type(strange[0]).__name__
+            raise ValueError(f"ids must be whole numbers, texts or UUIDs; the store has {strange[0]!r}, a {kind}")
         found = np.empty(len(entries), object)
         found[:] = list(map(str, entries))
         nothing, wrong = "", "" in entries

@@ -50,5 +50,7 @@ def open_store(url: str) -> Store:
     try:
         store: Store = kind.at(address)
     except ValueError as error:
-        raise ValueError(f"{error} (a URL looks like {engine.example})" if "needs" in str(error) else str(error)) from error
+        raise ValueError(
+            f"{error} (a URL looks like {engine.example})" if "needs" in str(error) else str(error)
+        ) from error
     return store

@@ -19,9 +19,7 @@ class Listed(NamedTuple):
     rows: Vectors
 
 
-def ordered(
-    query: Vectors, ids: NDArray[Any], rows: NDArray[Any], k: int, metric: str, dimensions: int
-) -> Listed:
+def ordered(query: Vectors, ids: NDArray[Any], rows: NDArray[Any], k: int, metric: str, dimensions: int) -> Listed:
     """The k nearest of the items `ids` with the vectors `rows` (n, d), in any order, some perhaps twice.
 
     Items that cannot be compared, see `comparable`, are left out.

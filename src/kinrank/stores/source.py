@@ -112,8 +112,8 @@ class Source:
             self._known.update(zip(ids[missing][there].tolist(), rows, strict=True))
             self.fetched += len(rows)
         found = [self._known.get(name) for name in names]
-        rows = [row for row in found if row is not None]
-        stacked = np.stack(rows) if rows else np.empty((0, max(1, engine.dimensions)), np.float32)
+        held = [row for row in found if row is not None]
+        stacked = np.array(held, np.float32).reshape(len(held), max(1, engine.dimensions))
         return np.array([row is not None for row in found], np.bool_), stacked
 
     def _among(self, queries: Vectors, k: int, allowed: NDArray[np.bool_]) -> Ranking:
