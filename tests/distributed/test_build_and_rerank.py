@@ -182,7 +182,8 @@ def test_rerank_with_a_killed_worker_gives_the_same_answer(client: Any, gallery:
     local = kinrank.rerank(queries, gallery, **arguments)
     assert killer.killed is not None
     same_ranking(made, local)
-    assert {**made.meta, "seconds": 0} == {**local.meta, "seconds": 0}
+    assert {**made.meta, "seconds": 0, "seconds_in": 0} == {**local.meta, "seconds": 0, "seconds_in": 0}
+    assert made.meta["seconds_in"].keys() == local.meta["seconds_in"].keys()
 
 
 def test_rerank_from_a_store_that_workers_open(client: Any, gallery: Any, queries: Any) -> None:

@@ -65,8 +65,12 @@ def test_errors_of_an_engine_become_sentences(error: Exception, kind: type[Excep
 def test_a_connection_lost_while_reading_everything_is_an_error() -> None:
     engine = store()
     engine.errors = [BrokenPipeError("gone")]
-    with pytest.raises(ConnectionError, match="cannot be reached"):
-        engine.everything()
+    assert len(engine.everything()[0]) == 40  # nothing was read yet: asked once more
+    parts = engine.blocks()
+    next(parts)
+    engine.errors = [BrokenPipeError("gone")]
+    with pytest.raises(ConnectionError, match="cannot be reached, in the middle of reading it: gone"):
+        next(parts)
 
 
 def test_many_queries_are_asked_in_blocks() -> None:
@@ -257,7 +261,7 @@ def test_values_are_bound_and_never_text() -> None:
     text, values = sql_where({"a": "x' OR 1=1", "b": [1, None]}, "?", lambda name: f"<{name}>")
     assert text == "(<a> IN (?)) AND (<b> IN (?) OR <b> IS NULL)"
     assert values == ["x' OR 1=1", 1]
-    assert sql_where(("a < ?", [3]), "?", str) == ("(a < ?)", [3])
+    assert sql_where(("a < ?", [3]), "?", str) == ("(a < ?\n)", [3])
     assert sql_where(None, "?", str) == ("", [])
     for wrong in ("a < 3", 5, ("a", "b"), ("", []), ["a"]):
         with pytest.raises(ValueError, match="so that values are bound and never read as SQL"):

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kinrank.distributed.cluster import WAIT, Cluster, connected, seconds
 from kinrank.distributed.files import read, share_gallery, workplace
@@ -23,6 +23,8 @@ from kinrank.ranking import Ranking
 from kinrank.rerank import rerank as rerank_here
 from kinrank.space import check_metric
 from kinrank.stores import ArrayStore, Store
+from kinrank.stores.ids import named
+from kinrank.stores.ordered import Listed
 
 NEEDED = "give a feature file, (n, d) rows, or a function without arguments that opens a Store on a worker"
 
@@ -87,9 +89,11 @@ def rerank(
         blocks = [asked[start : start + size] for start in range(0, max(len(asked), 1), size)]
         calls = run.calls(_ranked, [(rows, *shared) for rows in blocks])
         parts = dict(run.report.each("queries", calls, len(blocks)))
-    indices, distances = _together([parts[number] for number in range(len(blocks))])
+    found = [parts[number] for number in range(len(blocks))]
     meta = {"mode": "candidates", "candidates": candidates, "method": repr(method), "metric": metric}
-    return Ranking(indices, distances, {**meta, "seconds": time.perf_counter() - started})
+    inside = [one.meta["seconds_in"] for one in found]
+    meta["seconds_in"] = {part: sum(seconds[part] for seconds in inside) for part in inside[0]}
+    return _together(found, {**meta, "seconds": time.perf_counter() - started})
 
 
 def _mapped(folder: str, metric: str) -> ArrayStore:
@@ -106,18 +110,17 @@ def _ranked(
     depth: int | None,
     max_memory: int | str | None,
     metric: str,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+) -> Ranking:
     """The task: one block of queries, re-ranked as on one machine."""
-    ranking = rerank_here(queries, opened(token, factory), method, candidates, depth, max_memory, metric=metric)
-    return ranking.indices, ranking.distances
+    return rerank_here(queries, opened(token, factory), method, candidates, depth, max_memory, metric=metric)
 
 
-def _together(
-    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]],
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _together(parts: list[Ranking], meta: dict[str, Any]) -> Ranking:
     """Blocks below each other, as wide as the widest: a store may find fewer items for the queries of one block."""
-    width = max(part[0].shape[1] for part in parts)
-    missing = [((0, 0), (0, width - part[0].shape[1])) for part in parts]
-    indices = [np.pad(part[0], pad, constant_values=-1) for part, pad in zip(parts, missing, strict=True)]
-    distances = [np.pad(part[1], pad, constant_values=np.inf) for part, pad in zip(parts, missing, strict=True)]
-    return np.concatenate(indices), np.concatenate(distances)
+    lists = [
+        Listed(part.ids[row][there], part.distances[row][there], np.empty((0, 0), np.float32))
+        for part in parts
+        for row, there in enumerate(part.indices >= 0)
+    ]
+    ranking = named(lists, meta, max(part.depth for part in parts))
+    return ranking if any(part.has_ids for part in parts) else Ranking(ranking.indices, ranking.distances, meta)

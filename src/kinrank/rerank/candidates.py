@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from kinrank.stores.ids import named
 from kinrank.stores.ordered import Listed
 from kinrank.stores.rows import VECTORS
 from kinrank.stores.scaled import metric_of
-from kinrank.stores.source import Ids, Source
+from kinrank.stores.source import Ids, Lists, Source
 
 NOBODY = Marks(*(np.empty(0, np.int64),) * 2)
 
@@ -87,13 +87,15 @@ def per_query(
     searched = reach + (own is not None) + max((len(one.all) for one in marks or ()), default=0)
     _fit_result(len(asked), searched, source, budget)
     task = Candidates(source, method, space, candidates, reach, expand, budget, where)
-    one_by_one = _searched(source, asked, own, marks, where, searched)
+    ask = source.neighbours if expand else source.search  # vectors of those that do not stay need not come along
+    one_by_one = _searched(source, ask, asked, own, marks, where, searched)
     with stages.kernels.compiled.one_blas_thread():  # small problems: the threads of BLAS would only be in the way
         lists = [_reranked(task, one) for one in report.each("queries", one_by_one, len(asked))]
     seconds = dict(source.seconds)
     seconds["rerank"] = time.perf_counter() - started - sum(seconds.values())
     meta = {"mode": "candidates", "candidates": candidates, "metric": metric, "seconds_in": seconds}
-    meta |= {"expand": expand, "fetched": source.fetched} if expand else {"fetched": source.fetched}
+    meta |= {"expand": expand} if expand else {}
+    meta |= {"fetched": source.fetched} if source.engine is not None else {}
     width = max(0, min(source.deepest - (own is not None), reach if depth is None else depth))
     ranking = named([Listed(one.ids[:depth], one.distances[:depth], one.rows) for one in lists], meta, width)
     return ranking if source.engine is not None else Ranking(ranking.indices, ranking.distances, meta)
@@ -107,14 +109,20 @@ def _checked(source: Source, wanted: Wanted, queries: int) -> tuple[Any, list[Ma
 
 
 def _searched(
-    source: Source, asked: Vectors, own: Ids | None, marks: list[Marks] | None, where: Any, k: int
+    source: Source,
+    ask: Callable[..., Lists],
+    asked: Vectors,
+    own: Ids | None,
+    marks: list[Marks] | None,
+    where: Any,
+    k: int,
 ) -> Iterator[Asked]:
     """Query after query with what the store found for it; asked for in blocks."""
     size = source.block(k) or max(1, len(asked))
     for start in range(0, max(1, len(asked)), size):  # no query asks too: the width of the answer is known then
         block = asked[start : start + size]
-        found = source.search(block, k)
-        listed = found if where is None else source.search(block, k, where)
+        found = ask(block, k)
+        listed = found if where is None else ask(block, k, where)
         for place in range(len(block)):
             marked = NOBODY if marks is None else marks[start + place]
             if own is not None and marks is not None:
@@ -134,7 +142,7 @@ def _reranked(task: Candidates, one: Asked) -> Listed:
         return nothing
     others = _without(*one.found, one.left_out)[0][: task.count] if task.where is not None else first[:0]
     if task.expand:
-        first = grown(task.source, one.row, numbers, lengths, task.count, task.expand, one.left_out, task.where)
+        first = grown(task.source, one.row, numbers, task.count, task.expand, one.left_out, task.where, task.space.unit)
     pool = np.unique(np.concatenate([first, others, one.marked.all.astype(first.dtype)]))  # ties to the lower id
     there, rows = task.source.vectors(pool)
     unknown = np.setdiff1d(one.marked.all, pool[there])

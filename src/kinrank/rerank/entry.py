@@ -61,9 +61,10 @@ def rerank(
             returned.
         negatives: items that are wrong, given likewise; no chain passes through them, and where there are positives,
             what is nearer to a wrong one than to the query and the right ones moves back.
-        expand: in so many rounds the candidates are found: first the nearest items of the query, then neighbours of
-            those that hang together with it, asked from the store, until there are `candidates` of them. 0 takes the
-            nearest items only.
+        expand: rounds in which the candidates grow: half of them are the nearest items of the query, the others
+            neighbours of the best of these, asked from the store; the same number of vectors is fetched. 0 takes the
+            nearest items only. It finds more where right items lie along chains, and less where neighbours are often
+            wrong.
 
     Returns:
         Ranking with `meta["mode"]` "joint" or "candidates", and `meta["metric"]`; over candidates also

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-HIDDEN = ("password", "api_key", "token", "secret")  # options whose values are never printed
+HIDDEN = ("password", "secret", "token", "key")  # options whose names end so are never printed, but for `key` itself
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,11 @@ class Address:
             parts = urlsplit(f"store:{rest}")  # the same rules for all schemes
             port = parts.port
             pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        except ValueError as error:
-            raise ValueError(f"the URL of the store, {scheme}:..., cannot be read: {error}") from None
+        except ValueError:  # what it says may hold a part of the password
+            raise ValueError(
+                f"the URL of the store, {scheme}:..., cannot be read; write signs such as @ : / and % in a password by "
+                "their codes (%40 for @), a port as a number, and options as name=value"
+            ) from None
         options = dict(pairs)
         if len(options) < len(pairs):
             raise ValueError(f"the URL of the store, {scheme}:..., gives an option twice; give each once")
@@ -58,14 +61,12 @@ class Address:
 
     def __str__(self) -> str:
         """The address as it may be printed: without password and other secrets."""
-        server = "" if self.host is None else f"//{self.host}" + (f":{self.port}" if self.port else "") + "/"
-        shown = "&".join(f"{name}={quote(value, safe='/')}" for name, value in self.options.items()
-                         if name not in HIDDEN)  # fmt: skip
-        return (
-            f"{self.scheme}:{server}{self.path}"
-            + (f"?{shown}" if shown else "")
-            + (f"#{self.fragment}" if self.fragment else "")
-        )
+        port = f":{self.port}" if self.port else ""
+        server = "" if self.host is None else f"//{self.host}{port}/"
+        open_ones = {name: value for name, value in self.options.items() if not _secret(name)}
+        shown = "&".join(f"{name}={quote(value, safe='/')}" for name, value in open_ones.items())
+        options, fragment = f"?{shown}" if shown else "", f"#{self.fragment}" if self.fragment else ""
+        return f"{self.scheme}:{server}{self.path}{options}{fragment}"
 
     def only(self, *allowed: str) -> dict[str, str]:
         """The options, if all of them are among those allowed."""
@@ -99,3 +100,7 @@ def number(text: Any, name: str) -> float:
 
 def _plain(text: str | None) -> str | None:
     return None if text is None else unquote(text)
+
+
+def _secret(option: str) -> bool:
+    return option != "key" and option.endswith(HIDDEN)

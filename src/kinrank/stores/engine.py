@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -160,7 +160,7 @@ class EngineStore(ABC):
         Items whose vector is missing, NaN, or zero where directions are compared, are left out; a warning counts them.
         """
         left_out = 0
-        for hits in self._asked_for(self._scan(where, True)):
+        for hits in self._asked_for(lambda: self._scan(where, True)):
             assert hits.rows is not None
             names = names_of(hits.keys)
             ids, rows = comparable(names, hits.rows, self.metric, self.dimensions or None)
@@ -184,7 +184,7 @@ class EngineStore(ABC):
 
     def ids_where(self, where: Any = None) -> NDArray[Any]:
         """The ids of the items that a filter leaves, in any order; of all items without one."""
-        return names_of([key for hits in self._asked_for(self._scan(where, False)) for key in hits.keys])
+        return names_of([key for hits in self._asked_for(lambda: self._scan(where, False)) for key in hits.keys])
 
     def __len__(self) -> int:
         return self._ask(self._count)
@@ -224,30 +224,27 @@ class EngineStore(ABC):
             return call(*args)
         except Exception as error:
             self._raise(error)
-            raise
 
-    def _asked_for(self, parts: Iterator[Result]) -> Iterator[Result]:
-        """The same for answers that come in parts; these are not asked for again, a part may have been used."""
-        while True:
-            part = self._ask_once(parts)
-            if part is None:
-                return
+    def _asked_for(self, scan: Callable[[], Iterator[Result]]) -> Iterator[Result]:
+        """The same for answers that come in parts; once the first is there, nothing is asked for again."""
+
+        def begun() -> tuple[Iterator[Result], Result | None]:
+            parts = scan()
+            return parts, next(parts, None)
+
+        parts, part = self._ask(begun)
+        while part is not None:
             yield part
+            try:
+                part = next(parts, None)
+            except Exception as error:
+                self._raise(error, "in the middle of reading it")
 
-    def _ask_once(self, parts: Iterator[Result]) -> Result | None:
-        if self._closed:
-            raise ValueError(f"{self!r} is closed; open it again")
-        try:
-            return next(parts, None)
-        except Exception as error:
-            self._raise(error)
-            raise
-
-    def _raise(self, error: Exception) -> None:
-        """The error of an engine as one sentence of ours; returns for errors that are not the engine's."""
+    def _raise(self, error: Exception, when: str = "tried twice") -> NoReturn:
+        """The error of an engine as one sentence of ours; other errors as they are."""
         kind, said = self._kind(error), " ".join(str(error).split())[:300]
         if kind == LOST:
-            raise ConnectionError(f"{self!r} cannot be reached, tried twice: {said}") from error
+            raise ConnectionError(f"{self!r} cannot be reached, {when}: {said}") from error
         if kind == SLOW:
             limit = "in time" if self.timeout is None else f"within {self.timeout:g} s"
             raise TimeoutError(f"{self!r} did not answer {limit}; give a larger timeout=, ask for less, or give the "

@@ -55,7 +55,7 @@ def sql_where(where: Any, placeholder: str, quoted: Callable[[str], str]) -> tup
             bound += given
         return " AND ".join(texts), bound
     text, values = pair(where, placeholder)
-    return f"({text})", values
+    return f"({text}\n)", values  # a comment in the text ends before the bracket
 
 
 def pair(where: Any, placeholder: str) -> tuple[str, list[Any]]:

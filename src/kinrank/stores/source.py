@@ -34,7 +34,7 @@ class Source:
         self.store, self.metric = store, metric
         self.engine = store if isinstance(store, EngineStore) else None
         self.seconds = {"search": 0.0, "fetch": 0.0}
-        self.fetched = 0  # vectors that came from the store
+        self.fetched = 0  # vectors that came from an engine
         self.deepest = 0  # entries of the longest list that a search gave, padding included
         self._known: dict[Any, Vectors] = {}
 
@@ -81,12 +81,13 @@ class Source:
         return _lists(found) if self.engine is not None else _tidy(found)
 
     def neighbours(self, rows: Vectors, k: int, where: Any = None) -> Lists:
-        """The same for vectors of items, by the order and distances of the store; no vectors are fetched."""
+        """The same by the order and distances of the engine: no vectors are fetched."""
         if self.engine is None:
             return self.search(rows, k, where)
         started = time.perf_counter()
         found = self.engine.nearest_ids(rows, k, where)
         self.seconds["search"] += time.perf_counter() - started
+        self.deepest = max(self.deepest, found.depth)
         return _lists(found)
 
     def vectors(self, ids: Ids) -> tuple[NDArray[np.bool_], Vectors]:
@@ -94,7 +95,6 @@ class Source:
         started = time.perf_counter()
         if self.engine is None:
             there, rows = np.ones(len(ids), np.bool_), check(self.store.vectors(ids), VECTORS)
-            self.fetched += len(ids)
         else:
             there, rows = self._at_hand(self.engine, ids)
         self.seconds["fetch"] += time.perf_counter() - started
