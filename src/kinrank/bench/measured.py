@@ -10,5 +10,6 @@ from kinrank.bench.memory import memory
 from kinrank.bench.modes import modes
 from kinrank.bench.scale import scale
 from kinrank.bench.speed import speed
+from kinrank.bench.stores import stores
 
-__all__ = ["accuracy", "candidates", "defaults", "feedback", "memory", "modes", "scale", "speed"]
+__all__ = ["accuracy", "candidates", "defaults", "feedback", "memory", "modes", "scale", "speed", "stores"]

