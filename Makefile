@@ -2,6 +2,7 @@
 #   make demo    a page that shows what re-ranking does         make test    all tests
 #   make bench   accuracy, speed and memory (DATA=folder)       make check   style, types, import directions
 #   make docs    the documentation, as a site in site/          make fuzz    file readers against random bytes (SECONDS=60)
+#   make test-stores   over real vector databases, and inside frameworks: installs them all first
 #   make test-faults   kills, many writers, broken folders, full disks, senseless arguments
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,10 +13,10 @@ PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 
-.PHONY: help demo test test-fast test-faults check bench docs fuzz clean
+.PHONY: help demo test test-fast test-stores test-faults check bench bench-stores docs fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 5
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 6
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +28,10 @@ $(VENV)/core.stamp: pyproject.toml | $(VENV)/bin/python
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/core.stamp
+
+$(VENV)/engines.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[engines]'
+	@touch $@ $(VENV)/dev.stamp $(VENV)/core.stamp
 
 $(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[docs]'
@@ -44,6 +49,10 @@ test: $(VENV)/dev.stamp
 test-fast: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m fast
 
+test-stores: $(VENV)/engines.stamp
+	$(VENV)/bin/python -m pytest tests/stores tests/integrations tests/test_examples.py tests/bench/test_stores.py
+	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (stores or integrations)'
+
 test-faults: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m faults
 
@@ -57,6 +66,9 @@ bench: $(VENV)/dev.stamp | out
 	$(VENV)/bin/kinrank bench accuracy --data $(DATA) -o $(RESULTS)
 	$(VENV)/bin/kinrank bench speed --data $(DATA) -o $(RESULTS)
 	$(VENV)/bin/kinrank bench memory -o $(RESULTS)
+
+bench-stores: $(VENV)/engines.stamp | out
+	$(VENV)/bin/kinrank bench stores --data $(DATA) -o $(RESULTS)
 
 docs: $(VENV)/docs.stamp
 	$(VENV)/bin/python docs/build.py

@@ -57,6 +57,13 @@ def on_config(config: Any) -> Any:
             ]
         },
         {"Methods": [{"All methods": "methods/README.md"}, *({name: f"methods/{name}.md"} for name in METHODS)]},
+        {"Stores": ["stores/README.md", *({title: f"stores/{name}.md"} for title, name in _titles("stores"))]},
+        {
+            "Frameworks": [
+                "integrations/README.md",
+                *({title: f"integrations/{name}.md"} for title, name in _titles("integrations")),
+            ]
+        },
         {
             "API reference": [
                 "reference/index.md",
@@ -93,6 +100,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links that lead out of docs/ lead to the pages made of what stands there."""
     where = page.file.src_uri
     return markdown if page.file.generated_by else _relocated(f"docs/{where}", markdown, where)
+
+
+def _titles(folder: str) -> list[tuple[str, str]]:
+    """(heading, name) of every page in a folder of docs/ but its first one."""
+    pages = sorted(path for path in (ROOT / "docs" / folder).glob("*.md") if path.stem != "README")
+    return [(path.read_text("utf-8").partition("\n")[0].removeprefix("# "), path.stem) for path in pages]
 
 
 def _last(module: str) -> str:

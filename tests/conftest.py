@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
+
 SHARED = Path(os.environ.get("KINRANK_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 
@@ -68,10 +70,21 @@ SLOW = {
     "methods/test_lpmt.py",
     "methods/test_parameters.py",
     "report/test_demo.py",
+    "integrations/test_every_framework.py",
+    "integrations/test_haystack.py",
+    "integrations/test_lancedb.py",
+    "integrations/test_langchain.py",
+    "integrations/test_llamaindex.py",
     "stages/kernels/test_compiled.py",
     "stages/test_diffusion.py",
     "stages/test_pipeline.py",
     "stages/test_transport.py",
+    "stores/test_chroma.py",
+    "stores/test_duckdb.py",
+    "stores/test_engines.py",
+    "stores/test_lancedb.py",
+    "stores/test_pgvector.py",
+    "stores/test_qdrant.py",
     "test_combine.py",
     "test_docs.py",
     "test_metric.py",

@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"^<!-- needs: (.*) -->$", flags=re.MULTILINE)
+FRAMEWORKS = {"langchain": "langchain_core", "llamaindex": "llama_index.core"}  # where the module has another name
 PAIRS = re.compile(r"It [a-z ]+ on a made-up set of pairs: (\d+) of 30")
 
 
@@ -119,11 +121,24 @@ def with_python() -> list[Path]:
     return [page for page in PAGES if blocks(page, "python")]
 
 
+def modules_of(page: Path) -> list[str]:
+    """The packages that a page about an engine or a framework needs."""
+    if page.parent.name == "integrations" and page.stem != "README":
+        return [FRAMEWORKS.get(page.stem, page.stem)]
+    return [name.strip() for text in NEEDS.findall(page.read_text("utf-8")) for name in text.split(",")]
+
+
 @pytest.mark.parametrize("page", with_python(), ids=named)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kinrank.testing import toy
 
+    for module in modules_of(page):
+        pytest.importorskip(module, reason=f"{module} is not installed: make test-stores installs every engine")
     monkeypatch.chdir(tmp_path)
+    if "DATABASE_URL" in page.read_text("utf-8"):
+        from engines.postgres import running
+
+        monkeypatch.setenv("DATABASE_URL", running().database("docs"))
     data = toy("turntable")
     np.save("queries.npy", data.queries)
     np.save("gallery.npy", data.gallery)
@@ -135,7 +150,7 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
 def commands(page: Path) -> list[str]:
     """Lines that call kinrank, continued lines joined; what a command printed is skipped."""
     lines = "\n".join(blocks(page, "console")).replace("\\\n", " ").splitlines()
-    stripped = [line.strip().removeprefix("$").split("#")[0].strip() for line in lines]
+    stripped = [line.strip().removeprefix("$").split(" #")[0].strip() for line in lines]
     return [line for line in stripped if line.startswith("kinrank ")]
 
 

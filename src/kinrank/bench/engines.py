@@ -17,6 +17,8 @@ Rows = NDArray[np.float32]
 Put = Callable[[NDArray[np.int64], Rows], None]  # rows that are new, or take the place of those with the same ids
 Delete = Callable[[NDArray[np.int64]], None]
 
+EXACT = 20_000  # items up to which Chroma, which has no exact search, is made to look at all of them
+
 
 class Filled(NamedTuple):
     """A store over a collection whose ids are the numbers of the rows, and the means to change that collection."""
@@ -116,7 +118,8 @@ def _chroma(rows: Rows, folder: Path, index: bool) -> Filled:
 
     settings = chromadb.config.Settings(anonymized_telemetry=False)
     client = chromadb.PersistentClient(str(folder / "chroma"), settings)
-    effort = {"space": "cosine", "ef_search": 2000, "ef_construction": 400, "max_neighbors": 64}
+    most = len(rows) if len(rows) <= EXACT else 400  # its index looks at all items of a small collection then
+    effort = {"space": "cosine", "ef_search": 2 * most, "ef_construction": 400, "max_neighbors": 64}
     collection = client.create_collection("items", configuration={"hnsw": effort})  # type: ignore[arg-type]
 
     def put(ids: NDArray[np.int64], some: Rows) -> None:

@@ -15,6 +15,7 @@ from kinrank.neighbors import Neighbors, nearest_among
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 from kinrank.space import check_metric, rows_by
+from kinrank.stores.needs import needed
 from kinrank.stores.numbers import allowed_by, item_numbers
 
 KINDS = ("flat", "ivf", "hnsw")
@@ -173,11 +174,7 @@ class FaissStore:
 
 
 def _faiss() -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise ImportError("FaissStore needs FAISS; install it with: pip install 'kinrank[faiss]'") from error
-    return faiss
+    return needed("faiss", "FaissStore", "faiss")
 
 
 @contextmanager

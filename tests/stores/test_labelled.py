@@ -1,0 +1,194 @@
+"""Indexes in memory, whose items are whole numbers: filters, vectors that cannot be compared, large labels, threads."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+from engines.harness import Harness
+from kinrank.stores.labels import as_labels, placed
+
+PACKAGES = {"usearch": "usearch", "hnswlib": "hnswlib", "faiss_index": "faiss"}
+RNG = np.random.default_rng(11)
+ROWS = RNG.normal(size=(180, 8)).astype(np.float32)
+QUERIES = RNG.normal(size=(6, 8)).astype(np.float32)
+IDS = [5 * place + 2 for place in range(180)]
+
+
+@pytest.fixture(params=PACKAGES, scope="module")
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    pytest.importorskip(PACKAGES[request.param], reason=f"install kinrank[{request.param}]")
+    harness: Harness = importlib.import_module(f"engines.{request.param}").Engine(tmp_path_factory.mktemp("index"))
+    yield harness
+    harness.close()
+
+
+def truth(k: int, places: Any, metric: str = "cosine") -> list[list[int]]:
+    found = kr.ArrayStore(ROWS, metric).search(QUERIES, k, where=list(places)).indices
+    return [[IDS[place] for place in row] for row in found]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+@pytest.mark.parametrize("step", [1, 2, 3, 30, 90])
+def test_filters_find_what_an_exact_search_finds(engine: Harness, step: int, metric: str) -> None:
+    """Few are compared one by one, many are picked out of what the index finds."""
+    store: Any = engine.make(ROWS, IDS, metric=metric)
+    places, expected = range(1, 180, step), truth(2, range(1, 180, step), metric)
+    some = [IDS[place] for place in places]
+    mask = np.isin(IDS, some)
+    for where in (some, np.array(some), np.array(some[::-1], np.uint64), mask, mask.tolist(), [*some, 10**6, -3]):
+        assert store.search(QUERIES, 2, where=where).ids.tolist() == expected
+        plain = store.nearest_ids(QUERIES, 2, where=where)
+        assert plain.ids.tolist() == expected
+        assert sorted(store.ids_where(where).tolist()) == some
+    np.testing.assert_allclose(plain.distances, store.search(QUERIES, 2, where=some).distances, atol=1e-3)
+
+
+def test_filters_that_are_none(engine: Harness) -> None:
+    store: Any = engine.make(ROWS, IDS)
+    with pytest.raises(ValueError, match=r"where names 'kind', a str, but .* has no fields and its ids are whole"):
+        store.search(QUERIES, 3, where={"kind": "cat"})
+    with pytest.raises(ValueError, match="where names 'cat'"):
+        store.search(QUERIES, 3, where="cat")
+    with pytest.raises(ValueError, match=r"where names 2\.5, a float"):
+        store.ids_where([2, 2.5])
+    with pytest.raises(ValueError, match="where has 3 entries but there are 180 items"):
+        store.search(QUERIES, 3, where=[True, False, True])
+    with pytest.raises(ValueError, match="looks like a mask of 0 and 1"):
+        store.search(QUERIES, 3, where=np.zeros(180, np.int64))
+    for nothing in ([], np.zeros(180, np.bool_), np.empty(0, np.int64)):
+        with pytest.raises(ValueError, match="where leaves no item"):
+            store.search(QUERIES, 3, where=nothing)
+    assert store.search(QUERIES, 3, where=[1, 3, -7, 10**30]).depth == 0
+    assert store.ids_where([1, 3]).tolist() == []
+    assert store.search(QUERIES, 300, where=IDS[:4]).depth == 4
+
+
+def test_a_filter_over_nothing(engine: Harness) -> None:
+    store: Any = engine.make(ROWS[:0], [])
+    assert store.search(QUERIES, 3, where=[2, 7]).depth == 0
+    assert store.vectors_there(np.array([2, 7]))[1].shape == (0, 8)
+
+
+def test_vectors_that_cannot_be_compared_stand_in_nobodys_way(engine: Harness) -> None:
+    """usearch puts NaN first: more of them than asked for would leave nothing else."""
+    store: Any = engine.make(ROWS[:100], IDS[:100])
+    expected = store.search(QUERIES, 5).ids.tolist()
+    broken = np.zeros((60, 8), np.float32)
+    broken[::2] = np.nan
+    _put_as_they_are(engine, list(range(5000, 5060)), broken)
+    found, full = store.search(QUERIES, 5), store.search(QUERIES, 100)
+    assert found.depth == 5
+    if engine.name == "hnswlib":  # its graph suffers when NaN is added
+        assert {*found.ids.ravel().tolist(), *full.ids[full.indices >= 0].tolist()} <= set(IDS[:100])
+    else:
+        assert found.ids.tolist() == expected
+        assert all(sorted(row) == IDS[:100] for row in full.ids.tolist())
+    assert store.search(QUERIES, 5, where=[*IDS[:100], *range(5000, 5060)]).ids.tolist() == expected
+    with pytest.warns(UserWarning, match="60 items have no vector that can be compared"):
+        ids, rows = store.everything()
+    assert ids.tolist() == IDS[:100]
+    assert np.isfinite(rows).all()
+    assert not store.vectors_there(np.arange(5000, 5060))[0].any()
+
+
+def _put_as_they_are(engine: Harness, ids: list[int], rows: Any) -> None:
+    index: Any = engine.index  # type: ignore[attr-defined]
+    if engine.name == "faiss_index":
+        index.add_with_ids(rows, np.array(ids, np.int64))
+    elif engine.name == "usearch":
+        index.add(np.array(ids, np.uint64), rows)
+    else:
+        index.add_items(rows, np.array(ids, np.uint64))
+
+
+def test_queries_are_checked_before_the_native_call(engine: Harness) -> None:
+    """hnswlib takes a query of 64 numbers for one of 128, and reads what lies behind it."""
+    rows = RNG.normal(size=(20, 128)).astype(np.float32)
+    store: Any = engine.make(rows, IDS[:20])
+    for call in (store.search, store.nearest_ids, store.search_with_vectors):
+        with pytest.raises(ValueError, match=r"queries has shape \(1, 64\) but 128 dimensions are needed"):
+            call(rows[:1, :64], 3)
+        with pytest.raises(ValueError, match="NaN"):
+            call(np.full((1, 128), np.nan), 3)
+        with pytest.raises(ValueError, match="zero vector"):
+            call(np.zeros((1, 128)), 3)
+        with pytest.raises(ValueError, match="k=0"):
+            call(rows, 0)
+
+
+def test_many_threads_ask_at_once(engine: Harness) -> None:
+    store: Any = engine.make(ROWS, IDS)
+    alone = [store.search(QUERIES, k).ids.tolist() for k in range(1, 9)]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            assert [one.ids.tolist() for one in pool.map(lambda k: store.search(QUERIES, k), range(1, 9))] == alone
+            filtered = pool.map(lambda k: store.search(QUERIES, k, where=IDS[:90]), range(1, 9))
+            assert all(set(one.ids.ravel().tolist()) <= set(IDS[:90]) for one in filtered)
+
+
+@pytest.mark.parametrize("name", ["usearch", "hnswlib"])
+def test_labels_above_2_to_the_63_come_back_right(name: str, tmp_path: Any) -> None:
+    pytest.importorskip(name, reason=f"install kinrank[{name}]")
+    harness: Any = importlib.import_module(f"engines.{name}").Engine(tmp_path)
+    ids = [2**63 + 3 * place for place in range(90)] + [2**64 - 2, 4]
+    store = harness.make(ROWS[:92], ids)
+    expected = kr.ArrayStore(ROWS[:92]).search(QUERIES, 6).indices
+    assert store.search(QUERIES, 6).ids.tolist() == [[ids[place] for place in row] for row in expected]
+    assert store.nearest_ids(QUERIES, 6).ids.tolist() == [[ids[place] for place in row] for row in expected]
+    np.testing.assert_allclose(store.vectors([2**64 - 2]), store.vectors(ids)[90:91])
+    assert store.search(ROWS[90:91], 3, where=[2**64 - 2, 2**63]).ids.tolist() == [[2**64 - 2, 2**63]]
+    assert sorted(store.ids_where([2**63, 4]).tolist()) == [4, 2**63]
+    assert set(store.everything()[0].tolist()) == set(ids)
+    with pytest.raises(ValueError, match="does not hold"):
+        store.vectors([-2])
+
+
+def test_a_text_of_a_number_is_that_number(engine: Harness) -> None:
+    store: Any = engine.make(ROWS, IDS)
+    np.testing.assert_array_equal(store.vectors(["7"]), store.vectors([7]))
+    with pytest.raises(ValueError, match="'seven'"):
+        store.vectors(["seven"])
+
+
+def test_labels_of_any_kind_of_numbers() -> None:
+    assert as_labels(np.array([-1, 3, 3]), np.uint64).tolist() == [3]
+    assert as_labels(np.array([2**63 + 1, 3], np.uint64), np.int64).tolist() == [3]
+    assert as_labels([2**64, 2**63, -5, 1], np.uint64).tolist() == [1, 2**63]
+    assert placed(np.empty(0, np.int64), np.array([4]))[1].tolist() == [False]
+
+
+def test_an_address_that_names_no_file(engine: Harness, tmp_path: Any) -> None:
+    scheme = "faiss" if engine.name == "faiss_index" else engine.name
+    space = "?space=l2" if scheme == "hnswlib" else ""
+    with pytest.raises(FileNotFoundError, match="is not there, or is no file"):
+        kr.open_store(f"{scheme}:{tmp_path}/nothing{space}")  # type: ignore[attr-defined]
+    with pytest.raises(FileNotFoundError, match="is not there, or is no file"):
+        kr.open_store(f"{scheme}:{tmp_path}{space}")  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="names a server"):
+        kr.open_store(f"{scheme}://localhost/index{space}")  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=f"{scheme}: needs a file"):
+        kr.open_store(f"{scheme}:{space}")  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="has no option 'colour'"):
+        kr.open_store(f"{scheme}:{tmp_path}/nothing?colour=red")  # type: ignore[attr-defined]
+
+
+def test_a_file_that_is_none_is_a_sentence(engine: Harness, tmp_path: Any) -> None:
+    """Every beginning of a file, and files of something else."""
+    engine.make(ROWS[:40], IDS[:40])
+    url = str(engine.url())
+    path = url.split("//")[1].split("?")[0]
+    with open(path, "rb") as file:
+        whole = file.read()
+    cut = [whole[:size] for size in [*range(200), *range(200, len(whole), 97), len(whole) - 1]]
+    for content in (*cut, b"text, not an index\n" * 300, b"\0" * 5000, b"\xff" * 5000):
+        with open(path, "wb") as file:
+            file.write(content)
+        with pytest.raises(ValueError, match=r"is no index of .*, or is cut off"):
+            kr.open_store(url)  # type: ignore[attr-defined]
