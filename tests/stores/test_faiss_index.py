@@ -36,6 +36,8 @@ KINDS = {
     "SQ8": (False, 0.02, 0.95),
     "SQfp16": (False, 0.01, 0.95),
     "HNSW16,SQ8": (False, 0.02, 0.9),
+    "NSG16,Flat": (False, 0.0, 0.9),
+    "RQ2x4": (False, 3.0, 0.1),
     "PQ8x4": (False, 3.0, 0.2),
     "IVF16,PQ8x4": (False, 3.0, 0.2),
     "IVF16,PQ8x4fs": (False, 3.0, 0.2),
@@ -199,8 +201,9 @@ def test_an_id_map_whose_ids_faiss_has_mixed_up_is_refused() -> None:
     index.remove_ids(IDS[:2])
     with pytest.raises(ValueError, match="FAISS gives wrong ids then"):
         FaissIndexStore(index)
-    with pytest.raises(ValueError, match="FAISS gives wrong ids then"):
-        store.vectors(IDS[:1])
+    for call in (lambda: store.vectors(IDS[:1]), lambda: store.search(ROWS[:1], 3), lambda: store.vectors(IDS[9:10])):
+        with pytest.raises(ValueError, match="FAISS gives wrong ids then"):
+            call()
 
 
 def test_a_file_by_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,7 @@ def _reranked(task: Candidates, one: Asked) -> Listed:
         raise ValueError(
             f"positives or negatives name {unknown.tolist()[0]!r}, which {task.source.store!r} does not hold"
         )
-    pool = pool[there]
+    gone, pool = pool[~there], pool[there]
     inside = np.isin(pool, first) if task.where is not None else None
     marked = Marks(*(np.flatnonzero(np.isin(pool, some)) for some in one.marked))
     size = int(inside.sum()) if inside is not None else len(pool) - len(marked.all)
@@ -162,8 +162,7 @@ def _reranked(task: Candidates, one: Asked) -> Listed:
     order, fresh = answered(task.method, items, size, task.budget, SILENT, inside, marks)
     task.source.seconds["rerank"] += time.perf_counter() - started
     best = pool[order[0]]
-    behind = ~np.isin(numbers, best)
-    behind[: task.count] = False  # a candidate that is gone by now
+    behind = ~np.isin(numbers, np.concatenate([best, gone]))
     numbers, lengths = np.concatenate([best, numbers[behind]]), np.concatenate([fresh[0], lengths[behind]])
     _continue_row(lengths, size)
     return Listed(numbers[: task.reach], lengths[: task.reach], one.row[:0])

@@ -103,11 +103,12 @@ class Named:
 
     def _right(self, ids: Ids, places: Ids) -> bool:
         now = self._view()
-        return bool((places >= 0).all() and (places < len(now)).all() and (now[places] == ids).all())
+        fewer = len(now) < self._size  # something was removed
+        return not fewer and bool((places >= 0).all() and (places < len(now)).all() and (now[places] == ids).all())
 
     def _looked_up(self) -> Places:
-        inside = self.inner.ids()
-        if len(inside) and int(inside.max()) >= self._view().shape[0]:
+        inside, self._size = self.inner.ids(), len(self._view())
+        if len(inside) and int(inside.max()) >= self._size:
             raise ValueError(
                 "index is an IDMap over an IVF index from which items were removed; FAISS gives wrong ids then: make "
                 "it anew, and give ids to the IVF index itself (index.add_with_ids), without an IDMap"

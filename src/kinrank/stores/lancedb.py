@@ -17,7 +17,7 @@ from kinrank.stores.arrow import hits_of, left, split
 from kinrank.stores.clients import flag, raised_by, unit_checked
 from kinrank.stores.engine import REFUSED, SCANNED, SLOW, EngineStore, Hits
 from kinrank.stores.fetched import whole_numbers, with_vectors
-from kinrank.stores.lancedb_filters import filtered
+from kinrank.stores.lancedb_filters import condition
 from kinrank.stores.needs import needed
 
 TYPES = {"cosine": "cosine", "euclidean": "l2"}
@@ -126,7 +126,7 @@ class LanceDBStore(EngineStore):
             query = query.minimum_nprobes(effort["nprobes"]).maximum_nprobes(0).refine_factor(effort["refine_factor"])
             query = query.ef(effort["ef"]) if "ef" in effort else query
         columns = [self._key, *([self._vector] if vectors and len(rows) == 1 else []), "_distance"]
-        answer = filtered(query, where, self._expr).select(columns).to_arrow(timeout=self._limit)
+        answer = self._filtered(query, where).select(columns).to_arrow(timeout=self._limit)
         gaps = np.maximum(answer["_distance"].to_numpy(), 0.0, dtype=np.float64)
         gaps = np.sqrt(2.0 * gaps if self.metric == "cosine" else gaps)
         keys = answer[self._key].combine_chunks()
@@ -157,7 +157,7 @@ class LanceDBStore(EngineStore):
     def _scan(self, where: Any, vectors: bool) -> Iterator[Hits]:
         self._refresh()
         columns = [self._key, self._vector] if vectors else [self._key]
-        query = filtered(self._table.search(), where, self._expr).select(columns)
+        query = self._filtered(self._table.search(), where).select(columns)
         with query.to_batches(SCANNED, timeout=self._limit) as batches:
             for batch in batches:
                 yield hits_of(batch[self._key], batch[self._vector] if vectors else None, self.dimensions)
@@ -165,6 +165,9 @@ class LanceDBStore(EngineStore):
     def _count(self) -> int:
         self._refresh()
         return int(self._table.count_rows())
+
+    def _filtered(self, query: Any, where: Any) -> Any:
+        return query if where is None else query.where(condition(where, self._expr, self._table.schema.names))
 
     def _kind(self, error: Exception) -> str | None:
         if not raised_by(error, "lancedb"):
