@@ -189,16 +189,18 @@ def test_filters_in_every_form(tmp_path: Path) -> None:
         assert store.search(QUERIES, 9, where=where).ids.tolist() == truth.indices.tolist()
     assert store.ids_where({"Kind": None}).tolist() == [place for place in some if place % 4 == 0]
     for hostile in (
-        "x') OR ('1'='1", "`; DROP TABLE pictures; --", "cat\0", "\\' OR 1=1 --", "\\') OR 1=1 --", "\\\\') OR 1=1 --", "''",
+        "x') OR ('1'='1", "`; DROP TABLE pictures; --", "cat\0", "\\' OR 1=1 --", "\\') OR 1=1 --",
+        "\\\\') OR 1=1 --", "''",
     ):  # fmt: skip
         assert len(store.ids_where({"Kind": [hostile, hostile + "x"]})) == 0
         assert len(store.ids_where({"Kind": hostile, "on": [None, True]})) == 0
         assert store.ids_where({"Kind": [hostile, None]}).tolist() == store.ids_where({"Kind": None}).tolist()
         with pytest.raises(ValueError, match=r"where names the column .* the table has id, vector, Kind"):
             store.search(QUERIES, 3, where={hostile: "cat"})
-    for wrong, said in (("Kind =", "refused"), ("nobody = 3", "refused"), ("", "where is ''"),
-        (7, "where is 7"),
-                        (("id < ?", [3]), "where is"), ({"id": "x"}, "refused"), ({"Kind": []}, "no value")):  # fmt: skip
+    for wrong, said in (
+        ("Kind =", "refused"), ("nobody = 3", "refused"), ("", "where is ''"), (7, "where is 7"),
+        (("id < ?", [3]), "where is"), ({"id": "x"}, "refused"), ({"Kind": []}, "no value"),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=said):
             store.search(QUERIES, 3, where=wrong)
 

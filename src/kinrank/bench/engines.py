@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.features import unit
 from kinrank.stores.engine import EngineStore
 from kinrank.stores.needs import needed
 
@@ -138,18 +139,24 @@ def _faiss(rows: Rows, folder: Path, index: bool) -> Filled:
     from kinrank.stores.faiss_index import FaissIndexStore
 
     faiss, dimensions = needed("faiss", "FaissIndexStore", "faiss"), rows.shape[1]
-    inner = faiss.IndexHNSWFlat(dimensions, 32) if index else faiss.IndexFlatIP(dimensions)
-    numbered = faiss.IndexIDMap2(inner)
+    unit_rows = unit(rows, "rows")
+    if index:
+        cells = max(1, min(round(4 * len(rows) ** 0.5), len(rows) // 39))
+        numbered = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimensions), dimensions, cells, faiss.METRIC_INNER_PRODUCT)
+        numbered.train(unit_rows)
+        numbered.nprobe = max(8, cells // 32)
+    else:
+        numbered = faiss.IndexIDMap2(faiss.IndexFlatIP(dimensions))
 
     def put(ids: NDArray[np.int64], some: Rows) -> None:
         if len(ids) and numbered.ntotal:
             delete(ids)
-        numbered.add_with_ids(some / np.linalg.norm(some, axis=1, keepdims=True), ids)
+        numbered.add_with_ids(unit(some, "rows"), ids)
 
     def delete(ids: NDArray[np.int64]) -> None:
         numbered.remove_ids(ids)
 
-    put(np.arange(len(rows)), rows)
+    put(np.arange(len(rows)), unit_rows)
     return Filled(FaissIndexStore(numbered), put, delete)
 
 

@@ -22,7 +22,7 @@ def in_a_line(snapshot: Snapshot) -> str:
 
 def facts_of(snapshot: Snapshot) -> dict[str, Any]:
     """For people and JSON."""
-    method, store = snapshot.method, snapshot.engine or snapshot.store
+    method, store = snapshot.method, snapshot.store if snapshot.engine is None else snapshot.engine
     store = store.base if isinstance(store, ScaledStore) else store
     return {
         "items": len(snapshot),

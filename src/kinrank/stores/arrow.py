@@ -27,7 +27,8 @@ def hits_of(keys: Any, vectors: Any, dimensions: int, distances: NDArray[Any] | 
     rows = None if vectors is None else rows_of(vectors, dimensions)
     good = keys.is_valid().to_numpy(zero_copy_only=False) if keys.null_count else np.ones(len(keys), np.bool_)
     if distances is not None:
-        good &= np.isfinite(distances)
+        with np.errstate(over="ignore"):
+            good &= np.isfinite(distances.astype(np.float32))
     return left(Hits(keys.to_pylist(), rows, distances), good)
 
 

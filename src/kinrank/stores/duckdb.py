@@ -95,7 +95,7 @@ class DuckDBStore(EngineStore):
         """A connection that sees the database as it is now and cannot change it, and these Arrow tables."""
         with self._lock:
             cursor = self._connection.cursor()
-        timer = None if self.timeout is None or not limited else threading.Timer(self.timeout, cursor.interrupt)
+        timer = threading.Timer(self.timeout, cursor.interrupt) if limited and self.timeout is not None else None
         try:
             for name, content in tables.items():
                 cursor.register(name, content)
@@ -161,7 +161,7 @@ class DuckDBStore(EngineStore):
 
     def _count(self) -> int:
         with self._cursor() as cursor:
-            items, _ = self._table.items(self._measure(cursor, self._table))
+            items, _ = self._table.items(self._measure(cursor, self._table) or 1)
             return int(cursor.sql(f"SELECT count(*) FROM ({items})").fetchall()[0][0])
 
     def _kind(self, error: Exception) -> str | None:

@@ -107,12 +107,13 @@ class Named:
         return not fewer and bool((places >= 0).all() and (places < len(now)).all() and (now[places] == ids).all())
 
     def _looked_up(self) -> Places:
-        inside, self._size = self.inner.ids(), len(self._view())
-        if len(inside) and int(inside.max()) >= self._size:
+        inside, size = self.inner.ids(), len(self._view())
+        if len(inside) and int(inside.max()) >= size:
             raise ValueError(
                 "index is an IDMap over an IVF index from which items were removed; FAISS gives wrong ids then: make "
                 "it anew, and give ids to the IVF index itself (index.add_with_ids), without an IDMap"
             )
+        self._size = size
         return Places(self.ids())
 
 

@@ -110,8 +110,8 @@ class SqliteVecStore(EngineStore):
             found = self._rows(self._table.sizes())
             good = [size // 4 for kind, size in found if kind == "blob" and size and size % 4 == 0]
             if found and not good:
-                raise ValueError(f"the column {self._table.vector} of {self!r} holds {found[0][0]} values; give vector= a "
-                                 "column of float32 BLOBs, as sqlite_vec.serialize_float32 makes them")  # fmt: skip
+                raise ValueError(f"the column {self._table.vector} of {self!r} holds {found[0][0]} values; give vector="
+                                 " a column of float32 BLOBs, as sqlite_vec.serialize_float32 makes them")  # fmt: skip
             self.dimensions = good[0] if good else 0
         return self.dimensions
 
