@@ -19,6 +19,7 @@ from kinrank.stores.fetched import whole_numbers, with_vectors
 from kinrank.stores.needs import needed
 
 GAPS = {"cosine": "array_cosine_distance", "euclidean": "array_distance"}
+FEW = 1_000_000  # items that DuckDB keeps in view while it reads; it sorts all where more are asked for
 NEEDS = "DuckDBStore", "duckdb"
 
 
@@ -127,10 +128,11 @@ class DuckDBStore(EngineStore):
             dimensions = self._measure(cursor, self._table)
             if not dimensions:
                 return [Hits([], self._nothing(), np.empty(0)) for _ in rows]
-            items, values = self._table.items(dimensions, where, self.metric == "cosine" and not vectors)
+            items, values = self._table.items(dimensions, where, True, self.metric == "cosine" and not vectors)
             gap = f"{GAPS[self.metric]}(kinrank_row, CAST(query AS {self._table.number}[{dimensions}]))"
             pairs = f"SELECT place, kinrank_key, {gap} AS gap FROM kinrank_asked, ({items})"
-            near = f"row_number() OVER (PARTITION BY place ORDER BY gap) <= {k:d}"
+            most = f"{k:d}" if k < FEW else f"(SELECT {k:d})"
+            near = f"row_number() OVER (PARTITION BY place ORDER BY gap) <= {most}"
             text = f"SELECT place, kinrank_key, gap FROM ({pairs}) QUALIFY {near} ORDER BY place, gap"
             answer = cursor.sql(text, params=values).to_arrow_table()
             gaps = np.maximum(answer["gap"].to_numpy(), 0.0, dtype=np.float64)

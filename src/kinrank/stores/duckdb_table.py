@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from kinrank.stores.filters import sql_where
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+LENGTHS = "1e-90 AND 1e76"  # of vectors that can be compared, squared: float32 has no others
 COLUMNS = """
 SELECT column_name, data_type, database_name, schema_name, table_name FROM duckdb_columns()
 WHERE lower(?) IN (lower(table_name), lower(concat_ws('.', schema_name, table_name)),
@@ -58,15 +59,21 @@ class Table(NamedTuple):
         some = f"SELECT len({self.vector}) AS size FROM {self.name} WHERE len({self.vector}) > 0 LIMIT 100"
         return f"SELECT mode(size) FROM ({some})"
 
-    def items(self, dimensions: int, where: Any = None, nonzero: bool = False) -> tuple[str, list[Any]]:
-        """A SELECT of ids (kinrank_key) and vectors (kinrank_row), and its values; without zero vectors if asked.
+    def items(
+        self, dimensions: int, where: Any = None, compared: bool = False, nonzero: bool = False
+    ) -> tuple[str, list[Any]]:
+        """A SELECT of ids (kinrank_key) and vectors (kinrank_row), and its values.
 
-        Functions of arrays fail at rows that are NULL; CASE keeps these from them, whatever is looked at first.
+        Args:
+            compared: leave out rows that functions of arrays would fail at: those in which a number is NULL.
+            nonzero: leave out zero vectors and those that are not finite, too. CASE looks at whole rows only.
         """
         row = self.vector if self.size else f"CAST({self.vector} AS {self.number}[{dimensions}])"
         there = f"{self.vector} IS NOT NULL" if self.size else f"len({self.vector}) = {dimensions}"
+        if compared:
+            there = f"{there} AND list_count({self.vector}) = {dimensions}"
         if nonzero:
-            there = f"CASE WHEN {there} THEN array_inner_product({row}, {row}) > 0 ELSE false END"
+            there = f"CASE WHEN {there} THEN array_inner_product({row}, {row}) BETWEEN {LENGTHS} ELSE false END"
         condition, values = sql_where(where, "?", quoted)
         name = f"CAST({self.key} AS VARCHAR)" if self.type == "UUID" else self.key
         wanted = " AND ".join([there, f"{self.key} IS NOT NULL", *([condition] if condition else [])])

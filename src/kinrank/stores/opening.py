@@ -26,7 +26,7 @@ ENGINES = {
     "sqlite": Engine("sqlite_vec", "SqliteVecStore", "sqlite:///file.db?table=items&vector=embedding&key=id"),
     "faiss": Engine("faiss_index", "FaissIndexStore", "faiss:index.faiss"),
     "usearch": Engine("usearch", "UsearchStore", "usearch:index.usearch"),
-    "hnswlib": Engine("hnswlib", "HnswlibStore", "hnswlib:index.bin?dimensions=128&space=cosine"),
+    "hnswlib": Engine("hnswlib", "HnswlibStore", "hnswlib:index.bin?space=cosine"),
 }
 ALIASES = {"postgres": "postgresql"}
 

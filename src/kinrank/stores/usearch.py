@@ -82,6 +82,7 @@ class UsearchStore(LabelledStore):
         return [(one.keys, np.sqrt(np.maximum(factor * one.distances, 0.0))) for one in lists]
 
     def _held(self, labels: Labels) -> tuple[Labels, Vectors]:
+        labels = labels[self._index.contains(labels)] if len(labels) else labels  # before 2.25, `get` gives anything
         rows = self._index.get(labels, "f32")
         there = np.array([row is not None for row in rows], np.bool_)
         found = [row for row in rows if row is not None]
