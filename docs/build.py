@@ -1,5 +1,5 @@
 """METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its pictures,
-and the numbers in README.md.
+and the numbers in README.md and docs/stores/README.md.
 
 `python docs/build.py` writes what changed; `--check` only says what would change, and ends with 1.
 """
@@ -12,13 +12,14 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from generator import figure, pages, readme, which  # noqa: E402
+from generator import figure, pages, readme, stores, which  # noqa: E402
 from generator.records import Measurements, read  # noqa: E402
 
 from kinrank import METHODS  # noqa: E402
 
 RESULTS = DOCS.parent / "benchmarks"
 README = DOCS.parent / "README.md"
+STORES = DOCS / "stores" / "README.md"
 PICTURE = DOCS / "figures" / "accuracy-against-time.svg"
 REMEMBERED = DOCS / "figures" / "remembered-queries.svg"
 
@@ -28,7 +29,8 @@ def build(found: Measurements) -> dict[Path, str]:
     made = {
         DOCS / "methods" / "README.md": pages.index(METHODS),
         DOCS / "which-method-when.md": which.page(found),
-        README: readme.with_numbers(README.read_text("utf-8"), found),
+        README: readme.with_numbers(README.read_text("utf-8"), readme.parts(found)),
+        STORES: readme.with_numbers(STORES.read_text("utf-8"), stores.parts(found)),
     }
     for name, kind in METHODS.items():
         made[DOCS / "methods" / f"{name}.md"] = pages.page(kind, which.measured(found, name))

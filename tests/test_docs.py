@@ -71,6 +71,11 @@ def test_choosing_page_is_up_to_date(made: dict[Path, str]) -> None:
     assert made[path] == path.read_text("utf-8"), "run `make docs`"
 
 
+def test_numbers_of_the_stores_are_up_to_date(made: dict[Path, str]) -> None:
+    path = DOCS / "stores" / "README.md"
+    assert made[path] == path.read_text("utf-8"), "run `make docs`"
+
+
 @pytest.mark.parametrize("name", kinrank.METHODS)
 def test_page_says_everything(name: str) -> None:
     """Three sentences or more, equation, every parameter, cost, odd input, slips and paper."""

@@ -10,17 +10,17 @@ from generator.titles import TITLES
 BEGIN, END = "<!-- numbers: written by make docs -->", "<!-- end of numbers -->"
 
 
-def with_numbers(text: str, found: Measurements) -> str:
-    """The README with the part between its marks written anew."""
+def with_numbers(text: str, written: list[str]) -> str:
+    """A page with these paragraphs between its marks."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    return before + BEGIN + "\n" + "\n\n".join(_parts(found)) + "\n" + END + after
+    return before + BEGIN + "\n" + "\n\n".join(written) + "\n" + END + after
 
 
-def _parts(found: Measurements) -> list[str]:
+def parts(found: Measurements) -> list[str]:
     if not found.panels:
         return ["Nothing has been measured yet: `make bench`, then `make docs`."]
-    parts = [
+    made = [
         _accuracy(found),
         "95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the published "
         "tables); one set of defaults for all sets; ROxford5k under the revisited protocol. A query that comes alone "
@@ -28,17 +28,17 @@ def _parts(found: Measurements) -> list[str]:
         f"`kinrank bench accuracy --data DIR`, {found.machines['accuracy']}.",
     ]
     if found.left_out:
-        parts.append(left_out.sentence(found))
+        made.append(left_out.sentence(found))
     ours = found.speeds.get("lpmt")
     if ours:
         search = found.search
-        parts.append(
+        made.append(
             f"Speed: joint LPMT on ROxford5k ({search['items']} items, {search['dimensions']} dimensions) takes "
             f"{ours['seconds']:.1f} s, {ours['multiple']:.1f} times an exact search for the {search['k']} nearest "
             f"neighbours of the same items ({search['seconds']:.2f} s, FAISS, same threads, same run), and "
             f"{ours['peak_bytes'] / 1e6:.0f} MB. Printed by `kinrank bench speed --data DIR`."
         )
-    return parts + _candidates(found) + _online(found)
+    return made + _candidates(found) + _online(found)
 
 
 def _candidates(found: Measurements) -> list[str]:

@@ -23,6 +23,7 @@ class Measurements:
             `kinrank bench scale`.
         candidates: (how many, method) -> result of `kinrank bench candidates`.
         remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
+        stores: part -> results, of `kinrank bench stores`.
         left_out: results of the newest `kinrank bench defaults` of every way to run.
         machines: one line per kind of bench that says where and when it ran.
     """
@@ -38,6 +39,7 @@ class Measurements:
     changes: dict[tuple[int, str], Result] = field(default_factory=dict)
     candidates: dict[tuple[int, str], Result] = field(default_factory=dict)
     remembered: dict[tuple[str, str], dict[str, Result]] = field(default_factory=dict)
+    stores: dict[str, list[Result]] = field(default_factory=dict)
     left_out: list[Result] = field(default_factory=list)
     until: str = ""
 
@@ -76,7 +78,9 @@ def _take(found: Measurements, record: Result) -> None:
     for change in record.get("changes", ()):
         if "add_share" in change:
             found.changes[change["items"], change["store"]] = change
-    for result in record["results"]:
+    if kind == "stores":
+        found.stores |= {part: record[part] for part in ("same", "times", "growing", "scale") if part in record}
+    for result in record.get("results", ()):
         if kind == "scale" and "build_seconds" in result:
             found.points[result["items"]] = {
                 **result,

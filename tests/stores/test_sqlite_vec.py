@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -280,23 +283,52 @@ def test_many_threads_share_a_store(tmp_path: Path) -> None:
         assert all(found == expected for found in asked)
 
 
-def test_the_sqlite3_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_sqlite_loads_the_extension(tmp_path: Path) -> None:
+    """What both load would end the process."""
     made(path=tmp_path / "pictures.db").close()
-    connection = sqlite3.connect(tmp_path / "pictures.db")
-    connection.row_factory = sqlite3.Row
-    if hasattr(connection, "enable_load_extension"):
-        store = SqliteVecStore(connection, "pictures")
-        assert store.search(QUERIES, 3).ids.tolist() == kr.ArrayStore(ROWS).search(QUERIES, 3).indices.tolist()
-        assert store.everything()[0].tolist() == list(range(60))
-    else:
-        with pytest.raises(ValueError, match="the sqlite3 of this Python cannot load extensions; give the path"):
+    SqliteVecStore(tmp_path / "pictures.db", "pictures").close()
+    with closing(sqlite3.connect(tmp_path / "pictures.db")) as connection:
+        with pytest.raises(ValueError, match="sqlite-vec is in use with apsw, and would end the process with sqlite3"):
             SqliteVecStore(connection, "pictures")
-    assert connection.execute("SELECT 7").fetchone()[0] == 7
+        assert connection.execute("SELECT 7").fetchone()[0] == 7
+
+
+SCRIPT = """
+import sqlite3, sys
+import kinrank as kr
+from kinrank.stores.sqlite_vec import SqliteVecStore
+path, queries = sys.argv[1], [[1, 2, 3, 4, 5, 6]]
+able, connection = hasattr(sqlite3.Connection, "enable_load_extension"), sqlite3.connect(path)
+connection.row_factory = sqlite3.Row
+def said(given):
+    try:
+        return SqliteVecStore(given, "pictures")
+    except ValueError as error:
+        return str(error)
+if able:
+    store = said(connection)
+    assert store.search(queries, 60).ids.shape == (1, 60) and len(store.everything()[0]) == 60
+    assert "apsw" not in sys.modules
+    with SqliteVecStore(path, "pictures") as opened:
+        assert isinstance(opened._connection, sqlite3.Connection)
+        assert opened.search(queries, 9).ids.tolist() == store.search(queries, 9).ids.tolist()
+    import apsw
+    assert "is in use with sqlite3" in said(apsw.Connection(path))
+else:
+    assert "the sqlite3 of this Python cannot load extensions; give the path" in said(connection)
     connection.create_function("vec_version", 0, lambda: "v0.1.6")
-    if not hasattr(connection, "enable_load_extension"):
-        with pytest.raises(ValueError, match=r"sqlite-vec v0\.1\.6 is too old; install 0\.1\.7 or newer"):
-            SqliteVecStore(connection, "pictures")
-    connection.close()
+    assert "sqlite-vec v0.1.6 is too old; install 0.1.7 or newer" in said(connection)
+    with SqliteVecStore(path, "pictures") as opened:
+        assert opened.search(queries, 60).ids.shape == (1, 60)
+print("good", able)
+"""
+
+
+def test_the_sqlite3_of_python(tmp_path: Path) -> None:
+    made(path=tmp_path / "pictures.db").close()
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "pictures.db")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout.startswith("good"), result.stderr
 
 
 def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

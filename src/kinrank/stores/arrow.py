@@ -33,11 +33,15 @@ def hits_of(keys: Any, vectors: Any, dimensions: int, distances: NDArray[Any] | 
 
 
 def split(keys: Any, distances: NDArray[Any], places: Any, queries: int) -> list[Hits]:
-    """One answer for many queries -> a list for each: rows stand in the order of `places`, the number of the query."""
-    ends = np.bincount(places, minlength=queries).cumsum()
+    """One answer for many queries, in any order -> a list for each, nearest first; `places` numbers the queries."""
+    numbers = np.asarray(places)
+    if (np.diff(numbers) < 0).any():
+        order = np.lexsort((distances, numbers))
+        keys, distances = keys.take(order), distances[order]
+    ends = np.bincount(numbers, minlength=queries).cumsum().tolist()
     return [
         hits_of(keys[start:end], None, 0, distances[start:end])
-        for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
+        for start, end in zip([0, *ends[:-1]], ends, strict=True)
     ]
 
 

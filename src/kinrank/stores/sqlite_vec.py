@@ -18,7 +18,7 @@ from kinrank.stores.engine import LOST, REFUSED, SCANNED, SLOW, EngineStore, Hit
 from kinrank.stores.fetched import with_vectors
 from kinrank.stores.filters import sql_where
 from kinrank.stores.needs import needed
-from kinrank.stores.sqlite_files import NEEDS, Kinds, cursor_of, extended, opened
+from kinrank.stores.sqlite_files import NEEDS, connections, cursor_of, errors, extended, opened
 from kinrank.stores.sqlite_table import Table, quoted
 
 GAPS = {"cosine": "vec_distance_cosine", "euclidean": "vec_distance_L2"}
@@ -49,9 +49,9 @@ class SqliteVecStore(EngineStore):
         needed("sqlite_vec", *NEEDS)
         if metric not in (None, *GAPS):
             raise ValueError(f"metric={metric!r} is not allowed; give cosine or euclidean")
-        self._shown, self._lock, self._kinds = table, threading.Lock(), Kinds.there()
+        self._shown, self._lock = table, threading.Lock()
         self._own = os.fspath(connection) if isinstance(connection, (str, os.PathLike)) else None
-        if self._own is None and not isinstance(connection, self._kinds.connections):
+        if self._own is None and not isinstance(connection, connections()):
             raise ValueError(f"connection must be one of sqlite3 or apsw, or a path; got a {type(connection).__name__}")
         self._connection = connection if self._own is None else self._ask(opened, self._own)
         try:
@@ -199,7 +199,7 @@ class SqliteVecStore(EngineStore):
         return int(self._rows(f"SELECT count(*) FROM {self._table.name}")[0][0])
 
     def _kind(self, error: Exception) -> str | None:
-        if not isinstance(error, self._kinds.errors):
+        if not isinstance(error, errors()):
             return None
         said = f"{type(error).__name__} {error}".lower()
         return LOST if "closed" in said else SLOW if "busy" in said or "locked" in said else REFUSED
