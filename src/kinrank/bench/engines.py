@@ -121,7 +121,7 @@ def _chroma(rows: Rows, folder: Path, index: bool) -> Filled:
     client = chromadb.PersistentClient(str(folder / "chroma"), settings)
     most = len(rows) if len(rows) <= EXACT else 400  # its index looks at all items of a small collection then
     effort = {"space": "cosine", "ef_search": 2 * most, "ef_construction": 400, "max_neighbors": 64}
-    collection = client.create_collection("items", configuration={"hnsw": effort})  # type: ignore[arg-type]
+    collection = client.create_collection("items", configuration={"hnsw": effort})
 
     def put(ids: NDArray[np.int64], some: Rows) -> None:
         for start in range(0, len(ids), 5000):

@@ -121,8 +121,8 @@ def stores_tables(record: Record) -> str:
         ]
         first = record["same"][0]
         head = (
-            f"{record['set']}, {first['queries']} queries over {first['candidates']} candidates, behind them the order of "
-            "the search; mAP medium / hard"
+            f"{record['set']}, {first['queries']} queries over {first['candidates']} candidates, behind them the order "
+            "of the search; mAP medium / hard"
         )
         parts.append(head + "\n" + table(rows, right=range(1, 6)))
     if "growing" in record:

@@ -23,8 +23,8 @@ DEEPER = 4  # times as many are asked for where that was not enough
 class Keyed:
     """What a Manifold built from a database searches.
 
-    The engine says which items are near, by its ids; how far they are is measured from the Manifold's own vectors. Items
-    that the Manifold does not know yet are left out.
+    The engine says which items are near, by its ids; how far they are is measured from the Manifold's own vectors.
+    Items that the Manifold does not know yet are left out.
     """
 
     in_units = True
