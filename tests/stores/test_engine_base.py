@@ -234,6 +234,29 @@ def test_filters_of_a_manifold_are_masks_ids_or_the_database_s_own() -> None:
     assert (manifold.search(QUERIES, 6, where={"kind": "bird"}).indices < 0).all()
 
 
+def test_an_id_that_stands_twice_is_refused() -> None:
+    engine = store()
+    scan = engine._scan
+    engine._scan = lambda where, vectors: iter([*scan(where, vectors), *scan(where, vectors)])  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match=r"MemoryStore\(\) holds the id 0 twice; give a key that differs"):
+        kr.Manifold.build(engine)
+
+
+def test_groups_go_by_the_ids_of_the_database() -> None:
+    rows = np.concatenate([ROWS, ROWS[:2]])
+    engine = store([f"n{place:02d}" for place in range(42)], rows=rows)
+    found = [group.ids.tolist() for group in kr.groups(engine, max_distance=1e-6)]
+    assert found == [["n00", "n40"], ["n01", "n41"]]
+
+
+def test_neighbours_of_a_database_cannot_be_spread_over_workers() -> None:
+    from kinrank.space import Space
+    from kinrank.stores.scaled import in_space
+
+    with pytest.raises(ValueError, match=r"knows items by ids of its own, .* Manifold.build\(store\)"):
+        in_space(store(), Space())
+
+
 def test_joint_over_a_database_takes_its_filters_and_ids() -> None:
     engine = store([f"n{place:02d}" for place in range(40)])
     some = kr.rerank(QUERIES, engine, where={"kind": "dog"})

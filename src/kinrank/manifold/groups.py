@@ -21,7 +21,7 @@ from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 from kinrank.space import Space, check_metric
 from kinrank.stores import Store
-from kinrank.stores.rows import gallery_rows
+from kinrank.stores.rows import gallery_with_ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,9 @@ def _gallery(source: Any, ids: ArrayLike | None, metric: str | None) -> tuple[Ve
         if metric is not None and check_metric(metric) != space.metric:
             raise ValueError(f"metric={metric!r} is not that of the manifold, which was built by {space.metric}")
         return source._snapshot.item_vectors, source.ids, space
-    vectors, space = gallery_rows(source, metric)
+    vectors, space, own = gallery_with_ids(source, metric)
+    if own is not None and ids is None:
+        return vectors, own, space
     return vectors, Names(len(vectors), check_ids(ids, len(vectors))).all, space
 
 

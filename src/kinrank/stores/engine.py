@@ -172,12 +172,16 @@ class EngineStore(ABC):
                           "are left out", stacklevel=2)  # fmt: skip
 
     def everything(self, where: Any = None) -> tuple[NDArray[Any], Vectors]:
-        """(n,) the ids of all items, lowest first, and (n, d) their vectors."""
+        """(n,) the ids of all items, lowest first, no two alike, and (n, d) their vectors."""
         parts = list(self.blocks(where))
         ids = names_of([name for some, _ in parts for name in some.tolist()])
         rows = np.concatenate([rows for _, rows in parts]) if parts else self._nothing()
         del parts
         order = np.argsort(ids, kind="stable")
+        twice = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
+        if len(twice):
+            again = ids[order[twice[0]]]
+            raise ValueError(f"{self!r} holds the id {again!s:.80} twice; give a key that differs from item to item")
         if (order == np.arange(len(order))).all():
             return ids, rows
         return ids[order], rows[order]

@@ -12,6 +12,7 @@ from kinrank.features import Vectors, check
 from kinrank.ranking import Ranking
 from kinrank.space import METRICS, Space, check_metric
 from kinrank.stores import Store
+from kinrank.stores.engine import EngineStore
 
 
 class ScaledStore:
@@ -64,6 +65,11 @@ def in_space(store: Store | None, space: Space) -> Store | None:
     """The store as a Manifold of this space searches it; a ValueError if it searches by another metric."""
     if store is None:
         return None
+    if isinstance(store, EngineStore):
+        raise ValueError(
+            f"{store!r} knows items by ids of its own, so its neighbours cannot be used here; build with "
+            "Manifold.build(store), or give its vectors, store.everything()[1]"
+        )
     check_metrics(store, space)
     ready = space.scale is None or getattr(store, "in_units", False)
     return store if ready else ScaledStore(store, float(space.scale or 1.0))
