@@ -14,6 +14,7 @@ from typing import Any
 from generator.pages import parameter_table, table
 from kinrank import METHODS
 from kinrank.methods import Method
+from kinrank.stores.opening import ENGINES
 
 SOURCE = Path(inspect.getfile(importlib.import_module("kinrank"))).parent
 PUBLIC = {
@@ -26,7 +27,11 @@ PUBLIC = {
     "kinrank.testing": "the promises of a method as checks, and small sets with known answers",
 }
 MORE = {  # public names that are imported from a module of their own, because they need an extra
-    "kinrank.stores": ["kinrank.stores.faiss.FaissStore"],
+    "kinrank.stores": [
+        "kinrank.stores.faiss.FaissStore",
+        *(f"kinrank.stores.{engine.module}.{engine.name}" for engine in ENGINES.values()),
+        "kinrank.stores.engine.EngineStore",
+    ],
 }
 INNER = {
     "kinrank.stages": "the arithmetic: pure functions on arrays, neighbour lists and sparse matrices",
