@@ -469,9 +469,12 @@ def test_lost_connections_are_opened_again(engine: Engine) -> None:
             time.sleep(0.2)
             assert terminated(engine) >= 1
             assert asked.result().ids.tolist() == expected[:1]
-        parts = store.blocks()
         terminated(engine)
-        with pytest.raises(ConnectionError, match="cannot be reached"):
+        assert len(store.everything()[0]) == 60  # nothing was read yet: asked once more
+        parts = store.blocks()
+        next(parts)
+        terminated(engine)
+        with pytest.raises(ConnectionError, match="cannot be reached, in the middle of reading it"):
             list(parts)
         assert store.search(QUERIES, 5).ids.tolist() == expected
     assert opened(engine) == 0
