@@ -1,8 +1,10 @@
 # Every target makes its own virtual environment; only Python 3, make and a compiler are needed.
-#   make demo    a page that shows what re-ranking does         make test    all tests
+#   make serve   a page that shows why an item moved            make test    all tests
+#   make demo    the same as one file, without a service
 #   make bench   accuracy, speed and memory (DATA=folder)       make check   style, types, import directions
 #   make docs    the documentation, as a site in site/          make fuzz    file readers against random bytes (SECONDS=60)
 #   make test-stores   over real vector databases, and inside frameworks: installs them all first
+#   make test-web      the page in a real browser, the service under random requests: installs Chromium where it is missing
 #   make test-faults   kills, many writers, broken folders, full disks, senseless arguments
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,13 +12,14 @@ DATA ?= ../shared/data
 RESULTS ?= out/bench.jsonl
 PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 
+AXE = out/web/node_modules/axe-core/axe.min.js
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 
-.PHONY: help demo test test-fast test-stores test-faults check bench bench-stores docs fuzz clean
+.PHONY: help serve demo test test-fast test-stores test-web chromium test-faults check bench bench-stores bench-service docs fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 6
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 8
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -33,12 +36,23 @@ $(VENV)/engines.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[engines]'
 	@touch $@ $(VENV)/dev.stamp $(VENV)/core.stamp
 
+$(VENV)/web.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[web]'
+	@touch $@ $(VENV)/core.stamp
+
+$(VENV)/browser.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[browser]'
+	@touch $@ $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
+
 $(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[docs]'
 	@touch $@ $(VENV)/core.stamp
 
 out:
 	@mkdir -p out
+
+serve: $(VENV)/web.stamp
+	$(VENV)/bin/kinrank serve --open
 
 demo: $(VENV)/core.stamp | out
 	$(VENV)/bin/kinrank demo -o out/demo.html
@@ -53,6 +67,16 @@ test-stores: $(VENV)/engines.stamp
 	$(VENV)/bin/python -m pytest tests/stores tests/integrations tests/test_examples.py tests/bench/test_stores.py
 	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (stores or integrations)'
 
+# axe-core finds what people who cannot see or use a mouse would stumble over
+$(AXE): | out
+	npm install --silent --prefix out/web --no-save --no-audit --no-fund axe-core@4
+
+chromium:
+	@command -v chromedriver > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium chromium-driver > /dev/null)
+
+test-web: $(VENV)/browser.stamp $(AXE) chromium
+	KINRANK_NEED_BROWSER=1 KINRANK_AXE=$(AXE) $(VENV)/bin/python -m pytest tests/web/test_page.py tests/web/test_fuzz.py
+
 test-faults: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m faults
 
@@ -66,6 +90,9 @@ bench: $(VENV)/dev.stamp | out
 	$(VENV)/bin/kinrank bench accuracy --data $(DATA) -o $(RESULTS)
 	$(VENV)/bin/kinrank bench speed --data $(DATA) -o $(RESULTS)
 	$(VENV)/bin/kinrank bench memory -o $(RESULTS)
+
+bench-service: $(VENV)/dev.stamp | out
+	$(VENV)/bin/kinrank bench service --data $(DATA) -o $(RESULTS)
 
 bench-stores: $(VENV)/engines.stamp | out
 	$(VENV)/bin/kinrank bench stores --data $(DATA) -o $(RESULTS)

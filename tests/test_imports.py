@@ -29,15 +29,16 @@ ORDER = [
     ["manifold"],
     ["warmup"],
     ["distributed"],
-    ["evaluation"],
+    ["evaluation", "client"],
     ["kinrank"],  # the public names, in kinrank/__init__.py
     ["datasets", "testing", "integrations"],
     ["report"],
+    ["web"],
     ["bench"],
     ["cli"],
 ]
 RANK = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
-HEAVY = ["numba", "scipy.sparse", "matplotlib", "torch", "faiss", "typer", "tqdm", "distributed"]
+HEAVY = ["numba", "scipy.sparse", "matplotlib", "torch", "faiss", "typer", "tqdm", "distributed", "http.client", "fastapi", "PIL"]
 
 
 def name_of(path: Path) -> str:

@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 from kinrank import Manifold
 from kinrank.cli.app import app
-from kinrank.cli.names import read_names
 from reference.commands import bad, good
 
 NAMES = [f"item{number}" for number in range(12)]
@@ -157,20 +156,3 @@ def test_devices_pipes_and_folders_are_refused_at_once(folder: Path, flag: str) 
     for name, kind in (("pipe", "a pipe"), ("zero", "a device"), ("sub", "a folder")):
         words = ["rerank", *([] if flag == "--gallery" else ["--gallery", "@g.npy"]), flag, f"@{name}.npy"]
         assert f"is {kind} and not a file" in bad(folder, *words, "-m", "aqe", "-o", "@r.npz")
-
-
-@pytest.mark.parametrize(
-    ("content", "line"), [("a\n\nb\n", 2), ("\na\n", 1), ("a\nb\n \nc", 3), ("a\n\n", 2), ("a\r\n\r\nb", 2)]
-)
-def test_a_blank_line_among_names_is_refused(content: str, line: int, tmp_path: Path) -> None:
-    path = tmp_path / "names.txt"
-    path.write_bytes(content.encode())
-    with pytest.raises(ValueError, match=rf"names\.txt line {line} is blank"):
-        read_names(path)
-
-
-@pytest.mark.parametrize("content", ["a\u2028b\nc d\n", "\ufeffa\u2028b\r\nc d"])
-def test_names_are_whole_lines(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "names.txt"
-    path.write_bytes(content.encode())
-    assert read_names(path) == ["a\u2028b", "c d"]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from kinrank import features
-from kinrank.cli.names import read_labels
 from kinrank.files import opening
 from kinrank.files.arrays import npy_from
+from kinrank.files.names import read_labels
 from kinrank.memory import NotEnoughMemory
 
 

@@ -26,9 +26,9 @@ from scipy.io import savemat
 
 with atheris.instrument_imports(include=["kinrank"]):
     from kinrank import Manifold, Truth, features
-    from kinrank.cli.names import read_labels, read_names
     from kinrank.files import arrays, closed_pickle, matlab, rankings, tables  # noqa: F401 - instrumented
     from kinrank.files import features as readers  # noqa: F401 - instrumented
+    from kinrank.files.names import read_labels, read_names
     from kinrank.manifold import journal
     from kinrank.manifold.arrays import open_array
     from kinrank.manifold.manifest import sealed

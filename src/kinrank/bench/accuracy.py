@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from kinrank.bench.record import chosen, record
+from kinrank.datasets import benchmark as published
 from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
 from kinrank.evaluation import Scores, evaluate
 from kinrank.evaluation.trials import PLAIN, ranked
@@ -50,10 +50,8 @@ def accuracy(
 
 
 def present(folder: str | os.PathLike[str]) -> list[str]:
-    """The sets whose files are all there."""
-    found = [
-        name for name, declared in BENCHMARKS.items() if all((Path(folder) / file).is_file() for file in declared.files)
-    ]
+    """The sets whose files are all there, at least one."""
+    found = published.present(folder)
     if not found:
         raise FileNotFoundError(f"{folder} holds none of the sets {', '.join(BENCHMARKS)}; check --data")
     return found

@@ -21,6 +21,7 @@ from kinrank.cli import (
     methods,
     rerank,
     search,
+    serve,
     warmup,
 )
 from kinrank.cli.mistakes import Commands
@@ -45,6 +46,7 @@ for heading, verb, function, short, settings in (
     (SERVE, "info", folder.info, "What a prepared gallery holds.", None),
     (SERVE, "export", export.export, "Its graph, states and steps as sparse matrices.", None),
     (SERVE, "verify", folder.verify, "Whether all its files are whole.", None),
+    (SERVE, "serve", serve.serve, "A page that shows why an item moved, and a service.", None),
     (LOOK, "groups", groups.groups, "Groups of near-duplicates.", None),
     (LOOK, "demo", demo.demo, "Write a page that shows what re-ranking does.", None),
     (LOOK, "warmup", warmup.warmup, "Compile all loops now, not at their first use.", None),

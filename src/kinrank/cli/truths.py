@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kinrank.cli.names import read_labels
 from kinrank.evaluation import Truth
+from kinrank.files.names import read_labels
 
 LABELS = (".npy", ".npz", ".csv")
 File = Path | None

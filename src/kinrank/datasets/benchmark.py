@@ -70,6 +70,12 @@ def load(name: str, folder: str | os.PathLike[str]) -> Benchmark:
     return Benchmark(name, queries, gallery, truths, declared.measures)
 
 
+def present(folder: str | os.PathLike[str]) -> list[str]:
+    """The sets whose files are all in a folder, in the order of BENCHMARKS; none is an empty list."""
+    place = Path(folder)
+    return [name for name, declared in BENCHMARKS.items() if all((place / file).is_file() for file in declared.files)]
+
+
 def _revisited(paths: tuple[Path, ...]) -> Parts:
     vectors, ground_truth = paths
     truths = {level: Truth.revisited(ground_truth, level) for level in ("easy", "medium", "hard")}

@@ -1,7 +1,8 @@
-"""Parquet files -> rows of numbers, and the names of the rows where a column holds them."""
+"""Parquet files -> rows of numbers and the names of the rows where a column holds them, or some columns as lists."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.files.arrays import choose
-from kinrank.files.opening import FileProblem, fits, optional
+from kinrank.files.opening import FileProblem, fits, optional, regular
 from kinrank.files.tables import Column, Ids, position, refuse_unclear
 from kinrank.memory import allowed_bytes
 
@@ -38,6 +39,18 @@ def read_parquet(path: Path, key: str | None, id_column: Column) -> tuple[Array,
         refuse_unclear(path, [name if name in numbers else "text" for name in schema.names], at)
         table = _read(path, file, numbers)
         return np.column_stack([_without_nulls(path, name, table[name]).to_numpy() for name in numbers]), ids
+
+
+def read_columns(path: Path, wanted: Callable[[list[str]], list[str]]) -> list[list[Any]]:
+    """Some columns as lists, empty entries None; `wanted` chooses their names from all there are."""
+    try:
+        with optional("pyarrow.parquet", path).ParquetFile(regular(path)) as file:
+            names = wanted(list(file.schema_arrow.names))
+            table = _read(path, file, names)
+            return [table[name].to_pylist() for name in names]
+    except optional("pyarrow", path).ArrowException as error:
+        said = " ".join(str(error).split())[:200]
+        raise ValueError(f"{path} is truncated, damaged or no .parquet file ({said})") from error
 
 
 def _read(path: Path, file: Any, columns: list[str]) -> Any:

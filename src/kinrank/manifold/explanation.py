@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ from kinrank.manifold.snapshot import Snapshot
 from kinrank.stages.masks import EVERYONE
 
 ENTROPY_PER_MASS = float(np.log(2.0))
+FLOW = ("from", "to", "mass", "cost")  # how JSON names what a flow holds
+SINGLE = ("distance", "shared", "direct", "rank_before", "rank_after")  # what JSON holds as it is
+PER_STEP = ("costs", "names", "moved", "entropy", "entropy_of_states")
 
 
 @dataclass(frozen=True)
@@ -50,17 +53,30 @@ class OnlineExplanation(Explanation):
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: chain, costs, mass, entropy, the largest flows and the ranks."""
-        keys = ("from", "to", "mass", "cost")
         return {
             **super().to_dict(),
             "names": list(self.names),
             "moved": list(self.moved),
             "entropy": list(self.entropy),
             "entropy_of_states": list(self.entropy_of_states),
-            "flows": [[dict(zip(keys, flow, strict=True)) for flow in step] for step in self.flows],
+            "flows": [[dict(zip(FLOW, flow, strict=True)) for flow in step] for step in self.flows],
             "rank_before": self.rank_before,
             "rank_after": self.rank_after,
         }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> OnlineExplanation:
+        """What `to_dict` made, perhaps elsewhere and sent as JSON; other keys are passed over."""
+        try:
+            made: dict[str, Any] = {name: told[name] for name in SINGLE}
+            made |= {name: tuple(told[name]) for name in PER_STEP}
+            made["kinds"] = tuple(link["kind"] for link in told["chain"])
+            made["items"] = tuple(link["number"] for link in told["chain"])
+            made["total"] = float("inf") if told["total"] is None else told["total"]
+            made["flows"] = tuple(tuple(tuple(flow[key] for key in FLOW) for flow in step) for step in told["flows"])
+            return cls(**made)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is no explanation as to_dict makes it; what does not fit: {error!s:.80}") from None
 
     def __str__(self) -> str:
         ranks = f"rank {self.rank_before} -> {self.rank_after}"

@@ -24,7 +24,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Sized
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 from kinrank.files.atomic import replacing
 from kinrank.files.lock import LOCK, WAIT, alone_in, forget
 from kinrank.manifold.arrays import check_file, open_array
+from kinrank.manifold.beside import last_logged
 from kinrank.manifold.difference import Arrays, patched
 from kinrank.manifold.journal import ChangedMeanwhile, Journal, few, packed, size_of, unpacked
-from kinrank.manifold.manifest import MANIFEST, manifest_of, method_in, read_manifest
+from kinrank.manifold.manifest import MANIFEST, POSITION, manifest_of, method_in, position_in, read_manifest
 from kinrank.manifold.names import NEXT, Names
 from kinrank.manifold.remembered import LIMIT, REMEMBERED, Remembered
 from kinrank.manifold.snapshot import Snapshot
@@ -60,12 +61,15 @@ def save(snapshot: Snapshot, path: str | os.PathLike[str], journal: Journal, wai
             known = journal.seals.get(home)
             if old is not None and known is not None and old["sha256"] != known:
                 raise ChangedMeanwhile(_changed_meanwhile(folder, old))
-            due = journal.due(home) if old is not None and known is not None else []
+            ours = old is not None and known is not None
+            due, position = journal.due(home) if ours else [], _position(home, journal, old, ours)
             if old is not None and due and _appendable(old, due, snapshot):
-                new = _append(snapshot, home, old, due)
+                new = _append(snapshot, home, old, due, position)
+            elif old is not None and ours and journal.holds(home) and position != position_in(old):
+                new = _append(snapshot, home, old, [], position)  # changes that undid each other: only the number
             else:
-                new = _write(snapshot, home, 1 + (0 if old is None else int(old["generation"])))
-            journal.at(home, new["sha256"])
+                new = _write(snapshot, home, 1 + (0 if old is None else int(old["generation"])), position)
+            journal.at(home, new["sha256"], position)
             _tidy(home, new)
     except TimeoutError:
         raise
@@ -96,9 +100,23 @@ def _writing(folder: Path, held: Path | None, wait: float) -> Iterator[None]:
 def _present(folder: Path) -> dict[str, Any] | None:
     """The manifest of what is there; None for nothing, and for what is damaged, or of another version."""
     try:
-        return read_manifest(folder)
+        manifest = read_manifest(folder)
+        position_in(manifest)
+        return manifest
     except (OSError, ValueError):
         return None
+
+
+def _position(folder: Path, journal: Journal, old: dict[str, Any] | None, ours: bool) -> int:
+    """How far the state that is saved goes in the log beside the folder.
+
+    Who keeps the log says so. Who changes what is there leaves it as it was. Who replaces what is there, changes that
+    wait in the log included, has gone past all of them.
+    """
+    if journal.position is not None and folder == journal.held:
+        return journal.position
+    before = 0 if old is None else position_in(old)
+    return before if ours else max(before, last_logged(folder))
 
 
 def _changed_meanwhile(folder: Path, manifest: dict[str, Any]) -> str:
@@ -115,22 +133,23 @@ def _appendable(manifest: dict[str, Any], due: list[Arrays], snapshot: Snapshot)
     return few(count, size, snapshot.size)
 
 
-def _append(snapshot: Snapshot, folder: Path, old: dict[str, Any], due: list[Arrays]) -> dict[str, Any]:
-    """Write what changed, and the manifest that says so."""
+def _append(snapshot: Snapshot, folder: Path, old: dict[str, Any], due: list[Arrays], position: int) -> dict[str, Any]:
+    """Write what changed, if anything did, and the manifest that says so."""
     path, content = folder / f"change-{uuid.uuid4().hex}", packed(due)
     entry = {"file": path.name, "count": len(due), "bytes": len(content)}
     entry["sha256"] = hashlib.sha256(content).hexdigest()
-    changes = [*old["changes"], entry]
-    new = manifest_of(snapshot, old["generation"] + 1, old["data"], old["arrays"], changes)
+    changes = [*old["changes"], *([entry] if due else [])]
+    new = manifest_of(snapshot, old["generation"] + 1, old["data"], old["arrays"], changes, position)
     with _undone_after_errors(folder, path):
-        with path.open("wb") as file:
-            file.write(content)
-            _to_disk(file)
+        if due:
+            with path.open("wb") as file:
+                file.write(content)
+                _to_disk(file)
         _replace_manifest(folder, new)
     return new
 
 
-def _write(snapshot: Snapshot, folder: Path, generation: int) -> dict[str, Any]:
+def _write(snapshot: Snapshot, folder: Path, generation: int, position: int) -> dict[str, Any]:
     """Write everything, and the manifest that says so."""
     data = folder / f"data-{uuid.uuid4().hex}"
     manifest_of(snapshot, generation, data.name, {}, [])  # before anything is written: a method that cannot be saved
@@ -138,9 +157,21 @@ def _write(snapshot: Snapshot, folder: Path, generation: int) -> dict[str, Any]:
         data.mkdir()
         entries = {name: write_array(data / f"{name}.npy", array) for name, array in snapshot.arrays.items()}
         _flush(data)
-        new = manifest_of(snapshot, generation, data.name, entries, [])
+        new = manifest_of(snapshot, generation, data.name, entries, [], position)
         _replace_manifest(folder, new)
     return new
+
+
+class Held(NamedTuple):
+    """What a folder holds: its manifest, and the arrays after all changes."""
+
+    manifest: dict[str, Any]
+    arrays: Arrays
+
+    @property
+    def position(self) -> int:
+        """How far it goes in the log beside the folder."""
+        return position_in(self.manifest)
 
 
 def load(path: str | os.PathLike[str], mmap: bool, store: Store | None, journal: Journal | None = None) -> Snapshot:
@@ -149,31 +180,69 @@ def load(path: str | os.PathLike[str], mmap: bool, store: Store | None, journal:
     The journal, if there is one, then continues what was loaded.
     """
     folder = Path(path)
+    held = read(folder, mmap)
+    snapshot = opened(folder, held, store)
+    if journal is not None:
+        journal.at(folder.resolve(), held.manifest["sha256"], held.position)
+    return snapshot
+
+
+def read(folder: Path, mmap: bool, known: Held | None = None) -> Held:
+    """What the folder holds now, as it stands in its files. What is `known` of it already is not read again.
+
+    While a folder is only appended to, that is everything but the last changes.
+    """
     for attempt in range(5):
         manifest = read_manifest(folder)
         try:
-            arrays = {name: read_array(folder, manifest, name, mmap) for name in manifest["arrays"]}
-            changes = [read_change(folder, entry) for entry in manifest["changes"]]
+            arrays, entries = _start(folder, manifest, mmap, known)
+            changes = [found for entry in entries for found in read_change(folder, entry)]
             break
         except FileNotFoundError as error:  # saved anew while we read: follow the new manifest
             if attempt == 4 or read_manifest(folder)["sha256"] == manifest["sha256"]:
                 raise ValueError(f"{folder} is incomplete: {error.filename} is missing; save it again") from None
-    method = method_in(manifest, folder)
-    facts = {str(name): float(value) for name, value in manifest["facts"].items()}
-    over = manifest["store"]
-    try:
-        for found in (found for file in changes for found in file):
+    with _usable(folder):
+        for found in changes:
             arrays = patched(arrays, found)
+    return Held(manifest, arrays)
+
+
+def _start(
+    folder: Path, manifest: dict[str, Any], mmap: bool, known: Held | None
+) -> tuple[Arrays, list[dict[str, Any]]]:
+    """Arrays to begin with, the known ones if it goes on from there, and the files of changes they lack."""
+    changes: list[dict[str, Any]] = manifest["changes"]
+    if known is not None:
+        before, count = known.manifest, len(known.manifest["changes"])
+        same = all(manifest[key] == before[key] for key in ("data", "arrays"))
+        if same and changes[:count] == before["changes"]:
+            return known.arrays, changes[count:]
+    return {name: read_array(folder, manifest, name, mmap) for name in manifest["arrays"]}, changes
+
+
+def opened(folder: Path, held: Held, store: Store | None) -> Snapshot:
+    """The snapshot that a folder holds, checked, and searched by a store if there is one."""
+    manifest, arrays = held
+    method, over = method_in(manifest, folder), manifest["store"]
+    facts = {str(name): float(value) for name, value in manifest["facts"].items()}
+    facts.pop(POSITION, None)
+    with _usable(folder):
+        position_in(manifest)
         snapshot = snapshot_of(method, arrays, facts, None, None if over is None else str(over))
-    except (ValueError, KeyError, IndexError) as error:
-        raise ValueError(f"{folder} is not a manifold that this version can use: {error}") from error
     if isinstance(store, Sized) and not isinstance(store, EngineStore) and len(store) != len(snapshot):
         raise ValueError(
             f"store holds {len(store)} items but the manifold {len(snapshot)}; give the store it was built from"
         )
-    if journal is not None:
-        journal.at(folder.resolve(), manifest["sha256"])
     return snapshot if store is None else snapshot.over(store)
+
+
+@contextlib.contextmanager
+def _usable(folder: Path) -> Iterator[None]:
+    """What does not fit together is a ValueError about the folder."""
+    try:
+        yield
+    except (ValueError, KeyError, IndexError) as error:
+        raise ValueError(f"{folder} is not a manifold that this version can use: {error}") from error
 
 
 def snapshot_of(

@@ -34,6 +34,8 @@ class Journal:
         home: the folder that `pending` continues; None where there is none.
         pending: differences since, oldest first; None where everything has to be written.
         held: the folder that is locked for this Manifold, see `Manifold.changing`.
+        position: how far the present state goes in the log of the folder that is held; None for who keeps no log.
+        folded: how far the state in `home` goes in the log beside it.
     """
 
     def __init__(self, seals: dict[Path, str] | None = None) -> None:
@@ -41,10 +43,12 @@ class Journal:
         self.home: Path | None = None
         self.pending: list[Arrays] | None = None
         self.held: Path | None = None
+        self.position: int | None = None
+        self.folded = 0
 
-    def at(self, folder: Path, seal: str) -> None:
+    def at(self, folder: Path, seal: str, folded: int) -> None:
         """The present state stands in this folder, under this seal."""
-        self.seals[folder], self.home, self.pending = seal, folder, []
+        self.seals[folder], self.home, self.pending, self.folded = seal, folder, [], folded
 
     def changed(self, before: Snapshot, after: Snapshot) -> None:
         """Remember what a change did, as long as that is less than everything."""
@@ -60,6 +64,10 @@ class Journal:
     def unsaved(self) -> bool:
         """Whether the folder that is held holds another state than the present one."""
         return self.home != self.held or self.pending is None or len(self.pending) > 0
+
+    def holds(self, folder: Path) -> bool:
+        """Whether this folder holds the present state."""
+        return folder == self.home and self.pending == []
 
     def due(self, folder: Path) -> list[Arrays]:
         """The differences between what this folder holds and the present; none where everything is to be written."""

@@ -17,6 +17,9 @@ from kinrank.methods import METHODS, Method, method_named
 MANIFEST = "manifest.json"
 FORMAT = "kinrank manifold"
 PLAIN, VERSION = 3, 4  # without remembered queries, as kinrank 0.1.0 reads it, and with them
+POSITION = (
+    "logged"  # a number among the facts: the last change of the log beside the folder that is in it, see `beside`
+)
 KEYS = {
     *("format", "version", "kinrank", "generation", "method", "parameters", "store", "facts"),
     *("data", "arrays", "changes", "sha256"),
@@ -24,7 +27,12 @@ KEYS = {
 
 
 def manifest_of(
-    snapshot: Snapshot, generation: int, data: str, arrays: dict[str, Any], changes: list[dict[str, Any]]
+    snapshot: Snapshot,
+    generation: int,
+    data: str,
+    arrays: dict[str, Any],
+    changes: list[dict[str, Any]],
+    position: int = 0,
 ) -> dict[str, Any]:
     """The manifest with its seal; a ValueError for a method that `load` would not find.
 
@@ -34,6 +42,7 @@ def manifest_of(
         data: the name of the data folder.
         arrays: what is in it, before the changes.
         changes: the files of changes since, oldest first.
+        position: the version of the last logged change that is in it; 0, and left out, where nothing was ever logged.
     """
     method = snapshot.method
     if METHODS.get(method.name) is not type(method):
@@ -49,7 +58,7 @@ def manifest_of(
         "method": method.name,
         "parameters": {declared.name: getattr(method, declared.name) for declared in method.parameters()},
         "store": snapshot.built_over,
-        "facts": snapshot.facts,
+        "facts": snapshot.facts | ({POSITION: float(position)} if position else {}),
         "data": data,
         "arrays": arrays,
         "changes": changes,
@@ -130,6 +139,14 @@ def _check_fields(manifest: dict[str, Any], path: Path) -> None:
     for name, value in {**numbers, **facts}.items():
         if not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
             raise ValueError(f"{path}: {name} must be a finite number; it is {reprlib.repr(value)}")
+
+
+def position_in(manifest: dict[str, Any]) -> int:
+    """The version of the last logged change that a saved manifold holds; 0 where nothing was ever logged."""
+    position = manifest["facts"].get(POSITION, 0)
+    if not (0 <= position < 2**53 and position == int(position)):
+        raise ValueError(f"{POSITION}={position} is not allowed; it counts changes")
+    return int(position)
 
 
 def method_in(manifest: dict[str, Any], folder: Path) -> Method:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.files.lock import WAIT, alone_in, seconds
 from kinrank.manifold import files
+from kinrank.manifold.beside import NotFolded, left_out
 from kinrank.manifold.building import built
 from kinrank.manifold.changes import (
     Synced,
@@ -326,6 +327,8 @@ class Manifold:
         files.check_saved(folder)
         with alone_in(folder.resolve(), seconds(wait), make=False):
             manifold = cls.load(folder, store=store)
+            if (missing := left_out(folder, manifold._journal.folded, alone=True)) is not None:
+                warnings.warn(missing, NotFolded, stacklevel=3)
             manifold._journal.held = folder.resolve()
             try:
                 yield manifold
@@ -344,11 +347,19 @@ class Manifold:
             store: asked for the neighbours of queries instead of an exact search; it must hold the same items. A vector
                 database may have changed in the meantime: see `sync`.
         """
+        manifold = cls._opened(path, mmap, store)
+        if store is None and manifold._snapshot.built_over is not None:
+            warnings.warn(cost_of(Path(path), manifold._snapshot), SearchedExactly, stacklevel=2)
+        if (missing := left_out(Path(path), manifold._journal.folded)) is not None:
+            warnings.warn(missing, NotFolded, stacklevel=2)
+        return manifold
+
+    @classmethod
+    def _opened(cls, path: str | os.PathLike[str], mmap: bool = True, store: Store | None = None) -> Manifold:
+        """What `load` returns, without a warning."""
         journal = Journal()
         manifold = cls(files.load(path, mmap, store, journal))
         manifold._journal = journal
-        if store is None and manifold._snapshot.built_over is not None:
-            warnings.warn(cost_of(Path(path), manifold._snapshot), SearchedExactly, stacklevel=2)
         return manifold
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,0 +1,145 @@
+"""`kinrank serve`: a prepared gallery, or vectors -> a page and an HTTP service on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kinrank.cli.output import Quiet, bars
+from kinrank.stores.needs import needed
+
+File = Path | None
+SHORTEST = 8  # characters of a token
+
+Source = Annotated[
+    File,
+    typer.Argument(
+        help="A folder of `kinrank build`, a file of vectors, or a folder of published sets such as ROxford5k. "
+        "Without: toys drawn on the spot."
+    ),
+]
+Images = Annotated[File, typer.Option("--images", help="Folder or .zip of pictures, named as the items.")]
+Texts = Annotated[File, typer.Option("--texts", help="The text of every item: .txt, a line each, or .csv with ids.")]
+Labels = Annotated[File, typer.Option("--labels", help="The label of every item: .txt, .npy, .npz or .csv.")]
+Truth = Annotated[File, typer.Option("--truth", help="What is right for the --queries: .pkl, qrels .txt, or labels.")]
+Queries = Annotated[File, typer.Option("--queries", help="Vectors of queries that can be picked on the page.")]
+Names = Annotated[File, typer.Option("--query-names", help="Text file of their names, one per line.")]
+Ids = Annotated[File, typer.Option("--ids", help="Text file of item names, for a file of vectors.")]
+Key = Annotated[str | None, typer.Option("--gallery-key", help="Which array of an .npz, .h5, .mat or .safetensors.")]
+Set = Annotated[str | None, typer.Option("--set", help="Which of several published sets in a folder.")]
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", help="URL of the vector database that the gallery is built over.")
+]
+Host = Annotated[str, typer.Option("--host", help="Where to listen; any other than this machine needs a --token.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes one that is free.")]
+Tokens = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--token",
+        help="read:SECRET may read, write:SECRET may also change items. As often as needed; better in the environment "
+        "variable KINRANK_TOKENS, with commas between them.",
+    ),
+]
+Workers = Annotated[int, typer.Option("--workers", min=1, max=64, help="How many processes answer.")]
+Body = Annotated[int, typer.Option("--max-body", min=1024, help="Bytes of a request.")]
+MostResults = Annotated[int, typer.Option("--max-k", min=1, help="Results per query.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds per request.")]
+Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Requests that may wait, per process.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+
+
+def serve(
+    source: Source = None,
+    images: Images = None,
+    texts: Texts = None,
+    labels: Labels = None,
+    truth: Truth = None,
+    queries: Queries = None,
+    query_names: Names = None,
+    ids: Ids = None,
+    gallery_key: Key = None,
+    set_name: Set = None,
+    store: StoreUrl = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Tokens = None,
+    workers: Workers = 1,
+    max_body: Body = 16 * 2**20,
+    max_k: MostResults = 1000,
+    timeout: Timeout = 30.0,
+    concurrency: Concurrency = 128,
+    open_page: Open = False,
+    quiet: Quiet = False,
+) -> None:
+    """Serve a page that shows why an item moved, and an HTTP service, until Ctrl-C.
+
+    \b
+    kinrank serve
+    kinrank serve gallery.manifold --images photos
+    kinrank serve g.npy --ids names.txt --images photos.zip --labels labels.txt
+    kinrank serve gallery.manifold --host 0.0.0.0 --token read:SECRET1 --token write:SECRET2 --workers 4
+
+    It listens on this machine only, unless --host says otherwise. A gallery that `kinrank build` wrote can be changed
+    over HTTP: a change is acknowledged when it would survive a crash. Vectors from a file are prepared for this run
+    only, and are not changed. The API is described at /openapi.json.
+    """
+    needed("fastapi", "kinrank serve", "web")
+    from kinrank.web.guard import is_local
+    from kinrank.web.settings import Limits
+    from kinrank.web.source import settings_for
+    from kinrank.web.supervisor import run
+
+    readers, writers = tokens_of(token)
+    if not is_local(host) and not readers + writers:
+        raise ValueError(f"--host {host} lets others reach this service; say who may with --token, or leave --host out")
+    limits = Limits(body=max_body, k=max_k, seconds=timeout, waiting=concurrency)
+    with tempfile.TemporaryDirectory(prefix="kinrank-") as scratch:
+        settings = settings_for(
+            source, images=images, texts=texts, labels=labels, truth=truth, queries=queries, query_names=query_names,
+            ids=ids, gallery_key=gallery_key, set_name=set_name, store=store, scratch=Path(scratch),
+            progress=bars(quiet), host=host, port=port, read_tokens=readers, write_tokens=writers, workers=workers,
+            limits=limits, cache=cache_folder(),
+        )  # fmt: skip
+
+        def announce(address: str) -> None:
+            if not quiet:
+                print(f"{settings.title}: {address}   (Ctrl-C stops it)", flush=True)
+            if open_page:
+                with contextlib.suppress(webbrowser.Error):
+                    webbrowser.open(address)
+
+        raise typer.Exit(run(settings, announce))
+
+
+def tokens_of(given: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Who may read, and who may write: from the flags, else from the environment."""
+    words: list[str] = given or [word for word in os.environ.get("KINRANK_TOKENS", "").split(",") if word]
+    found: dict[str, list[str]] = {"read": [], "write": []}
+    for word in words:
+        role, colon, secret = word.strip().partition(":")
+        if not colon or role not in found:
+            raise ValueError("a --token is read:SECRET or write:SECRET; say which, so that nobody may more than meant")
+        if len(secret) < SHORTEST or not secret.isascii() or not secret.isprintable() or " " in secret or ";" in secret:
+            raise ValueError(
+                f"a --token needs a secret of at least {SHORTEST} letters and digits, without blanks; make one with: "
+                "python3 -c 'import secrets; print(secrets.token_urlsafe())'"
+            )
+        found[role].append(secret)
+    return tuple(found["read"]), tuple(found["write"])
+
+
+def cache_folder() -> str:
+    """Where thumbnails stay from one run to the next; "" where nothing can be written there."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder: Any = Path(home) / "kinrank" / "thumbnails"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder) if os.access(folder, os.W_OK) else ""
+    except OSError:
+        return ""

@@ -1,0 +1,146 @@
+"""Changes of a gallery <-> bytes; and many changes, one after the other -> one that has the same effect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+
+
+class Change(NamedTuple):
+    """One change that a client asked for.
+
+    Attributes:
+        version: how many changes there were in all, this one included.
+        ids: names of the items that are put or removed; None for new items that get numbers.
+        vectors: (n, d) rows that are put; None for a removal.
+        first: the number of the first new item, where there are no names.
+    """
+
+    version: int
+    ids: list[Any] | None
+    vectors: Vectors | None = None
+    first: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.vectors is None else self.vectors.nbytes
+
+
+def packed(changes: Sequence[Change]) -> bytes:
+    """Each as a line of JSON, and the numbers of its vectors behind it."""
+    parts = []
+    for change in changes:
+        shape = None if change.vectors is None else change.vectors.shape
+        line = {"kind": "remove" if shape is None else "put", "version": change.version, "ids": change.ids}
+        parts.append(json.dumps(line | {"first": change.first, "shape": shape}, separators=(",", ":")).encode() + b"\n")
+        if change.vectors is not None:
+            parts.append(np.ascontiguousarray(change.vectors, "<f4").tobytes())
+    return b"".join(parts)
+
+
+def unpacked(content: bytes, first: int) -> list[Change]:
+    """What `packed` wrote, of changes numbered from `first`; a ValueError for anything else."""
+    changes, offset = [], 0
+    while offset < len(content):
+        end = content.find(b"\n", offset)
+        if end < 0:
+            raise ValueError("a line has no end")
+        change, offset = _change(content[offset:end], content, end + 1)
+        if change.version != first + len(changes):
+            raise ValueError(f"change {first + len(changes)} says that it is change {change.version}")
+        changes.append(change)
+    return changes
+
+
+def _change(line: bytes, content: bytes, offset: int) -> tuple[Change, int]:
+    """A change from its line and the numbers at `offset`, and where these end."""
+    try:
+        said = json.loads(line)
+        version, ids, first, shape = (said[key] for key in ("version", "ids", "first", "shape"))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"a line is no JSON of a change ({type(error).__name__})") from error
+    if type(version) is not int or not _names(ids) or said.get("kind") != _kind(shape):
+        raise ValueError("a line does not describe a change")
+    if shape is None:
+        if ids is None:
+            raise ValueError("a removal does not say of what")
+        return Change(version, ids), offset
+    rows, columns = shape
+    if (ids is None) != (type(first) is int) or (ids is not None and len(ids) != rows):
+        raise ValueError("a change does not name its items")
+    count = rows * columns
+    if offset + 4 * count > len(content):
+        raise ValueError("a change says that it has more numbers than there are")
+    vectors = np.frombuffer(content, "<f4", count, offset).reshape(rows, columns)
+    return Change(version, ids, vectors, first if ids is None else None), offset + 4 * count
+
+
+def _kind(shape: Any) -> str | None:
+    if shape is None:
+        return "remove"
+    two = isinstance(shape, list) and len(shape) == 2 and all(type(size) is int and size >= 0 for size in shape)
+    return "put" if two else None
+
+
+def _names(ids: Any) -> bool:
+    return ids is None or (isinstance(ids, list) and all(type(name) in (str, int) for name in ids))
+
+
+class Merged(NamedTuple):
+    """The effect of many changes: these items leave, then those come.
+
+    Attributes:
+        gone: names of items that leave, if they are there.
+        vectors: (n, d) rows that come, in the place of items of the same names.
+        ids: their names; None where they get the next numbers.
+    """
+
+    gone: list[Any]
+    vectors: Vectors
+    ids: list[Any] | None
+
+
+def merged(changes: Sequence[Change], columns: int, following: int | None) -> Merged:
+    """One change instead of many: of every name, what happened to it last; the items in the order they came last.
+
+    Args:
+        changes: one after the other.
+        columns: of the vectors.
+        following: the number that the next new item gets; None where items have names.
+    """
+    puts = [change.vectors for change in changes if change.vectors is not None]
+    if any(rows.shape[1] != columns for rows in puts):
+        raise ValueError(f"vectors of a change do not have {columns} columns, as those of the gallery do")
+    rows = np.concatenate([np.empty((0, columns), np.float32), *puts])
+    if following is not None:
+        return Merged(_gone_by_number(changes, following), rows, None)
+    last: dict[Any, int] = {}  # the row that a name got last; -1 where it was removed
+    row = 0
+    for change in changes:
+        for name in change.ids or []:
+            last.pop(name, None)  # so that it stands last
+            last[name] = -1 if change.vectors is None else row
+            row += change.vectors is not None
+    came = {name: place for name, place in last.items() if place >= 0}
+    return Merged([name for name, place in last.items() if place < 0], rows[list(came.values())], list(came))
+
+
+def _gone_by_number(changes: Sequence[Change], following: int) -> list[int]:
+    """Numbers that leave. A new item whose number somebody else took meanwhile gets another, and leaves by that one."""
+    gone, taken = [], dict[int, int]()
+    for change in changes:
+        if change.vectors is None:
+            gone += [taken.get(number, number) for number in change.ids or []]
+            continue
+        if change.first is None:
+            raise ValueError("items of a change have names, but those of the gallery numbers")
+        if change.first != following:
+            taken |= {change.first + place: following + place for place in range(len(change.vectors))}
+        following += len(change.vectors)
+    return gone

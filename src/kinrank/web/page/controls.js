@@ -1,0 +1,97 @@
+// The declarations of methods -> the tab "Settings": results, method, its parameters; and the choice of a truth.
+
+import { button, el } from "./dom.js";
+import { plural } from "./numbers.js";
+import { control } from "./parameter.js";
+import { CANDIDATES, K } from "./state.js";
+
+const FIRST = 6; // parameters that are seen at once; the others are behind a click
+const PLAIN = { kind: "int", low: 1, choices: null, optional: false, own: true }; // of the page: methods may have a k, too
+
+export class Controls {
+  /** change(part of the state, push): sliders stay at their place in the history, another method is a new one. */
+  constructor(panel, start, change) {
+    Object.assign(this, { panel, start, change });
+    const most = Math.max(6, Math.min(start.limits.k, start.items, 200));
+    this.k = control(
+      { ...PLAIN, name: "k", high: start.limits.k, slider: { min: 5, max: most, log: true }, meaning: "how many results both lists show" },
+      K, (k) => change({ k: k ?? K }));
+    this.candidates = control(
+      { ...PLAIN, name: "candidates", high: start.limits.candidates, slider: { min: 20, max: start.limits.candidates, log: true }, meaning: "how many of the nearest are re-ranked" },
+      CANDIDATES, (candidates) => change({ candidates: candidates ?? CANDIDATES }));
+    this.way = el("p", { class: "way" });
+    this.method = this.methods();
+    this.reset = button("Reset all", () => change({ parameters: {} }), { kind: "plain", id: "reset-all" });
+    this.about = el("div", { class: "about-method" });
+    this.place = el("div", { class: "parameters" });
+    panel.replaceChildren(
+      el("div", { class: "group" }, el("h2", {}, "Results"), this.k),
+      el("div", { class: "group" }, el("h2", {}, "Method"), this.method, this.about, this.way, this.candidates),
+      el("div", { class: "group" }, el("div", { class: "group-head" }, el("h2", {}, "Parameters"), this.reset), this.place));
+  }
+
+  /** Show a state. Controls are made anew for another method only, so that nothing changes under a finger. */
+  show(state) {
+    const name = state.method ?? this.start.prepared.method;
+    if (this.built !== name) this.build(name);
+    const changed = Object.keys(state.parameters).length > 0;
+    const direct = name === this.start.prepared.method && !changed;
+    this.k.update(state.k === K ? undefined : state.k);
+    this.candidates.update(state.candidates === CANDIDATES ? undefined : state.candidates);
+    this.candidates.hidden = direct;
+    this.method.value = name;
+    this.reset.hidden = !changed;
+    this.way.className = `way ${direct ? "online" : "candidates"}`;
+    this.way.textContent = direct
+      ? "As prepared: answered from the whole gallery."
+      : "Other than prepared: plain search finds candidates, and these are re-ranked.";
+    for (const one of this.parameters) one.update(state.parameters[one.dataset.parameter]);
+  }
+
+  build(name) {
+    const { start } = this;
+    this.built = name;
+    const declared = start.methods.find((one) => one.name === name) ?? { parameters: [] };
+    const given = name === start.prepared.method ? start.prepared.parameters : {};
+    this.parameters = declared.parameters.map((one) =>
+      control(one, one.name in given ? given[one.name] : one.default, (value) => this.set(one.name, value)));
+    const rest = this.parameters.slice(FIRST);
+    this.place.replaceChildren(
+      ...(this.parameters.length ? this.parameters.slice(0, FIRST) : [el("p", { class: "meaning" }, "This method has none.")]),
+      rest.length ? el("details", {}, el("summary", {}, plural(rest.length, "more parameter")), rest) : "");
+    this.about.replaceChildren(
+      declared.summary ? el("p", { class: "meaning" }, declared.summary) : "",
+      declared.paper ? el("p", { class: "meaning paper" }, declared.paper) : "");
+  }
+
+  set(name, value) {
+    this.change((present) => {
+      const parameters = { ...present.parameters };
+      if (value === undefined) delete parameters[name];
+      else parameters[name] = value;
+      return { parameters };
+    });
+  }
+
+  methods() {
+    const { start, change } = this;
+    const option = (one) => el("option", { value: one.name }, one.name);
+    const [prepared, others] = [true, false].map((is) => start.methods.filter((one) => (one.name === start.prepared.method) === is));
+    const select = el("select", { id: "method", "aria-label": "Method" },
+      el("optgroup", { label: "prepared" }, prepared.map(option)), el("optgroup", { label: "over candidates" }, others.map(option)));
+    select.addEventListener("change", () =>
+      change({ method: select.value === start.prepared.method ? null : select.value, parameters: {} }, true));
+    return select;
+  }
+}
+
+/** The choice of what counts as right, where there is one. */
+export function levelChoice(start, state, change) {
+  if (start.levels.length < 2) return null;
+  const present = state.level ?? usualLevel(start);
+  const select = el("select", { id: "level" }, start.levels.map((one) => el("option", { value: one, selected: one === present }, one)));
+  select.addEventListener("change", () => change({ level: select.value }, true));
+  return el("label", { class: "level" }, el("span", {}, "Truth"), select);
+}
+
+export const usualLevel = (start) => (start.levels.includes("medium") ? "medium" : start.levels[0] ?? null);

@@ -1,0 +1,247 @@
+// The service and the address -> the page: asks what is to be shown, shows it, and remembers it in the address.
+
+import { ask, latest } from "./api.js";
+import { Columns } from "./columns.js";
+import { Controls, levelChoice, usualLevel } from "./controls.js";
+import { byId, button, el, narrow, paused } from "./dom.js";
+import { Marks, whyNot } from "./marks.js";
+import { plural } from "./numbers.js";
+import { picker } from "./picker.js";
+import { closeRail, opened as sheetOpen, openRail, sheet, tabs } from "./sheets.js";
+import { copyLink, copyPython, offer } from "./share.js";
+import { CLOSED, idWords, question, remember, same, stateOf } from "./state.js";
+import { band, heads, spoken } from "./summary.js";
+import { askToken } from "./token.js";
+import { Why } from "./why.js";
+
+let start = null, state = stateOf(location.search, history.state), answer = null, asked = null, explained = null;
+let pick = null, controls = null, returnTo = null;
+const lists = byId("lists");
+
+const say = (words) => (byId("live").textContent = words);
+let toastTimer = 0;
+function toast(words) {
+  const node = byId("toast");
+  node.textContent = words;
+  node.hidden = false;
+  say(words);
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => (node.hidden = true), 2500 + 45 * words.length);
+}
+
+const rank = latest((signal, words) => ask("view/rank", words, signal));
+const chain = latest((signal, words) => ask("view/chain", words, signal));
+const rankSoon = paused(() => search(), 130);
+
+const columns = new Columns({
+  opened: (entry, byKeys) => open(entry, { focus: byKeys, push: true }),
+  pointed: (entry) => state.open !== CLOSED && state.open !== null && !narrow.matches && followSoon(entry),
+  marked: (entry, kind) => marks.toggle(entry, kind),
+});
+const followSoon = paused((entry) => open(entry, { push: false }), 140);
+const marks = new Marks({
+  again: (right, wrong) => go({ right, wrong }, true),
+  changed: () => {
+    redraw();
+    say(`${plural(marks.list("right").length, "item")} marked right, ${plural(marks.list("wrong").length, "item")} wrong.`);
+  },
+});
+const why = new Why(byId("why"), {
+  closed: close,
+  open: (card) => open(card, { push: true }),
+  ask: (card) => go({ query: { item: card.id }, right: [], wrong: [], open: null }, true),
+  mark: (card, kind) => marks.toggle(card, kind),
+});
+
+/** Change the state: `push` for a new place in the history; sliders stay at the same place. */
+function go(change, push = false) {
+  state = { ...state, ...(typeof change === "function" ? change(state) : change) };
+  remember(state, push);
+  refresh(push);
+}
+
+/** Show what the state says, asking only for what has changed. */
+function refresh(now = true) {
+  controls.show(state);
+  pick.shows(state.query);
+  marks.apply(state.right, state.wrong);
+  if (!state.query) return welcome();
+  if (state.query.lost) return problem("This link was made with a vector that is too long for a link. Drop the file here again.", null);
+  if (!same(question(state), asked)) return now ? search() : rankSoon();
+  explain();
+}
+
+async function search() {
+  const words = question(state);
+  const fresh = !answer || !same(words.query, asked?.query);
+  lists.setAttribute("aria-busy", "true");
+  try {
+    const found = await rank({ ...words, level: state.level ?? usualLevel(start) });
+    if (!found) return;
+    answer = found;
+    asked = words;
+    explained = null;
+    marks.know([...found.before, ...found.after]);
+    draw(fresh);
+    say(spoken(found));
+    if (state.open === null && !narrow.matches) choose();
+    explain();
+  } catch (error) {
+    failed(error, search);
+  } finally {
+    lists.removeAttribute("aria-busy");
+  }
+}
+
+/** Open the result that rose most, a right one if that is known: the page explains before it is asked to. */
+function choose() {
+  const rise = (entry) => (entry.other ?? entry.other_beyond ?? 1001) - entry.rank;
+  const seen = answer.after.slice(0, 8);
+  const right = seen.filter((entry) => entry.right === true);
+  const best = (right.length ? right : seen).reduce((one, other) => (one && rise(one) >= rise(other) ? one : other), null);
+  if (!best) return;
+  state = { ...state, open: best.id };
+  remember(state, false);
+}
+
+function draw(fresh) {
+  const level = levelChoice(start, state, go);
+  const key = el("p", { class: "hint" }, "Choose a result to see the chain that moved it. ",
+    el("span", { class: "keys" }, "Keys: arrows go from result to result, Enter explains, R and W mark it right or wrong, Escape closes."));
+  lists.replaceChildren(band(answer, { change: () => openRail(byId("words")), level }), marks.root, heads(answer), columns.root, key);
+  if (!answer.after.length && !answer.before.length) columns.root.replaceWith(el("p", { class: "empty" }, "Nothing was found: the gallery is empty."));
+  redraw(fresh);
+}
+
+function redraw(fresh = false) {
+  const reason = whyNot(start, state);
+  marks.draw(reason);
+  if (!answer) return;
+  const shape = start.has.pictures ? "pictures" : start.has.texts ? "texts" : "names";
+  columns.root.dataset.shape = shape;
+  columns.show(answer, (entry) => ({ markable: !reason, mark: marks.of(entry.id), shape }), fresh);
+  for (const kind of ["right", "wrong"]) {
+    const wide = byId("why").querySelector(`.mark-wide.${kind}`);
+    if (wide && why.item) wide.setAttribute("aria-pressed", String(marks.of(why.item.id) === kind));
+  }
+}
+
+function open(entry, { focus = false, push }) {
+  returnTo = { id: idWords(entry.id), side: document.activeElement?.closest?.(".row")?.dataset.side ?? "after" };
+  marks.know([entry]);
+  state = { ...state, open: entry.id };
+  remember(state, push);
+  explain(focus || narrow.matches);
+}
+
+/** Show the explanation that the state asks for, or none. */
+async function explain(focus = false) {
+  const shown = state.open !== null && state.open !== CLOSED;
+  byId("bench").classList.toggle("explaining", shown);
+  columns.select(shown ? state.open : null);
+  if (!shown) {
+    chain.stop();
+    explained = null;
+    why.hide();
+    if (sheetOpen() === "why") sheet(null);
+    return;
+  }
+  const words = { ...question(state), level: state.level ?? usualLevel(start), item: state.open };
+  if (narrow.matches) sheet("why");
+  if (same(words, explained)) return focus && why.focus();
+  const card = marks.cards.get(idWords(state.open)) ?? { id: state.open, name: String(state.open), picture: null };
+  why.loading(card.name);
+  if (focus) why.focus();
+  try {
+    const found = await chain(words);
+    if (!found) return;
+    explained = words;
+    const reason = whyNot(start, state);
+    const whole = found.steps.at(-1)?.to ?? found.map?.points?.find((one) => same(one.card.id, state.open))?.card ?? card;
+    marks.know([whole]);
+    why.show(found, whole, answer.query, { markable: !reason, mark: marks.of(state.open), reason });
+    if (focus) why.focus();
+    say(found.words);
+  } catch (error) {
+    if (error.status === 401) failed(error);
+    else why.problem(card.name, error.message, () => explain(true));
+  }
+}
+
+function close() {
+  const inside = byId("why").contains(document.activeElement) || narrow.matches;
+  go({ open: CLOSED }, true);
+  if (!inside) return;
+  const row = returnTo && (columns.find(returnTo.id, returnTo.side) ?? columns.find(returnTo.id, "after") ?? columns.find(returnTo.id, "before"));
+  (row ?? columns.row("after", 1))?.querySelector(".result").focus();
+}
+
+function failed(error, again) {
+  if (error.status === 401) return askToken(begin);
+  problem(error.message, again);
+}
+
+function problem(words, again) {
+  rank.stop();
+  answer = asked = null;
+  state.open === null || why.hide();
+  lists.replaceChildren(el("div", { class: "problem", role: "alert" }, el("p", {}, words),
+    again ? button("Try again", again, { kind: "tool primary", id: "try-again" }) : null,
+    button("Pick another query", () => (narrow.matches ? openRail(byId("words")) : byId("words").focus()), { kind: "tool" })));
+}
+
+function welcome() {
+  answer = asked = null;
+  why.hide();
+  lists.replaceChildren(el("div", { class: "welcome" }, el("h1", {}, "Pick a query"),
+    el("p", {}, "The page then shows what plain search finds for it, what re-ranking makes of that, and why each item moved."),
+    button("Choose one", () => (narrow.matches ? openRail(byId("words")) : byId("words").focus()), { kind: "tool primary" }),
+    button("A random one", () => byId("random").click(), { kind: "tool", drawing: "dice" })));
+}
+
+/** Begin: what there is, then the view that the address means, or the example. */
+async function begin() {
+  lists.replaceChildren(el("p", { class: "waiting" }, "Asking the service …"));
+  try {
+    start = await ask("view/start");
+  } catch (error) {
+    return failed(error, begin);
+  }
+  byId("title").textContent = start.title;
+  byId("facts").textContent = `${plural(start.items, "item")}, ${plural(start.dimensions, "dimension")}`;
+  document.title = start.title === "kinrank" ? "kinrank" : `${start.title} · kinrank`;
+  byId("rail").dataset.shape = start.has.pictures ? "pictures" : start.has.texts ? "texts" : "names";
+  const take = (query) => {
+    go({ query, right: [], wrong: [], open: state.open === CLOSED ? CLOSED : null }, true);
+    closeRail();
+  };
+  pick = picker(byId("panel-query"), start, { asked: take, failed, toast });
+  controls = new Controls(byId("panel-settings"), start, go);
+  if (!state.query && start.example) {
+    state = { ...state, query: start.example.query, open: narrow.matches ? null : start.example.item ?? null };
+    remember(state, false);
+  }
+  refresh();
+}
+
+addEventListener("popstate", (event) => {
+  state = stateOf(location.search, event.state);
+  if (controls) refresh();
+});
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
+  if (sheetOpen() === "rail") closeRail();
+  else if (!byId("why").hidden) close();
+});
+addEventListener("online", () => byId("try-again")?.click());
+narrow.addEventListener("change", () => {
+  sheet(null);
+  if (answer) explain();
+});
+byId("open-rail").addEventListener("click", () => openRail(byId("words")));
+byId("close-rail").addEventListener("click", closeRail);
+byId("copy-link").addEventListener("click", () => copyLink(state, toast));
+byId("copy-python").addEventListener("click", () => copyPython(answer, toast));
+byId("save").addEventListener("click", () => offer(answer, toast));
+tabs();
+begin();

@@ -1,0 +1,37 @@
+// Numbers -> words as people write them.
+
+const WHOLE = new Intl.NumberFormat("en");
+
+export const whole = (number) => WHOLE.format(number);
+
+/** Three digits that count: 0.0364, 1.28, 213. */
+export function short(number) {
+  if (number === null || number === undefined || !Number.isFinite(number)) return "–";
+  if (number === 0) return "0";
+  const size = Math.abs(number);
+  if (size >= 1000 || size < 0.0001) return number.toExponential(1);
+  return String(Number(number.toPrecision(3)));
+}
+
+/** A share as percent; what is there but small is never told as nothing. */
+export function percent(share) {
+  if (!Number.isFinite(share)) return "–";
+  const value = 100 * share;
+  if (value > 0 && value < 1) return "<1 %";
+  return `${Math.round(value)} %`;
+}
+
+export function time(seconds) {
+  if (!Number.isFinite(seconds)) return "–";
+  if (seconds >= 1) return `${seconds.toFixed(2)} s`;
+  const milliseconds = 1000 * seconds;
+  if (milliseconds < 0.1) return "<0.1 ms";
+  return `${milliseconds >= 10 ? Math.round(milliseconds) : milliseconds.toFixed(1)} ms`;
+}
+
+const DEEPEST = 1000; // how deep the service looks
+
+/** A rank, or that it is deeper than the service looks. */
+export const rank = (number) => (number ? whole(number) : `${DEEPEST}+`);
+
+export const plural = (count, one, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;

@@ -1,0 +1,104 @@
+// What there is to ask with -> the tab "Query": search by name, a grid, a random one, a file.
+
+import { ask, latest } from "./api.js";
+import { dropZone } from "./drop.js";
+import { button, el, icon, paused } from "./dom.js";
+import { Grid } from "./grid.js";
+import { plural, whole } from "./numbers.js";
+
+/** Fill the panel. `asked(query)` when one is picked; returns `shows(query)`, which marks the present one. */
+export function picker(panel, start, { asked, failed, toast }) {
+  let kind = start.has.queries ? "queries" : "items";
+  let words = "";
+  let present = null;
+
+  const page = (offset, limit) => {
+    const given = new URLSearchParams({ kind, words, offset, limit });
+    return ask(`view/items?${given}`);
+  };
+  const queryOf = (card) => (kind === "queries" ? { query: card.number } : { item: card.id });
+  const empty = el("p", { class: "empty", hidden: true });
+  const count = el("p", { class: "count", role: "status" });
+  const grid = new Grid({
+    label: "What to search with",
+    fetched: page,
+    picked: (card) => asked(queryOf(card)),
+    told: (total) => {
+      count.textContent = words ? `${whole(total)} found` : plural(total, kind === "queries" ? "query" : "item", kind);
+      empty.hidden = total > 0;
+      grid.root.hidden = total === 0;
+      empty.textContent = words
+        ? `Nothing here has “${words}” in its name, its label or its text.`
+        : "There is nothing to pick from. Drop a file with a vector instead.";
+    },
+    failed: (problem) => {
+      grid.root.removeAttribute("aria-busy");
+      if (problem.status === 401) return failed(problem);
+      grid.root.hidden = true;
+      empty.hidden = false;
+      empty.replaceChildren(`${problem.message} `, button("Try again", () => again(), { kind: "plain" }));
+    },
+  });
+  grid.shape = start.has.pictures ? "pictures" : start.has.texts ? "texts" : "names";
+  grid.chosen = (card) => present !== null && (kind === "queries" ? present.query === card.number : present.item === card.id);
+  const again = () => {
+    empty.hidden = true;
+    grid.root.hidden = false;
+    grid.restart();
+  };
+
+  const field = el("input", {
+    type: "search", id: "words", class: "words", placeholder: "Search by name", "aria-label": "Search by name",
+    autocomplete: "off", spellcheck: "false", maxlength: "200",
+  });
+  const searched = paused(() => {
+    if (field.value.trim() === words) return;
+    words = field.value.trim();
+    again();
+  }, 160);
+  field.addEventListener("input", searched);
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowDown") return;
+    event.preventDefault();
+    grid.root.focus();
+  });
+
+  const one = latest((signal) => {
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    return ask(`view/items?${new URLSearchParams({ kind, words, offset: 0, limit: 1, seed })}`, undefined, signal);
+  });
+  const random = button("", async () => {
+    try {
+      const answer = await one();
+      if (answer?.items.length) asked(queryOf(answer.items[0]));
+    } catch (problem) {
+      if (problem.status === 401) failed(problem);
+      else toast(problem.message);
+    }
+  }, { drawing: "dice", kind: "tool icon", label: "A random one", id: "random" });
+
+  const bar = el("div", { class: "find" }, el("span", { class: "field" }, icon("seek"), field), random);
+  panel.replaceChildren(bar, start.has.queries ? kinds() : "", count, grid.root, empty, dropZone(start, asked, toast));
+  return {
+    shows: (query) => {
+      present = query;
+      grid.mark();
+    },
+    again,
+  };
+
+  function kinds() {
+    const choices = [["queries", `Queries (${whole(start.queries)})`], ["items", `Items (${whole(start.items)})`]];
+    return el("div", { class: "segments", role: "radiogroup", "aria-label": "What to pick from" },
+      choices.map(([value, text]) =>
+        el("label", {},
+          el("input", {
+            type: "radio", name: "kind", value, checked: value === kind,
+            onchange: () => {
+              kind = value;
+              again();
+            },
+          }),
+          el("span", {}, text))));
+  }
+}

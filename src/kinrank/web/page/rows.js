@@ -1,0 +1,49 @@
+// One entry of a list -> its row: picture or text, rank, how far it moved, right or wrong, and the buttons that mark it.
+
+import { button, el, picture } from "./dom.js";
+import { depth, moved, verdict } from "./lines.js";
+import { idWords } from "./state.js";
+import { whole } from "./numbers.js";
+
+const SIGNS = { right: "✓", wrong: "✕" };
+
+/** How the move is told: a sign and a number for the eye, words for the ear. */
+function told(entry, side) {
+  const way = moved(entry, side);
+  if (entry.other === null) {
+    return side === "after"
+      ? { sign: `▲ ${entry.other_beyond ? whole(entry.other_beyond - entry.rank) : "new"}`, words: `came from rank ${depth(entry)}` }
+      : { sign: `▼ ${entry.other_beyond ? whole(entry.other_beyond - entry.rank) : "out"}`, words: `goes to rank ${depth(entry)}` };
+  }
+  const far = Math.abs(entry.other - entry.rank);
+  if (way === "same") return { sign: "=", words: "stays" };
+  const words = side === "after" ? `came from rank ${entry.other}` : `goes to rank ${entry.other}`;
+  return { sign: `${way === "up" ? "▲" : "▼"} ${far}`, words };
+}
+
+/** The row of an entry; `mark` is "right", "wrong" or nothing, `markable` whether it can be marked. */
+export function rowOf(entry, side, { markable, mark, shape }) {
+  const way = moved(entry, side), truth = verdict(entry), move = told(entry, side);
+  const known = { right: ", right", wrong: ", wrong", open: "" }[truth];
+  const marked = mark ? `, you marked it ${mark}` : "";
+  const name = String(entry.name);
+  const words = `Rank ${entry.rank}, ${name}${entry.label && entry.label !== name ? `, ${entry.label}` : ""}${known}, ${move.words}${marked}`;
+  const sign = SIGNS[truth] && el("i", { class: "sign", "aria-hidden": "true" }, SIGNS[truth]);
+  const text = shape === "texts" && entry.text;
+  const thumb = el("span", { class: "thumb" }, shape === "pictures" ? picture(entry, 192) : null, sign);
+  const detail = el("span", { class: "detail" },
+    el("span", { class: "rank" }, el("b", {}, String(entry.rank)), el("em", { class: `move ${way}` }, move.sign)),
+    el("span", { class: text ? "name text" : "name" }, text ? entry.text : name));
+  const result = el("button", {
+    type: "button", class: "result", tabindex: "-1", "aria-label": words, title: `${name}\ndistance ${entry.distance}`,
+  }, side === "before" ? [detail, thumb] : [thumb, detail]);
+  const marks = markable && el("span", { class: "marks" }, ["right", "wrong"].map((kind) =>
+    button("", null, {
+      drawing: kind === "right" ? "up" : "down", kind: `mark ${kind}`, label: `Mark ${name} as ${kind}`,
+      "aria-pressed": String(mark === kind), tabindex: "-1", data: { mark: kind },
+    })));
+  return el("li", {
+    class: `row ${side} ${way} ${truth}${mark ? ` marked-${mark}` : ""}`,
+    data: { id: idWords(entry.id), side, rank: entry.rank },
+  }, result, marks);
+}

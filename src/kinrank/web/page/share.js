@@ -1,0 +1,78 @@
+// What is on the page -> the clipboard or a file: the link, the Python lines, the results.
+
+import { byId, button, el } from "./dom.js";
+import { fitsAddress } from "./state.js";
+
+/** Put a text on the clipboard; browsers allow the new way only where the address is trusted, so there is an old one. */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = el("textarea", { class: "unseen", "aria-hidden": "true" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}
+
+function box(title, ...inside) {
+  const dialog = byId("box");
+  const close = button("Close", () => dialog.close(), { kind: "tool" });
+  dialog.replaceChildren(el("h2", { id: "box-title" }, title), ...inside, el("div", { class: "actions" }, close));
+  dialog.showModal();
+  return dialog;
+}
+
+export async function copyLink(state, toast) {
+  if (state.query && "vector" in state.query && !fitsAddress(state.query.vector)) {
+    toast(`A vector of ${state.query.vector.length} numbers is too long for a link; share the file instead.`);
+    return;
+  }
+  toast((await copy(location.href)) ? "The link is copied: it opens this view." : "The link could not be copied; take it from the address bar.");
+}
+
+/** The lines of Python that give the same result: copied at once, and shown. */
+export async function copyPython(answer, toast) {
+  if (!answer) return toast("Pick a query first.");
+  const done = await copy(answer.python);
+  const again = button("Copy again", async () => toast((await copy(answer.python)) ? "Copied." : "It could not be copied."), { kind: "tool" });
+  box("The same in Python", el("p", {}, done ? "These lines are on the clipboard." : "Copy these lines:"),
+    el("pre", { tabindex: "0", role: "region", "aria-label": "Python lines" }, el("code", {}, answer.python)), again);
+}
+
+const cell = (value) => {
+  let text = value === null || value === undefined ? "" : String(value);
+  if (/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`; // a spreadsheet would compute it
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+};
+
+function csv(answer) {
+  const rows = [["list", "rank", "id", "name", "label", "distance", "right", "rank_in_other_list"]];
+  for (const side of ["before", "after"]) {
+    for (const one of answer[side]) rows.push([side, one.rank, one.id, one.name, one.label, one.distance, one.right, one.other ?? one.other_beyond]);
+  }
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+}
+
+function saved(text, name, kind) {
+  const address = URL.createObjectURL(new Blob([text], { type: kind }));
+  const link = el("a", { href: address, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/** Offer the results as files. */
+export function offer(answer, toast) {
+  if (!answer) return toast("Pick a query first.");
+  const whole = () => JSON.stringify(answer, (_, value) => (typeof value === "bigint" ? String(value) : value), 2);
+  const dialog = box("Download the results", el("p", {}, "Both lists, with ranks, distances, and right or wrong where it is known."),
+    el("div", { class: "actions" },
+      button("JSON", () => { saved(whole(), "kinrank.json", "application/json"); dialog.close(); }, { kind: "tool primary" }),
+      button("CSV", () => { saved(csv(answer), "kinrank.csv", "text/csv"); dialog.close(); }, { kind: "tool primary" })));
+}

@@ -1,0 +1,59 @@
+// A small screen -> rail and explanation become sheets that cover the page, one at a time, and give the focus back.
+
+import { byId, narrow } from "./dom.js";
+
+const parts = { rail: byId("rail"), why: byId("why") };
+let back = null; // what had the focus before the sheet opened
+
+/** Show a sheet by its name, or none. On wide screens nothing is covered, and both stand beside the lists. */
+export function sheet(name) {
+  const covered = narrow.matches && name !== null;
+  for (const [key, node] of Object.entries(parts)) {
+    node.classList.toggle("open", covered && key === name);
+    if (covered && key === name) node.setAttribute("role", "dialog");
+    else node.removeAttribute("role");
+    if (covered && key === name) node.setAttribute("aria-modal", "true");
+    else node.removeAttribute("aria-modal");
+  }
+  for (const node of [document.querySelector(".top"), byId("lists"), ...Object.values(parts)]) {
+    node.inert = covered && node !== parts[name];
+  }
+  byId("open-rail").setAttribute("aria-expanded", String(covered && name === "rail"));
+  document.body.classList.toggle("covered", covered);
+}
+
+export const opened = () => Object.keys(parts).find((key) => parts[key].classList.contains("open")) ?? null;
+
+/** Open the rail as a sheet, with a tab and the focus in it. */
+export function openRail(focused) {
+  back = document.activeElement;
+  sheet("rail");
+  focused?.focus();
+}
+
+export function closeRail() {
+  if (opened() !== "rail") return;
+  sheet(null);
+  if (back?.isConnected) back.focus();
+  back = null;
+}
+
+/** The two tabs of the rail, with arrow keys. */
+export function tabs() {
+  const all = [byId("tab-query"), byId("tab-settings")];
+  const choose = (chosen, focus) => {
+    for (const tab of all) {
+      const on = tab === chosen;
+      tab.setAttribute("aria-selected", String(on));
+      tab.tabIndex = on ? 0 : -1;
+      byId(tab.getAttribute("aria-controls")).hidden = !on;
+    }
+    if (focus) chosen.focus();
+  };
+  for (const tab of all) {
+    tab.addEventListener("click", () => choose(tab, false));
+    tab.addEventListener("keydown", (event) => {
+      if (event.key === "ArrowRight" || event.key === "ArrowLeft") choose(all[1 - all.indexOf(tab)], true);
+    });
+  }
+}

@@ -1,0 +1,124 @@
+// The address of the page <-> what it shows: query, k, method, parameters, marks, level, the open item.
+
+export const CLOSED = Symbol("closed"); // the reader closed the explanation: it does not open by itself again
+export const K = 20;
+export const CANDIDATES = 1000;
+const LONGEST = 9000; // letters of a vector in an address; a request's head has its limits, too
+
+export const EMPTY = {
+  query: null, k: K, method: null, parameters: {}, candidates: CANDIDATES, right: [], wrong: [], level: null, open: null,
+};
+
+/** An id as letters: texts as they are, unless they could be taken for something else. */
+export function idWords(id) {
+  if (typeof id !== "string") return String(id);
+  return /^-?\d+$/.test(id) || id === "none" || id === "" || id.startsWith('"') ? JSON.stringify(id) : id;
+}
+
+export function wordsId(words) {
+  if (/^-?\d+$/.test(words)) {
+    const number = Number(words);
+    return Number.isSafeInteger(number) ? number : BigInt(words);
+  }
+  if (!words.startsWith('"')) return words;
+  try {
+    return JSON.parse(words);
+  } catch {
+    return words;
+  }
+}
+
+/** Numbers as letters that an address may hold: float32, little-endian, base64 for addresses. */
+export function vectorWords(vector) {
+  const bytes = new Uint8Array(new Float32Array(vector).buffer);
+  let letters = "";
+  for (const byte of bytes) letters += String.fromCharCode(byte);
+  return btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+}
+
+export function wordsVector(words) {
+  try {
+    const letters = atob(words.replaceAll("-", "+").replaceAll("_", "/"));
+    const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
+    return bytes.length && bytes.length % 4 === 0 ? Array.from(new Float32Array(bytes.buffer)) : null;
+  } catch {
+    return null;
+  }
+}
+
+export const fitsAddress = (vector) => vector.length * 4 * (4 / 3) <= LONGEST;
+
+/** The state as the part of the address behind the path; what is as usual is left out. */
+export function address(state) {
+  const words = new URLSearchParams();
+  const { query } = state;
+  if (query && "item" in query) words.set("item", idWords(query.item));
+  if (query && "query" in query) words.set("query", String(query.query));
+  if (query && "vector" in query) {
+    words.set("vector", fitsAddress(query.vector) ? vectorWords(query.vector) : "kept");
+    if (query.name) words.set("name", query.name);
+  }
+  if (state.k !== K) words.set("k", String(state.k));
+  if (state.method) words.set("method", state.method);
+  for (const [name, value] of Object.entries(state.parameters)) words.set(`p.${name}`, JSON.stringify(value));
+  if (state.candidates !== CANDIDATES) words.set("candidates", String(state.candidates));
+  for (const id of state.right) words.append("right", idWords(id));
+  for (const id of state.wrong) words.append("wrong", idWords(id));
+  if (state.level) words.set("level", state.level);
+  if (state.open === CLOSED) words.set("open", "none");
+  else if (state.open !== null) words.set("open", idWords(state.open));
+  const text = words.toString();
+  return text ? `?${text}` : "";
+}
+
+const count = (words, usual) => (/^\d{1,9}$/.test(words ?? "") ? Math.max(1, Number(words)) : usual);
+
+/** The state that an address means; `kept` is what the browser keeps beside it, for vectors that are too long. */
+export function stateOf(search, kept = null) {
+  const words = new URLSearchParams(search);
+  const state = { ...EMPTY, parameters: {}, right: words.getAll("right").map(wordsId), wrong: words.getAll("wrong").map(wordsId) };
+  if (words.has("item")) state.query = { item: wordsId(words.get("item")) };
+  else if (/^\d{1,9}$/.test(words.get("query") ?? "")) state.query = { query: Number(words.get("query")) };
+  else if (words.has("vector")) {
+    const vector = words.get("vector") === "kept" ? kept?.vector ?? null : wordsVector(words.get("vector"));
+    state.query = vector ? { vector, name: words.get("name") ?? "your vector" } : { lost: true };
+  }
+  state.k = count(words.get("k"), K);
+  state.candidates = count(words.get("candidates"), CANDIDATES);
+  state.method = words.get("method") || null;
+  state.level = words.get("level") || null;
+  for (const [name, text] of words) {
+    if (!name.startsWith("p.")) continue;
+    try {
+      state.parameters[name.slice(2)] = JSON.parse(text);
+    } catch {
+      state.parameters[name.slice(2)] = text;
+    }
+  }
+  const open = words.get("open");
+  state.open = open === null ? null : open === "none" ? CLOSED : wordsId(open);
+  return state;
+}
+
+/** Make the state the page's address: a new place in the history, or the same one. */
+export function remember(state, push) {
+  const kept = state.query && "vector" in state.query ? { vector: Array.from(state.query.vector) } : null;
+  const where = address(state) || location.pathname;
+  try {
+    history[push ? "pushState" : "replaceState"](kept, "", where);
+  } catch {
+    // browsers limit how often an address may change; the next change brings it up to date
+  }
+}
+
+/** What is asked of the service: the same words, the same answer. */
+export function question(state) {
+  const query = state.query && "vector" in state.query ? { vector: state.query.vector } : state.query;
+  return {
+    query, k: state.k, method: state.method, parameters: state.parameters, candidates: state.candidates,
+    positives: state.right, negatives: state.wrong, level: state.level,
+  };
+}
+
+export const same = (one, other) => words(one) === words(other);
+const words = (value) => JSON.stringify(value, (_, inner) => (typeof inner === "bigint" ? `${inner}n` : inner));

@@ -1,0 +1,68 @@
+// An answer -> who asks, how both lists did, how long it took and in which way it was answered.
+
+import { button, el, picture } from "./dom.js";
+import { hits } from "./lines.js";
+import { time, whole } from "./numbers.js";
+
+const MODES = {
+  online: ["online", "answered from the prepared gallery"],
+  candidates: ["candidates", "what plain search finds nearest is re-ranked on the spot"],
+};
+
+/** The band on top: the query, what it is, and in which way it was answered. */
+export function band(answer, { change, level }) {
+  const { query } = answer;
+  const [mode, meaning] = MODES[answer.mode] ?? [answer.mode, ""];
+  const name = String(query.name ?? "your vector");
+  const asked = query.picture ? picture(query, 192, `The query: ${name}`) : el("span", { class: "picture stand-in", "aria-hidden": "true" }, "?");
+  const certain = answer.certain === false ? " The search stopped at its budget: the first places are not certain." : "";
+  return el("div", { class: "band" },
+    el("div", { class: "asked" }, asked),
+    el("div", { class: "about" },
+      el("h1", {}, el("small", {}, "Query "), name),
+      query.text ? el("p", { class: "query-text" }, query.text) : null,
+      query.label && query.label !== name ? el("p", { class: "soft" }, String(query.label)) : null,
+      el("p", { class: "mode" }, el("b", { class: `chip ${answer.mode}` }, mode), ` ${meaning}.${certain}`),
+      answer.note ? el("p", { class: "note" }, answer.note) : null),
+    el("div", { class: "choices" }, level, button("Change query", change, { drawing: "seek", kind: "tool strong needs-sheet", id: "change" })));
+}
+
+/** The head of a column: its number of right answers, their pattern, its time. */
+function head(side, title, subtitle, entries, score, seconds) {
+  const right = score ? `${score.right} of ${score.of} right` : "";
+  return el("div", { class: `head ${side}` },
+    el("h2", {}, title, " ", el("small", {}, subtitle)),
+    score
+      ? el("p", { class: "score" }, el("strong", {}, whole(score.right)), el("span", {}, ` of ${whole(score.of)} right`))
+      : el("p", { class: "score" }, el("span", {}, `${whole(entries.length)} results`)),
+    score ? hits(entries, right) : null,
+    el("p", { class: "time" }, seconds));
+}
+
+/** The short name of a method: its class, with the parameters that were changed. */
+export const methodName = (answer) => String(answer.method ?? "").replace(/^['"]|['"]$/g, "").replace(/\(\)$/, "");
+
+/** Both heads, with what was gained between them. */
+export function heads(answer) {
+  const { scores, seconds } = answer;
+  const gain = scores ? scores.after.right - scores.before.right : null;
+  const kind = gain > 0 ? "better" : gain < 0 ? "worse" : "even";
+  const known = answer.known_right ? `${whole(answer.known_right)} are right in all` : "";
+  return el("div", { class: "heads" },
+    head("before", "Before", "plain search", answer.before, scores?.before, `search ${time(seconds.search)}`),
+    el("div", { class: `gain ${gain === null ? "even" : kind}` },
+      gain === null
+        ? el("span", { class: "arrow", "aria-hidden": "true" }, "→")
+        : [el("strong", {}, `${gain > 0 ? "+" : gain < 0 ? "−" : "±"}${Math.abs(gain)}`), el("small", {}, known)]),
+    head("after", "After", methodName(answer), answer.after, scores?.after, `re-ranking ${time(seconds.rerank)}`));
+}
+
+/** The answer in a sentence, for those who listen. */
+export function spoken(answer) {
+  const name = answer.query.name ?? "your vector";
+  const { scores } = answer;
+  const how = scores
+    ? `${scores.before.right} of ${scores.before.of} right before, ${scores.after.right} of ${scores.after.of} after.`
+    : `${answer.after.length} results before and after.`;
+  return `Results for ${name}. ${how}`;
+}

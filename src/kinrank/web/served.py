@@ -1,0 +1,81 @@
+"""What is served: vectors, names and pictures made on the spot -> plain files in a scratch folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinrank.manifold import Manifold
+from kinrank.methods import Method
+from kinrank.progress import Progress, Show
+from kinrank.stores.needs import needed
+from kinrank.web.settings import Files
+
+NAME = "gallery.manifold"
+SIDE = 96  # pixels that a drawn picture gets at least, so that a page need not blur it
+WHEN = (1980, 1, 1, 0, 0, 0)  # the same pictures make the same zip, whose thumbnails are found again
+
+
+class Served(NamedTuple):
+    """What a source turned out to be.
+
+    Attributes:
+        manifold: the folder of the prepared gallery.
+        title: what the page is headed with.
+        python: the lines of Python that make or load the same gallery as `manifold`, after `import kinrank`.
+        files: what it brings along.
+        writable: whether its items can be changed.
+        store: the vector database that it is searched in.
+    """
+
+    manifold: Path
+    title: str
+    python: str
+    files: Files = Files()
+    writable: bool = False
+    store: str | None = None
+
+
+def built(rows: ArrayLike, method: Method | None, ids: Any, scratch: Path, progress: Show) -> Path:
+    """The folder of a gallery prepared for this run; it cannot be changed later, which makes it smaller."""
+    folder = scratch / NAME
+    Manifold.build(rows, method, ids, progress=progress, changes=False).save(folder)
+    return folder
+
+
+def written(path: Path, entries: Any) -> str:
+    """A list, or whatever JSON can hold, as a .json; its path."""
+    path.write_text(json.dumps(entries, ensure_ascii=False))
+    return str(path)
+
+
+def saved(path: Path, rows: NDArray[Any]) -> str:
+    """Rows as a .npy; its path."""
+    np.save(path, np.ascontiguousarray(rows))
+    return str(path)
+
+
+def pictured(
+    path: Path, names: Sequence[str], pictures: Iterable[NDArray[np.uint8]], ending: str, progress: Show
+) -> str:
+    """Pictures, grey (height, width) or coloured (height, width, 3), as a zip of .png or .jpg; its path.
+
+    Small ones are drawn larger, by a whole factor.
+    """
+    images = needed("PIL.Image", "showing pictures", "web")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, pixels in Progress(progress).each("pictures", zip(names, pictures, strict=True), len(names)):
+            image, file = images.fromarray(pixels), io.BytesIO()
+            factor = -(-SIDE // max(image.size))
+            if factor > 1:
+                image = image.resize((image.width * factor, image.height * factor), images.Resampling.BICUBIC)
+            image.save(file, *(("JPEG",) if ending == ".jpg" else ("PNG",)), quality=90)
+            archive.writestr(zipfile.ZipInfo(f"{name}{ending}", WHEN), file.getvalue())
+    return str(path)

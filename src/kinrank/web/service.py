@@ -1,0 +1,111 @@
+"""Settings -> everything that answering a request needs: the gallery, what is shown of it, and the gates."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.given import NUMBER
+from kinrank.manifold import Manifold
+from kinrank.stores import Store
+from kinrank.stores.opening import open_store
+from kinrank.web.collection import Collection
+from kinrank.web.declared import declarations
+from kinrank.web.following import Following
+from kinrank.web.gate import Busy, Gates
+from kinrank.web.looking import example
+from kinrank.web.settings import Settings
+from kinrank.web.writer import Receipt, Writer
+
+PAUSE = 0.005  # seconds between two looks at the version
+
+
+class Gallery(Protocol):
+    """What is searched and changed: a Writer in this process, or a Following of the one in another."""
+
+    @property
+    def manifold(self) -> Manifold: ...
+
+    @property
+    def version(self) -> int: ...
+
+    def put(self, vectors: NDArray[np.float32], ids: list[Any] | None, replace: bool) -> Receipt: ...
+
+    def remove(self, ids: list[Any]) -> Receipt: ...
+
+    def sync(self) -> Receipt: ...
+
+    def close(self) -> None: ...
+
+
+class Service:
+    """One process's view of what is served."""
+
+    def __init__(self, settings: Settings, gallery: Gallery) -> None:
+        self.settings, self.gallery = settings, gallery
+        self.gates = Gates(settings.limits)
+        cache = settings.cache or (Path(settings.scratch) / "thumbnails" if settings.scratch else None)
+        self.collection = Collection.open(settings.files, gallery.manifold.ids, cache)
+        queries, width = self.collection.queries, gallery.manifold.info()["dimensions"]
+        if queries is not None and queries.shape[1] != width:
+            raise ValueError(
+                f"--queries has vectors of {queries.shape[1]} numbers but the gallery of {width}; both must come from "
+                "the same model"
+            )
+
+    @classmethod
+    def open(cls, settings: Settings, socket: str | None = None) -> Service:
+        """The service of one process: it writes itself, unless there is a socket at which another one does."""
+        store = None if settings.store is None else open_store(settings.store)
+        alone = socket is None and (settings.writable or store is not None)
+        gallery: Gallery = _writer(settings, store) if alone else Following(settings.manifold, store, socket)
+        try:
+            return cls(settings, gallery)
+        except BaseException:
+            gallery.close()
+            raise
+
+    def close(self) -> None:
+        self.gates.close()
+        self.gallery.close()
+
+    @property
+    def manifold(self) -> Manifold:
+        return self.gallery.manifold
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
+        return f"http://{host}:{self.settings.port}"
+
+    @cached_property
+    def methods(self) -> list[dict[str, Any]]:
+        return declarations(self.manifold)
+
+    @cached_property
+    def example(self) -> dict[str, Any] | None:
+        """A query and an item that show what re-ranking does."""
+        return example(self.manifold, self.collection)
+
+    def id_meant(self, words: str) -> str | int:
+        """The id that a piece of an address means: a number where the ids of the gallery are numbers."""
+        texts = self.manifold.ids.dtype.kind == "O"
+        return words if texts or not NUMBER.fullmatch(words) else int(words)
+
+    async def reached(self, version: int | None) -> None:
+        """Return when this process knows the change that made this version."""
+        deadline = time.monotonic() + self.settings.limits.seconds
+        while version is not None and self.gallery.version < version:
+            if time.monotonic() > deadline:
+                raise Busy(f"version {version} has not arrived here; this is {self.gallery.version}, try again later")
+            await asyncio.sleep(PAUSE)
+
+
+def _writer(settings: Settings, store: Store | None) -> Writer:
+    return Writer(settings.manifold, store)

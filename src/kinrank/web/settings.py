@@ -1,0 +1,111 @@
+"""What one service serves, to whom, and within which limits: plain values that every worker is given as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may ask for; anything beyond is refused with a sentence.
+
+    Attributes:
+        body: bytes of a request.
+        k: results per query.
+        queries: vectors of one search.
+        items: items that one request adds or removes, and vectors that one request re-ranks.
+        candidates: vectors that are re-ranked where a method other than the prepared one is asked for.
+        seconds: time per request, waiting included.
+        waiting: requests that are computed or wait, per worker; more are answered 503.
+        threads: requests that are computed at the same time, per worker.
+        header_bytes: of a request's head.
+        header_seconds: until the head of a request is complete.
+        connections: open at the same time, per worker.
+    """
+
+    body: int = 32 * 2**20
+    k: int = 1000
+    queries: int = 256
+    items: int = 10_000
+    candidates: int = 5_000
+    seconds: float = 30.0
+    waiting: int = 128
+    threads: int = 2
+    header_bytes: int = 16 * 2**10
+    header_seconds: float = 10.0
+    connections: int = 1000
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is shown beside the vectors: paths of files in plain formats, see `collection`.
+
+    Attributes:
+        images: a folder or a zip of pictures.
+        texts: one line per item.
+        labels: one per item.
+        truth: what is right for each of the queries.
+        queries: vectors of queries that can be picked on the page.
+        query_names: one name per query, one per line; its picture is the one of that name.
+        query_labels: one label per query.
+        ids: a JSON list of the ids that texts, labels and truth were written for, in their order; without, they are
+            those that the gallery has when the service starts.
+    """
+
+    images: str | None = None
+    texts: str | None = None
+    labels: str | None = None
+    truth: str | None = None
+    queries: str | None = None
+    query_names: str | None = None
+    query_labels: str | None = None
+    ids: str | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a worker must know.
+
+    Attributes:
+        manifold: the folder of the prepared gallery.
+        writable: whether items can be added and removed; not where the gallery was built for this run only.
+        title: what the page is headed with.
+        python: the line of Python that opens the same gallery, for the page's "copy as Python".
+        store: the URL of the vector database that is searched; None for the vectors in the folder.
+        files: what is shown beside the vectors.
+        read_tokens, write_tokens: who may read, and who may also write; empty: everybody on this machine.
+        host, port: where it listens.
+        workers: how many processes answer.
+        scratch: a folder for counters and the socket of the writer; gone when the service ends.
+        cache: a folder for thumbnails, which stays; in `scratch` unless given.
+        limits: see `Limits`.
+    """
+
+    manifold: str
+    writable: bool = False
+    title: str = "kinrank"
+    python: str = ""
+    store: str | None = None
+    files: Files = field(default_factory=Files)
+    read_tokens: tuple[str, ...] = ()
+    write_tokens: tuple[str, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    scratch: str = ""
+    cache: str = ""
+    limits: Limits = field(default_factory=Limits)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Settings:
+        given: dict[str, Any] = json.loads(text)
+        for name, kind in (("files", Files), ("limits", Limits)):
+            given[name] = kind(**given[name])
+        for name in ("read_tokens", "write_tokens"):
+            given[name] = tuple(given[name])
+        return cls(**{one.name: given[one.name] for one in fields(cls)})

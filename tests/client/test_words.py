@@ -1,0 +1,93 @@
+"""What is sent is small and exact; what comes back is a Ranking as a Manifold makes them."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+from kinrank.client.words import body, filtered, method_and_parameters, ranking_of
+
+ANSWER = {"mode": "online", "method": "LPMT()", "certain": 1.0, "seconds": 0.001, "version": 3, "query_ids": None}
+
+
+def test_every_float32_arrives_as_it_was() -> None:
+    bits = np.random.default_rng(0).integers(0, 2**32, 4096, dtype=np.uint64).astype(np.uint32)
+    numbers = bits.view(np.float32)
+    rows = numbers[np.isfinite(numbers)][:4000].reshape(-1, 8)
+    edges = np.array([[3.4028235e38, 1e-45, 1.1754942e-38, 0.0, -0.0, 1.0, 1e20, -0.1]], np.float32)
+    for sent in (rows, edges):
+        arrived = np.array(json.loads(body(vectors=sent))["vectors"], np.float64).astype(np.float32)
+        np.testing.assert_array_equal(arrived, sent)
+
+
+def test_a_body_is_compact() -> None:
+    rows = np.random.default_rng(0).normal(size=(20, 64))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    assert len(body(vectors=rows)) < 0.7 * len(json.dumps(rows.tolist()))
+
+
+def test_bodies_hold_what_was_given() -> None:
+    assert body(vectors=np.float32([[0.1, 2.0]]), k=10, depth=None) == b'{"vectors":[[0.100000001,2]],"k":10}'
+    assert body(query=np.float32([1, 2])) == b'{"query":[1,2]}'
+    assert body() == b"{}"
+    name = "12345678-1234-5678-1234-567812345678"
+    sent = body(ids=[np.int64(3), UUID(name)], groups=np.array(["a", "b"]), where={"kind": ["é"]})
+    assert json.loads(sent) == {"ids": [3, name], "groups": ["a", "b"], "where": {"kind": ["é"]}}
+    assert body(vectors=np.zeros((0, 4), np.float32)) == b'{"vectors":[]}'
+
+
+def test_what_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"positives cannot be sent.*complex"):
+        body(positives=[3j])
+    with pytest.raises(ValueError, match="max_distance cannot be sent"):
+        body(max_distance=float("nan"))
+
+
+def test_filters() -> None:
+    assert filtered(None) is None
+    assert filtered({"kind": "shoe"}) == {"kind": "shoe"}
+    assert filtered(("a", "b")) == ["a", "b"]
+    assert filtered(np.array([3, 4])) == [3, 4]
+    for mask in ([True, False], np.array([True, False])):
+        with pytest.raises(ValueError, match=r"is a mask.*give a list of ids"):
+            filtered(mask)
+
+
+def test_methods() -> None:
+    assert method_and_parameters(None, None) == {"method": None, "parameters": None}
+    assert method_and_parameters("aqe", {"k": 4}) == {"method": "aqe", "parameters": {"k": 4}}
+    assert method_and_parameters(kr.AQE(k=4), None) == {"method": "aqe", "parameters": {"k": 4, "kdba": 0}}
+    with pytest.raises(ValueError, match="has its own; leave it out"):
+        method_and_parameters(kr.AQE(), {"k": 4})
+
+
+def test_rankings_are_padded() -> None:
+    found = ranking_of({**ANSWER, "ids": [["b", "a"], ["c"], []], "distances": [[0.1, 0.5], [0.2], []]}, 3)
+    assert found.ids.tolist() == [["b", "a", ""], ["c", "", ""], ["", "", ""]]
+    assert found.distances.tolist()[1] == [pytest.approx(0.2), np.inf, np.inf]
+    assert (found.indices >= 0).sum() == 3
+    assert found.meta == {"mode": "online", "method": "LPMT()", "certain": 1.0, "seconds": 0.001, "version": 3}
+
+
+def test_numbers_are_indices_too() -> None:
+    found = ranking_of({**ANSWER, "ids": [[4, 2]], "distances": [[0.1, 0.5]]}, 3)
+    assert found.indices.tolist() == found.ids.tolist() == [[4, 2, -1]]
+    assert found.numbered
+    large = ranking_of({**ANSWER, "ids": [[2**64 - 1, 2]], "distances": [[0.1, 0.5]]}, 2)
+    assert large.ids.tolist() == [[2**64 - 1, 2]]
+
+
+def test_queries_keep_their_names() -> None:
+    answer = {**ANSWER, "ids": [["b"], ["a"]], "distances": [[0.1], [0.5]]}
+    named = ranking_of({**answer, "query_ids": ["x", "y"]}, 1)
+    assert named.query_ids is not None
+    assert named.query_ids.tolist() == ["x", "y"]
+    assert ranking_of({**answer, "query_ids": ["x", "x"]}, 1).query_ids is None
+
+
+def test_no_query_is_an_empty_ranking() -> None:
+    assert ranking_of({**ANSWER, "ids": [], "distances": []}, 5).indices.shape == (0, 5)

@@ -1,0 +1,138 @@
+"""The page about the API says what the service does: its examples are sent, and its tables compared."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'kinrank[web]'")
+
+from fastapi.testclient import TestClient
+
+from kinrank.web.answering import MEANINGS
+from kinrank.web.models import Explain, Rerank, Search
+from kinrank.web.settings import Limits
+from web.serving import client, settings_in
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "service"
+API = (DOCS / "api.md").read_text("utf-8")
+HERE = "http://127.0.0.1:8000"
+
+
+def sections() -> dict[str, str]:
+    parts = re.split(r"^## (.+)$", API, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def calls(text: str) -> list[dict[str, Any]]:
+    """The curl lines of a part of the page, as requests."""
+    blocks = "\n".join(re.findall(r"^```console\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL))
+    found = []
+    for line in filter(None, blocks.replace("\\\n", " ").splitlines()):
+        words = shlex.split(line.removeprefix("$ "))
+        assert words[:2] == ["curl", "-s"]
+        url = next(word for word in words if word.startswith(HERE))
+        body = words[words.index("-d") + 1] if "-d" in words else None
+        verb = words[words.index("-X") + 1] if "-X" in words else "GET" if body is None else "POST"
+        headers = dict(re.findall(r"^(.+?): (.+)$", "\n".join(words), flags=re.MULTILINE))
+        headers = {name: value for name, value in headers.items() if name == "Content-Type"}
+        found.append({"method": verb, "url": url.removeprefix(HERE), "content": body, "headers": headers})
+    return found
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("documented")
+    rows = np.abs(np.random.default_rng(0).normal(size=(60, 4)))
+    ids = [f"beach_{number}" for number in range(40)] + [f"boat_{number}" for number in range(20)]
+    kr.Manifold.build(rows, ids=ids).save(folder / "gallery.manifold")
+    with client(settings_in(folder)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("part", [name for name, text in sections().items() if calls(text)])
+def test_examples_are_answered_as_shown(service: TestClient, part: str) -> None:
+    text = sections()[part]
+    answers = []
+    for call in calls(text):
+        answer = service.request(**call)
+        assert answer.status_code == 200, f"{call}: {answer.text}"
+        answers.append(answer)
+    shown = re.findall(r"^```json\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    if shown:
+        assert shape(json.loads(shown[0])) == shape(answers[0].json())
+
+
+def shape(value: Any) -> Any:
+    """The keys, all the way down; of a list those of its first entry."""
+    if isinstance(value, dict):
+        return {key: shape(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [shape(one) for one in value[:1]]
+    return None
+
+
+@pytest.mark.parametrize(("part", "kind"), [("Search", Search), ("Re-rank", Rerank)])
+def test_every_key_is_explained(part: str, kind: Any) -> None:
+    table = "\n".join(line.split("|")[1] for line in sections()[part].splitlines() if line.startswith("| `"))
+    assert set(re.findall(r"`(\w+)`", table)) == set(kind.model_fields)
+
+
+def test_keys_of_an_explanation_are_named() -> None:
+    assert all(f"`{name}`" in API or f'"{name}"' in API for name in Explain.model_fields)
+
+
+def test_every_status_has_its_row() -> None:
+    listed = {int(number) for number in re.findall(r"^\| (\d{3}) \|", sections()["Errors"], flags=re.MULTILINE)}
+    assert set(MEANINGS) <= listed
+
+
+def test_limits_are_those_of_the_service() -> None:
+    """Whatever stands in the table stands in the settings, or in the flags of the command."""
+    import inspect
+
+    from kinrank.cli.serve import serve
+
+    table, limits = sections()["Limits"], Limits()
+    given = {name: one.default for name, one in inspect.signature(serve).parameters.items()}
+    for said in (
+        f"| {given['max_body'] // 2**20} MB: about",
+        f"| {given['max_k']} | `--max-k` |",
+        f"| {given['timeout']:g} | `--timeout` |",
+        f"| {given['concurrency']} | `--concurrency` |",
+        f"| queries per search | {limits.queries} |",
+        f"`candidates` | {limits.candidates} |",
+        f"adds or removes | {limits.items // 1000} 000 |",
+        f"| {limits.header_bytes // 2**10} kB, {limits.header_seconds:g} s |",
+        f"per process | {limits.connections} |",
+    ):
+        assert said in table, said
+
+
+def test_the_first_page_has_the_defaults_of_the_command() -> None:
+    import inspect
+
+    from kinrank.cli.serve import serve
+
+    page = (DOCS / "README.md").read_text("utf-8")
+    given = {name: one.default for name, one in inspect.signature(serve).parameters.items()}
+    assert f"| {given['host']}, {given['port']} |" in page
+    assert (
+        f"{given['max_body'] // 2**20} MB, {given['max_k']}, {given['timeout']:g} s, {given['concurrency']} |" in page
+    )
+
+
+def test_every_metric_is_explained(service: TestClient) -> None:
+    page = (DOCS / "operate.md").read_text("utf-8")
+    names = set(re.findall(r"^# TYPE (\w+) ", service.get("/metrics").text, flags=re.MULTILINE))
+    explained = set(re.findall(r"^\| `(\w+)", page, flags=re.MULTILINE))
+    assert explained == {name for name in names if not name.endswith("_created")}

@@ -1,0 +1,39 @@
+"""Requests made from the service's own description, right and wrong ones: nobody gets a 500, and it lives on.
+
+`make test-web` spends SERVICE_SECONDS on it (25 unless given); `make fuzz-web` five minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi", reason="the service needs the extra [web]")
+pytest.importorskip("schemathesis", reason="`make test-web` installs it")
+
+from web.serving import listening, settings_in
+
+SECONDS = int(os.environ.get("SERVICE_SECONDS", "25"))
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+
+
+def test_requests_of_all_kinds_get_an_answer_that_is_described(tmp_path: Path) -> None:
+    program = Path(sys.executable).parent / "schemathesis"
+    with listening(settings_in(tmp_path)) as address:
+        command = [str(program), "run", f"{address}/openapi.json", "--max-time", str(SECONDS), "--checks", CHECKS]
+        command += ["--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all", "--no-shrink"]
+        command += ["--generation-database", "none", "--no-color", "--warnings", "off", "--continue-on-failure"]
+        command += ["--request-timeout", "60", "--max-examples", "100000"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS + 120, check=False, cwd=tmp_path
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+        assert httpx.get(f"{address}/ready").status_code == 200
+        answers = httpx.get(f"{address}/metrics").text
+        assert 'status="500"' not in answers
+        assert 'route="/v1/search",status="200"' in answers, "not only refusals"
