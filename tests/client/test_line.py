@@ -215,9 +215,22 @@ def test_a_list_of_details_is_shown(client: Client, stand_in: StandIn) -> None:
         client.info()
 
 
+@pytest.mark.parametrize(
+    ("status", "error"), [(413, ValueError), (403, PermissionError), (502, ConnectionError), (504, ConnectionError)]
+)
+def test_servers_in_between(client: Client, stand_in: StandIn, status: int, error: type[Exception]) -> None:
+    stand_in.script = [(status, {"Content-Type": "text/html"}, b"<html>")] * 2
+    with pytest.raises(error, match=f"a server between here and .* answered, with status {status} and no reason"):
+        client.info()
+    with pytest.raises(error) as caught:
+        client.add(ROW)
+    assert ("not known" in str(caught.value)) == (status >= 500)
+
+
 def test_strangers(client: Client, stand_in: StandIn) -> None:
-    stand_in.script = [(200, {"Content-Type": "text/html"}, b"<html>"), (502, {}, b"Bad Gateway"), (200, {}, [1])]
-    for _ in range(3):
+    html = {"Content-Type": "text/html"}
+    stand_in.script = [(200, html, b"<html>"), (404, html, b"<html>"), (500, html, b"<html>"), (200, {}, [1])]
+    for _ in range(4):
         with pytest.raises(ConnectionError, match="is no kinrank service: status"):
             client.info()
     stand_in.script = [(301, {"Location": "https://elsewhere.invalid/"}, b"")]

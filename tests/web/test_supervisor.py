@@ -27,6 +27,7 @@ from kinrank.web.settings import Files, Settings
 from web.serving import names, settings_in, vectors
 
 START = 180.0  # seconds; the first start on a machine compiles
+LATE = b"POST /v1/items HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 linux = pytest.mark.skipif(sys.platform != "linux", reason="it is /proc that says which processes there are")
 
 
@@ -201,11 +202,27 @@ def test_one_process(tmp_path: Path) -> None:
         code, said = other.process.wait(60), other.process.communicate()[1]
         assert code == 2
         assert said.count("\n") == 1
-        assert "is served by" in said or "in use" in said or "being changed" in said, said
-        code, said = service.end()
-        assert code == 0, said
-        assert said == ""
-    assert held(settings) == {*names(), "new"}
+        assert f"is served or changed by process {service.process.pid} " in said
+        with contextlib.closing(socket.create_connection(("127.0.0.1", service.port), timeout=30)) as late:
+            body = json.dumps(put("late")).encode()
+            late.sendall(LATE % len(body) + body[:20])
+            time.sleep(0.3)
+            service.process.terminate()
+            time.sleep(0.5)
+            late.sendall(body[20:])  # a request under way is finished
+            assert late.recv(1000).startswith(b"HTTP/1.1 200")
+        assert (service.process.wait(60), service.process.communicate()[1]) == (0, "")
+    assert held(settings) == {*names(), "new", "late"}
+
+
+def test_the_socket_of_the_writer_has_a_short_name(tmp_path: Path) -> None:
+    long = tmp_path / ("a" * 100)
+    long.mkdir()
+    with supervisor.writing(settings_in(tmp_path, scratch=str(long))) as path:
+        assert path is not None
+        assert len(path) <= 100
+        assert Path(path).is_socket()
+    assert not Path(path).exists()
 
 
 def test_a_gallery_that_is_not_changed_needs_no_writer(tmp_path: Path) -> None:

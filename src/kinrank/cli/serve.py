@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 import webbrowser
 from pathlib import Path
@@ -30,7 +31,15 @@ Labels = Annotated[File, typer.Option("--labels", help="The label of every item:
 Truth = Annotated[File, typer.Option("--truth", help="What is right for the --queries: .pkl, qrels .txt, or labels.")]
 Queries = Annotated[File, typer.Option("--queries", help="Vectors of queries that can be picked on the page.")]
 Names = Annotated[File, typer.Option("--query-names", help="Text file of their names, one per line.")]
-Ids = Annotated[File, typer.Option("--ids", help="Text file of item names, for a file of vectors.")]
+QueryLabels = Annotated[File, typer.Option("--query-labels", help="The label of every query.")]
+Ids = Annotated[
+    File,
+    typer.Option(
+        "--ids",
+        help="Text file of item names, one per line: of the vectors in a file; of a prepared gallery, those that "
+        "--labels and --texts were written for.",
+    ),
+]
 Key = Annotated[str | None, typer.Option("--gallery-key", help="Which array of an .npz, .h5, .mat or .safetensors.")]
 Set = Annotated[str | None, typer.Option("--set", help="Which of several published sets in a folder.")]
 StoreUrl = Annotated[
@@ -62,6 +71,7 @@ def serve(
     truth: Truth = None,
     queries: Queries = None,
     query_names: Names = None,
+    query_labels: QueryLabels = None,
     ids: Ids = None,
     gallery_key: Key = None,
     set_name: Set = None,
@@ -102,9 +112,9 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="kinrank-") as scratch:
         settings = settings_for(
             source, images=images, texts=texts, labels=labels, truth=truth, queries=queries, query_names=query_names,
-            ids=ids, gallery_key=gallery_key, set_name=set_name, store=store, scratch=Path(scratch),
-            progress=bars(quiet), host=host, port=port, read_tokens=readers, write_tokens=writers, workers=workers,
-            limits=limits, cache=cache_folder(),
+            query_labels=query_labels, ids=ids, gallery_key=gallery_key, set_name=set_name, store=store,
+            scratch=Path(scratch), progress=bars(quiet), host=host, port=port, read_tokens=readers,
+            write_tokens=writers, workers=workers, limits=limits, cache=cache_folder(), tell=None if quiet else note,
         )  # fmt: skip
 
         def announce(address: str) -> None:
@@ -115,6 +125,11 @@ def serve(
                     webbrowser.open(address)
 
         raise typer.Exit(run(settings, announce))
+
+
+def note(words: str) -> None:
+    """What is worth knowing before the page is there."""
+    print(words, file=sys.stderr)
 
 
 def tokens_of(given: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

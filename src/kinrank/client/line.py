@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from kinrank.client.answers import LATER, UNKNOWN, Answer, judged
 
 if TYPE_CHECKING:  # it brings much that `import kinrank` has no use for
     from http.client import HTTPConnection
 
 KEPT = 8  # idle connections
 LONGEST = 10.0  # seconds that an answer 503 can make us wait
-LATER = (429, 503)  # answers that mean: not now
-UNKNOWN = "; whether the change was made is not known: look with client.get or len(client) before you send it again"
-
-
-class Busy(ConnectionError):
-    """The service has too much to do, or cannot do this now, and said so each time it was asked."""
-
-
-class Answer(NamedTuple):
-    """What came back: the status, how long to wait before asking again (None where that was not said), the body."""
-
-    status: int
-    after: float | None
-    kind: str
-    content: bytes
 
 
 class Line:
@@ -64,7 +50,7 @@ class Line:
             pause = min(1.0 if answer.after is None else answer.after, LONGEST)
             time.sleep(pause * random.uniform(1.0, 1.5))  # not all clients at the same moment
             answer = self.answer(verb, path, body, again)
-        return self._judged(answer, again)
+        return judged(answer, self.address, again)
 
     def answer(self, verb: str, path: str, body: bytes | None = None, again: bool = True) -> Answer:
         """The answer, whatever its status. Where `again`, a connection that broke is replaced once."""
@@ -136,39 +122,13 @@ class Line:
             connection.close()
             if self._secure and isinstance(error, _ssl().SSLError):
                 raise ConnectionError(
-                    f"no secure connection to {self.address} ({_reason(error)}); the environment variable SSL_CERT_FILE "
-                    "names certificates that are trusted"
+                    f"no secure connection to {self.address} ({_reason(error)}); the environment variable "
+                    "SSL_CERT_FILE names a file of certificates that are trusted"
                 ) from error
             raise ConnectionError(
                 f"no service answers at {self.address} ({_reason(error)}); start it with: kinrank serve FOLDER"
             ) from error
         return connection
-
-    def _judged(self, answer: Answer, again: bool) -> dict[str, Any]:
-        if 300 <= answer.status < 400:
-            raise ConnectionError(f"{self.address} leads elsewhere (status {answer.status}); give the url it leads to")
-        try:
-            found = json.loads(answer.content)
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise ConnectionError(
-                f"what answers at {self.address} is no kinrank service: status {answer.status}, {answer.kind}; check "
-                "the url, and what stands between"
-            )
-        if answer.status < 300:
-            return found
-        said = found.get("detail")
-        words = (
-            said if isinstance(said, str) else f"the service refused this with status {answer.status}: {said!r:.500}"
-        )
-        if answer.status in (401, 403):
-            raise PermissionError(words)
-        if answer.status in LATER:
-            raise Busy(words + ("" if again or answer.after is not None else UNKNOWN))
-        if answer.status < 500:
-            raise ValueError(words)
-        raise ConnectionError(f"{self.address} failed (status {answer.status}): {words}{'' if again else UNKNOWN}")
 
 
 def _parts(url: str) -> tuple[str, bool, str, int | None, str]:

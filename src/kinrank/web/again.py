@@ -16,7 +16,7 @@ def python_lines(found: Compared, address: str) -> str:
     if kind == "vector":
         numbers = ", ".join(map(str, np.asarray(value, np.float32).ravel()))
         vector = [f"vector = [{numbers}]"]
-    who = {"item": f"ids=[{value!r}]", "query": f"queries=[{value!r}]", "vector": "vectors=[vector]"}[kind]
+    who = {"item": f"ids=[{value!r}]", "query": f"numbers=[{value!r}]", "vector": "queries=[vector]"}[kind]
     given: dict[str, Any] = {}
     if not found.online:
         given = {"method": asked.method, "parameters": asked.parameters, "candidates": asked.candidates}

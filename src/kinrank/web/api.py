@@ -128,8 +128,7 @@ def _array(vectors: list[list[float]]) -> Any:
     lengths = {len(row) for row in vectors}
     if len(lengths) > 1:
         raise ValueError(f"vectors have {min(lengths)} to {max(lengths)} numbers; all must have the same length")
-    with np.errstate(over="ignore"):
-        return np.array(vectors, np.float64).reshape(len(vectors), lengths.pop() if lengths else 0)
+    return np.array(vectors, np.float64).reshape(len(vectors), lengths.pop() if lengths else 0)
 
 
 def told(ranking: Ranking, most: int, own: list[Any] | None = None) -> tuple[list[list[Any]], list[list[float]]]:
@@ -170,7 +169,10 @@ def _explain(service: Service, asked: Explain) -> dict[str, Any]:
 
 
 def _put(service: Service, asked: Put) -> Receipt:
-    return service.gallery.put(_array(asked.vectors).astype(np.float32), asked.ids, asked.replace)
+    rows = _array(asked.vectors)
+    with np.errstate(over="ignore"):  # infinity is refused with a sentence
+        rows = rows.astype(np.float32)
+    return service.gallery.put(rows, asked.ids, asked.replace)
 
 
 def _changed(receipt: Receipt) -> Response:
@@ -207,8 +209,8 @@ def _writable(service: Service) -> None:
         raise ValueError("items live in a vector database; change them there, and then POST /v1/sync")
     if not service.settings.writable:
         raise ValueError(
-            "this gallery was built for this run only, and cannot be changed; make a folder of it with `kinrank build`, "
-            "and serve that"
+            "this gallery was built for this run only, and cannot be changed; make a folder of it with `kinrank "
+            "build`, and serve that"
         )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,11 +14,11 @@ from kinrank.features import Vectors
 from kinrank.manifold import Manifold
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
-from kinrank.neighbors import Neighbors
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 from kinrank.web.asking import Asked, Shown, method_asked, place_of, vector_of
 from kinrank.web.searching import nearest_items, searched
+from kinrank.web.timed import Timed
 
 DEEP = 1000  # places of a list that are known, however few are shown
 ASKING = -1  # stands for the query where others are told by their row
@@ -37,6 +36,11 @@ class Listed:
     def ranks(self) -> dict[Any, int]:
         """The rank of every item that is known, from 1."""
         return {name: place for place, name in enumerate(self.ids, 1)}
+
+    def and_then(self, other: Listed) -> Listed:
+        """Followed by what another list has more."""
+        more = [(name, far) for name, far in zip(other.ids, other.distances, strict=True) if name not in self.ranks]
+        return Listed(self.ids + [name for name, _ in more], self.distances + [far for _, far in more])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,29 +93,21 @@ class Compared:
 
 def compared(manifold: Manifold, collection: Shown, asked: Asked) -> Compared:
     """Both lists, from one state of the gallery, DEEP items of each or all that are re-ranked."""
-    fixed = Manifold(manifold._snapshot)  # whatever others change in the meantime
-    snapshot = fixed._snapshot
+    timed = Timed(manifold._snapshot)  # whatever others change in the meantime
+    snapshot = timed.snapshot
     k, candidates = whole_number(asked.k, "k"), whole_number(asked.candidates, "candidates")
     method = method_asked(snapshot.method, asked.method, asked.parameters)
     online = method == snapshot.method
-    vector = vector_of(fixed, collection, asked.query)
+    vector = vector_of(timed.manifold, collection, asked.query)
     query = snapshot.space.rows(vector[None], "vector", snapshot.vectors.shape[1])
     own = asked.query[1] if asked.query[0] == "item" else None
-    marks = bool(asked.marked) and _uses_marks(method)
-    left_out = {*asked.marked} if marks else set()
-    deep = max(k, DEEP, 0 if online else candidates)
-    more = 0 if own is None else 1
+    marks = asked.marked if _uses_marks(method) else []
+    left_out, deep = {own, *marks}, max(k, DEEP, 0 if online else candidates)
 
-    near = nearest_items(snapshot, query, deep + more + len(left_out))
-    clock = _Clock(snapshot)
-    found = searched(
-        clock.manifold, vector[None], k=k + more, depth=deep + more, method=asked.method, parameters=asked.parameters,
-        candidates=None if online else candidates, positives=asked.positives if marks else None,
-        negatives=asked.negatives if marks else None,
-    )  # fmt: skip
-    spent = found.meta.get("seconds_in", {"search": clock.seconds})["search"]
-    certain = found.meta.get("certain")
-    before = snapshot.names.ranking(near.indices, near.distances * np.float32(snapshot.space.scale or 1.0), {})
+    near = nearest_items(snapshot, query, deep + len(left_out))
+    scale = np.float32(snapshot.space.scale or 1.0)
+    seconds = {"search": timed.seconds}
+    after, seconds["rerank"], certain = _reranked(timed, vector, asked, online, left_out, bool(marks), deep)
     return Compared(
         snapshot=snapshot,
         asked=asked,
@@ -119,28 +115,34 @@ def compared(manifold: Manifold, collection: Shown, asked: Asked) -> Compared:
         method=method,
         online=online,
         own=ASKING if own is None else int(snapshot.remembered.items[place_of(snapshot, own)]),
-        before=_listed(before, {own, *left_out}, deep),
-        after=_listed(found, {own, *left_out}, deep),
-        candidates=NOBODY if online else _reranked(snapshot, near, asked.marked if marks else [], candidates),
-        seconds={"search": spent, "rerank": max(0.0, found.meta["seconds"] - spent)},
-        certain=None if certain is None or not found.depth else bool(certain == 1.0),
-        marks_count=marks,
+        before=_listed(snapshot.names.ranking(near.indices, near.distances * scale, {}), left_out, deep),
+        after=after,
+        candidates=NOBODY if online else _candidates(snapshot, near, marks, candidates),
+        seconds=seconds,
+        certain=certain,
+        marks_count=bool(marks),
     )
 
 
-class _Clock:
-    """A manifold of a snapshot that adds up what its searches for neighbours take."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.seconds, self._search = 0.0, snapshot.gallery.search
-        gallery = replace(snapshot.gallery, search=self._timed)
-        self.manifold = Manifold(replace(snapshot, gallery=gallery))
-
-    def _timed(self, queries: Vectors, k: int) -> Neighbors:
-        started = time.perf_counter()
-        found = self._search(queries, k)
-        self.seconds += time.perf_counter() - started
-        return found
+def _reranked(
+    timed: Timed, vector: Vectors, asked: Asked, online: bool, left_out: set[Any], marks: bool, deep: int
+) -> tuple[Listed, float, bool | None]:
+    """The second list; the seconds that re-ranking took for it; whether its first k are certain."""
+    more = int(asked.query[0] == "item")  # it finds itself, too
+    ask: dict[str, Any] = {"method": asked.method, "parameters": asked.parameters}
+    if marks:
+        ask |= {"positives": asked.positives, "negatives": asked.negatives}
+    if not online:
+        ask |= {"candidates": asked.candidates, "depth": deep + more}
+    searching = timed.seconds
+    found = searched(timed.manifold, vector[None], k=asked.k + more, **ask)
+    searching = found.meta.get("seconds_in", {"search": timed.seconds - searching})["search"]
+    seconds, certain = found.meta["seconds"] - searching, found.meta.get("certain") if found.depth else None
+    listed = _listed(found, left_out, deep if not online else asked.k)
+    if online:  # only the first k are certain: to know the ranks of others takes a search that goes as deep
+        further = _listed(searched(timed.manifold, vector[None], k=deep + more, **ask), left_out, deep)
+        listed = listed.and_then(further)
+    return listed, max(0.0, seconds), None if certain is None else bool(certain == 1.0)
 
 
 def query_card(collection: Shown, asked: Asked) -> dict[str, Any]:
@@ -170,10 +172,10 @@ def _listed(ranking: Ranking, left_out: set[Any], deep: int) -> Listed:
     return Listed([name for name, _ in kept], [far for _, far in kept])
 
 
-def _reranked(snapshot: Snapshot, near: Ranking, marked: list[Any], candidates: int) -> NDArray[np.int64]:
+def _candidates(snapshot: Snapshot, near: Ranking, marked: list[Any], count: int) -> NDArray[np.int64]:
     """Rows of the items whose graph re-ranks them: the nearest that are not marked, and the marked ones."""
     marks = snapshot.names.places_of(marked, "items")
     found = near.indices[0]
-    first = found[(found >= 0) & ~np.isin(found, marks)][:candidates]
+    first = found[(found >= 0) & ~np.isin(found, marks)][:count]
     rows: NDArray[np.int64] = snapshot.remembered.items[np.union1d(first, marks)]
     return rows

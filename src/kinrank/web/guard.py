@@ -1,8 +1,8 @@
 """Every request, before anything else sees it -> refused with a sentence, or let through with its whole body.
 
-In this order: who is meant (Host), who asks (token), what is sent (size, kind, time). A page of another site in the same
-browser cannot use a service on this machine: its Host is wrong if it was led here by a name, and a body that is not
-declared as JSON is refused, which is all that such a page could send without being asked first.
+In this order: who is meant (Host), who asks (token), what is sent (size, kind, time). A page of another site in the
+same browser cannot use a service on this machine: its Host is wrong if it was led here by a name, and a body that is
+not declared as JSON is refused, which is all that such a page could send without being asked first.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class Guard:
                 break
         kind = _header(scope, b"content-type").partition(";")[0].strip().lower()
         if size and kind != "application/json":
-            raise Refusal(415, f"the body is declared as {kind[:60]!r}; send JSON, with `Content-Type: application/json`")
+            words = f"the body is declared as {kind[:60]!r}; send JSON, with `Content-Type: application/json`"
+            raise Refusal(415, words)
         return b"".join(parts)
 
 

@@ -42,7 +42,7 @@ class Remote:
         except ValueError as error:
             raise Refused(str(error)) from None
         asked = {"what": "put", "ids": names, "replace": bool(replace), "shape": rows.shape}
-        return self._receipt(Message(asked, rows.astype("<f4", copy=False).tobytes()))
+        return self._receipt(Message(asked, rows.astype("<f4", copy=False).tobytes()), SECONDS)
 
     def remove(self, ids: Any) -> Receipt:
         """As `Writer.remove`."""
@@ -50,7 +50,7 @@ class Remote:
             names = _listed(ids)
         except ValueError as error:
             raise Refused(str(error)) from None
-        return self._receipt(Message({"what": "remove", "ids": names}))
+        return self._receipt(Message({"what": "remove", "ids": names}), SECONDS)
 
     def sync(self) -> Receipt:
         """As `Writer.sync`."""
@@ -65,7 +65,7 @@ class Remote:
         while self._free:
             self._free.pop().close()
 
-    def _receipt(self, message: Message, seconds: float = SECONDS) -> Receipt:
+    def _receipt(self, message: Message, seconds: float) -> Receipt:
         return Receipt(*self._answer(message, seconds)["receipt"])
 
     def _answer(self, message: Message, seconds: float) -> dict[str, Any]:

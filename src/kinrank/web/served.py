@@ -21,6 +21,10 @@ from kinrank.web.settings import Files
 NAME = "gallery.manifold"
 SIDE = 96  # pixels that a drawn picture gets at least, so that a page need not blur it
 WHEN = (1980, 1, 1, 0, 0, 0)  # the same pictures make the same zip, whose thumbnails are found again
+WRITTEN: dict[str, dict[str, Any]] = {
+    ".jpg": {"format": "JPEG", "quality": 90},
+    ".png": {"format": "PNG", "compress_level": 1},
+}
 
 
 class Served(NamedTuple):
@@ -76,6 +80,6 @@ def pictured(
             factor = -(-SIDE // max(image.size))
             if factor > 1:
                 image = image.resize((image.width * factor, image.height * factor), images.Resampling.BICUBIC)
-            image.save(file, *(("JPEG",) if ending == ".jpg" else ("PNG",)), quality=90)
+            image.save(file, **WRITTEN[ending])
             archive.writestr(zipfile.ZipInfo(f"{name}{ending}", WHEN), file.getvalue())
     return str(path)

@@ -35,6 +35,9 @@ class Gallery(Protocol):
     @property
     def version(self) -> int: ...
 
+    @property
+    def logged(self) -> int: ...
+
     def put(self, vectors: NDArray[np.float32], ids: list[Any] | None, replace: bool) -> Receipt: ...
 
     def remove(self, ids: list[Any]) -> Receipt: ...
@@ -100,8 +103,13 @@ class Service:
 
     async def reached(self, version: int | None) -> None:
         """Return when this process knows the change that made this version."""
+        if version is None or self.gallery.version >= version:
+            return
+        last = await self.gates.changes.run(lambda: self.gallery.logged)  # another process may have to be asked
+        if version > last:
+            raise ValueError(f"min_version={version} is a change that was never made here; the last one is {last}")
         deadline = time.monotonic() + self.settings.limits.seconds
-        while version is not None and self.gallery.version < version:
+        while self.gallery.version < version:
             if time.monotonic() > deadline:
                 raise Busy(f"version {version} has not arrived here; this is {self.gallery.version}, try again later")
             await asyncio.sleep(PAUSE)

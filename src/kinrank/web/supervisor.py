@@ -43,6 +43,8 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
     Returns:
         0 after an ordinary end. ValueErrors and OSErrors say why the service could not start, or go on.
     """
+    if settings.workers > 1 and sys.platform == "win32":
+        raise ValueError(f"workers={settings.workers} is not possible on Windows, where processes cannot share a port")
     allow_files(2 * settings.limits.connections + 1000)
     with contextlib.ExitStack() as opened:
         if not settings.scratch:
@@ -207,9 +209,7 @@ class Supervisor:
                 if not announced and worker.error:
                     raise ValueError(why)
                 if worker.deaths > len(PAUSES):
-                    raise ChildProcessError(
-                        f"workers die soon after their start, {worker.deaths} times in a row: {why}"
-                    )
+                    raise ChildProcessError(f"a worker died {worker.deaths} times soon after its start: {why}")
                 log.warning("worker %d died and is replaced: %s", worker.process.pid, why)
 
     def _stop(self) -> None:

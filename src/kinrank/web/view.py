@@ -1,4 +1,7 @@
-"""What the page asks for: what there is, pictures, before and after, the chain. Not versioned: it changes with the page."""
+"""What the page asks for: what there is, pictures, before and after, the chain.
+
+This is not versioned: it changes with the page.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +69,7 @@ def view(service: Service) -> APIRouter:
     @router.post("/view/chain", summary="Why an item moved", response_model=dict[str, Any])
     async def chain(asked: Chain) -> Response:
         question = _asked(service, asked)
-        return answered(
-            await gates.searches.run(chained, service.manifold, service.collection, question, asked.item)
-        )
+        return answered(await gates.searches.run(chained, service.manifold, service.collection, question, asked.item))
 
     @router.post("/view/enter", status_code=204, summary="Show a token once, and be known by a cookie")
     async def enter(given: Token) -> Response:

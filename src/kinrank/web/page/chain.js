@@ -21,9 +21,9 @@ function step(one, place, most, count, chosen) {
   return el("button", {
     type: "button", class: "step", role: "radio", "aria-checked": String(chosen), tabindex: chosen ? "0" : "-1", "aria-label": words,
     title: `step ${place + 1}: cost ${short(one.cost)}, ${percent(one.share)} of the chain`, data: { step: place },
-  }, arrow("walk"), el("span", { class: "toll" },
+  }, arrow("near"), el("span", { class: "toll" },
   svg("svg", { class: "cost", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { class: "track", width: 100, height: 8 }), fill),
-  el("span", { class: "price" }, count > 12 ? percent(one.share).replace(" ", "") : short(one.cost))));
+  el("span", { class: "price" }, count > 3 ? percent(one.share).replace(" ", "") : short(one.cost))));
 }
 
 /** The figure. `choose(step)` when another step is chosen; the element has `pick(step)` to show that. */

@@ -61,6 +61,17 @@ export class Columns {
     this.lines.animate([{ opacity: 0 }, { opacity: 0, offset: 0.45 }, { opacity: 1 }], { duration: SLIDE });
   }
 
+  /** Show which results are marked, in place: whoever marks one by keys stays where they are. */
+  mark(of) {
+    for (const row of this.root.querySelectorAll(".row")) {
+      const kind = of(this.entry(row).id);
+      for (const one of ["right", "wrong"]) {
+        row.classList.toggle(`marked-${one}`, kind === one);
+        row.querySelector(`[data-mark="${one}"]`)?.setAttribute("aria-pressed", String(kind === one));
+      }
+    }
+  }
+
   row(side, rank) {
     return this[side].children[rank - 1] ?? null;
   }

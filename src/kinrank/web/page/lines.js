@@ -5,7 +5,7 @@ import { rank } from "./numbers.js";
 import { idWords } from "./state.js";
 
 const STUB = 22; // pixels
-const LETTER = 6.8; // pixels, at most
+const LETTER = 6.2; // pixels
 
 /** Up, down, or the same; an item that comes from out of sight went up, one that leaves it went down. */
 export function moved(entry, side) {
@@ -34,7 +34,7 @@ export function drawLines(root, answer, row) {
     if (number) labels.push(number);
     lines.set(idWords(entry.id), number ? [group, number] : [group]);
   };
-  const room = width - 2 * STUB - 48; // what the number of the other side leaves
+  const room = width - 2 * STUB - 40; // what the number of the other side leaves
   const words = (text, number, x, y, anchor) =>
     svg("text", { x, y, "text-anchor": anchor }, (text + number).length * LETTER < room ? text + number : number);
 

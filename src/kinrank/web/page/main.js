@@ -42,7 +42,8 @@ const followSoon = paused((entry) => open(entry, { push: false }), 140);
 const marks = new Marks({
   again: (right, wrong) => go({ right, wrong }, true),
   changed: () => {
-    redraw();
+    marks.draw();
+    showMarks();
     say(`${plural(marks.list("right").length, "item")} marked right, ${plural(marks.list("wrong").length, "item")} wrong.`);
   },
 });
@@ -81,7 +82,7 @@ async function search() {
     answer = found;
     asked = words;
     explained = null;
-    marks.know([...found.before, ...found.after]);
+    marks.know([...found.before, ...found.after, ...found.marked.positives, ...found.marked.negatives]);
     draw(fresh);
     say(spoken(found));
     if (state.open === null && !narrow.matches) choose();
@@ -120,6 +121,10 @@ function redraw(fresh = false) {
   const shape = start.has.pictures ? "pictures" : start.has.texts ? "texts" : "names";
   columns.root.dataset.shape = shape;
   columns.show(answer, (entry) => ({ markable: !reason, mark: marks.of(entry.id), shape }), fresh);
+}
+
+function showMarks() {
+  columns.mark((id) => marks.of(id));
   for (const kind of ["right", "wrong"]) {
     const wide = byId("why").querySelector(`.mark-wide.${kind}`);
     if (wide && why.item) wide.setAttribute("aria-pressed", String(marks.of(why.item.id) === kind));
@@ -157,9 +162,8 @@ async function explain(focus = false) {
     if (!found) return;
     explained = words;
     const reason = whyNot(start, state);
-    const whole = found.steps.at(-1)?.to ?? found.map?.points?.find((one) => same(one.card.id, state.open))?.card ?? card;
-    marks.know([whole]);
-    why.show(found, whole, answer.query, { markable: !reason, mark: marks.of(state.open), reason });
+    marks.know([found.item]);
+    why.show(found, found.item, answer.query, { markable: !reason, mark: marks.of(state.open), reason });
     if (focus) why.focus();
     say(found.words);
   } catch (error) {

@@ -3,20 +3,22 @@
 import { button, el, initials, still, svg } from "./dom.js";
 
 const WIDTH = 600, HEIGHT = 380, EDGE = 34;
+const TAG = 12; // pixels below a picture for a word
 const SLOW = 1500; // milliseconds of the morph
 const SIZES = { query: 54, result: 54, chain: 42 };
 const OTHERS = 27;
 
 /** Positions in the drawing, with pictures pushed apart where they would cover each other. */
 function spread(points, key, sizes) {
-  const xs = points.map((point) => point[key][0]), ys = points.map((point) => point[key][1]);
+  const all = points.flatMap((point) => [point.before, point.after]); // one frame for both, so that what moves has moved
+  const [xs, ys] = [0, 1].map((axis) => all.map((place) => place[axis]));
   const left = Math.min(...xs), top = Math.min(...ys);
   const wide = Math.max(Math.max(...xs) - left, 1e-9), high = Math.max(Math.max(...ys) - top, 1e-9);
   // each direction fills the drawing, but none is stretched beyond half as much again: near must stay near
   const fit = Math.min((WIDTH - 2 * EDGE) / wide, (HEIGHT - 2 * EDGE) / high);
   const across = Math.min((WIDTH - 2 * EDGE) / wide, 1.5 * fit), down = Math.min((HEIGHT - 2 * EDGE) / high, 1.5 * fit);
-  const places = points.map((_, n) => [
-    WIDTH / 2 + (xs[n] - left - wide / 2) * across, HEIGHT / 2 + (ys[n] - top - high / 2) * down,
+  const places = points.map((point) => [
+    WIDTH / 2 + (point[key][0] - left - wide / 2) * across, HEIGHT / 2 + (point[key][1] - top - high / 2) * down,
   ]);
   for (let round = 0; round < 60; round += 1) {
     for (let a = 0; a < places.length; a += 1) {
@@ -33,7 +35,7 @@ function spread(points, key, sizes) {
     }
     for (const place of places) {
       place[0] = Math.min(WIDTH - EDGE, Math.max(EDGE, place[0]));
-      place[1] = Math.min(HEIGHT - EDGE, Math.max(EDGE, place[1]));
+      place[1] = Math.min(HEIGHT - EDGE - TAG, Math.max(EDGE, place[1]));
     }
   }
   return places;

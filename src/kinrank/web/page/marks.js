@@ -1,6 +1,5 @@
 // Results marked right or wrong -> a bar that shows them and searches again with them.
 
-import { ask } from "./api.js";
 import { button, el, icon, picture } from "./dom.js";
 import { plural } from "./numbers.js";
 import { idWords, same, wordsId } from "./state.js";
@@ -33,17 +32,6 @@ export class Marks {
     if (same(this.applied, { right, wrong })) return;
     this.applied = { right, wrong };
     this.kinds = new Map([...right.map((id) => [idWords(id), "right"]), ...wrong.map((id) => [idWords(id), "wrong"])]);
-    for (const id of [...right, ...wrong]) this.lookUp(id);
-  }
-
-  async lookUp(id) {
-    if (this.cards.has(idWords(id))) return;
-    try {
-      this.know([await ask(`v1/items/${encodeURIComponent(id)}`)]);
-      this.draw();
-    } catch {
-      // its id is shown then
-    }
   }
 
   of(id) {

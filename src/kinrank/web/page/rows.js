@@ -25,9 +25,8 @@ function told(entry, side) {
 export function rowOf(entry, side, { markable, mark, shape }) {
   const way = moved(entry, side), truth = verdict(entry), move = told(entry, side);
   const known = { right: ", right", wrong: ", wrong", open: "" }[truth];
-  const marked = mark ? `, you marked it ${mark}` : "";
   const name = String(entry.name);
-  const words = `Rank ${entry.rank}, ${name}${entry.label && entry.label !== name ? `, ${entry.label}` : ""}${known}, ${move.words}${marked}`;
+  const words = `Rank ${entry.rank}, ${name}${entry.label && entry.label !== name ? `, ${entry.label}` : ""}${known}, ${move.words}`;
   const sign = SIGNS[truth] && el("i", { class: "sign", "aria-hidden": "true" }, SIGNS[truth]);
   const text = shape === "texts" && entry.text;
   const thumb = el("span", { class: "thumb" }, shape === "pictures" ? picture(entry, 192) : null, sign);

@@ -19,10 +19,10 @@ export async function copy(text) {
   }
 }
 
-function box(title, ...inside) {
+function box(title, inside, actions) {
   const dialog = byId("box");
   const close = button("Close", () => dialog.close(), { kind: "tool" });
-  dialog.replaceChildren(el("h2", { id: "box-title" }, title), ...inside, el("div", { class: "actions" }, close));
+  dialog.replaceChildren(el("h2", { id: "box-title" }, title), ...inside, el("div", { class: "actions" }, actions, close));
   dialog.showModal();
   return dialog;
 }
@@ -39,9 +39,9 @@ export async function copyLink(state, toast) {
 export async function copyPython(answer, toast) {
   if (!answer) return toast("Pick a query first.");
   const done = await copy(answer.python);
-  const again = button("Copy again", async () => toast((await copy(answer.python)) ? "Copied." : "It could not be copied."), { kind: "tool" });
-  box("The same in Python", el("p", {}, done ? "These lines are on the clipboard." : "Copy these lines:"),
-    el("pre", { tabindex: "0", role: "region", "aria-label": "Python lines" }, el("code", {}, answer.python)), again);
+  const again = button(done ? "Copy again" : "Copy", async () => toast((await copy(answer.python)) ? "Copied." : "It could not be copied."), { kind: "tool primary", autofocus: true });
+  box("The same in Python", [el("p", {}, done ? "These lines are on the clipboard." : "Copy these lines:"),
+    el("pre", { tabindex: "0", role: "region", "aria-label": "Python lines" }, el("code", {}, answer.python))], again);
 }
 
 const cell = (value) => {
@@ -71,8 +71,10 @@ function saved(text, name, kind) {
 export function offer(answer, toast) {
   if (!answer) return toast("Pick a query first.");
   const whole = () => JSON.stringify(answer, (_, value) => (typeof value === "bigint" ? String(value) : value), 2);
-  const dialog = box("Download the results", el("p", {}, "Both lists, with ranks, distances, and right or wrong where it is known."),
-    el("div", { class: "actions" },
-      button("JSON", () => { saved(whole(), "kinrank.json", "application/json"); dialog.close(); }, { kind: "tool primary" }),
-      button("CSV", () => { saved(csv(answer), "kinrank.csv", "text/csv"); dialog.close(); }, { kind: "tool primary" })));
+  const kinds = [["JSON", whole, "application/json"], ["CSV", () => csv(answer), "text/csv"]];
+  const dialog = box("Download the results", [el("p", {}, "Both lists, with ranks, distances, and right or wrong where it is known.")],
+    kinds.map(([name, text, kind]) => button(name, () => {
+      saved(text(), `kinrank.${name.toLowerCase()}`, kind);
+      dialog.close();
+    }, { kind: "tool primary" })));
 }

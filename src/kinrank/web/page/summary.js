@@ -14,7 +14,7 @@ export function band(answer, { change, level }) {
   const { query } = answer;
   const [mode, meaning] = MODES[answer.mode] ?? [answer.mode, ""];
   const name = String(query.name ?? "your vector");
-  const asked = query.picture ? picture(query, 192, `The query: ${name}`) : el("span", { class: "picture stand-in", "aria-hidden": "true" }, "?");
+  const asked = picture(query, 192, query.picture ? `The query: ${name}` : "");
   const certain = answer.certain === false ? " The search stopped at its budget: the first places are not certain." : "";
   return el("div", { class: "band" },
     el("div", { class: "asked" }, asked),
@@ -22,9 +22,9 @@ export function band(answer, { change, level }) {
       el("h1", {}, el("small", {}, "Query "), name),
       query.text ? el("p", { class: "query-text" }, query.text) : null,
       query.label && query.label !== name ? el("p", { class: "soft" }, String(query.label)) : null,
-      el("p", { class: "mode" }, el("b", { class: `chip ${answer.mode}` }, mode), ` ${meaning}.${certain}`),
-      answer.note ? el("p", { class: "note" }, answer.note) : null),
-    el("div", { class: "choices" }, level, button("Change query", change, { drawing: "seek", kind: "tool strong needs-sheet", id: "change" })));
+      el("p", { class: "mode" }, el("b", { class: answer.mode }, mode), ` ${meaning}.`)),
+    el("div", { class: "choices" }, level, button("Change query", change, { drawing: "seek", kind: "tool needs-sheet", id: "change" })),
+    answer.note || certain ? el("p", { class: "note" }, `${answer.note ?? ""}${certain}`) : null);
 }
 
 /** The head of a column: its number of right answers, their pattern, its time. */
@@ -52,7 +52,7 @@ export function heads(answer) {
     head("before", "Before", "plain search", answer.before, scores?.before, `search ${time(seconds.search)}`),
     el("div", { class: `gain ${gain === null ? "even" : kind}` },
       gain === null
-        ? el("span", { class: "arrow", "aria-hidden": "true" }, "→")
+        ? el("span", { class: "toward", "aria-hidden": "true" }, "→")
         : [el("strong", {}, `${gain > 0 ? "+" : gain < 0 ? "−" : "±"}${Math.abs(gain)}`), el("small", {}, known)]),
     head("after", "After", methodName(answer), answer.after, scores?.after, `re-ranking ${time(seconds.rerank)}`));
 }
