@@ -57,6 +57,7 @@ def on_config(config: Any) -> Any:
             ]
         },
         {"Methods": [{"All methods": "methods/README.md"}, *({name: f"methods/{name}.md"} for name in METHODS)]},
+        {"Serve": ["service/README.md", *({title: f"service/{name}.md"} for title, name in _titles("service"))]},
         {"Stores": ["stores/README.md", *({title: f"stores/{name}.md"} for title, name in _titles("stores"))]},
         {
             "Frameworks": [

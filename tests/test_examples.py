@@ -19,8 +19,10 @@ SHOWS = {
     "llamaindex_postprocessor.py": r"10 of the first 10 are right after kinrank",
     "own_method.py": r"mAP +\d",
     "rerank_arrays.py": r"10 queries x 10 items, joint",
+    "serve_client.py": r"10 of the first 10 are right after kinrank",
 }
 NEEDS = {  # module, extra
+    "serve_client.py": ("fastapi", "web"),
     "haystack_reranker.py": ("haystack", "haystack"),
     "lancedb_reranker.py": ("lancedb", "lancedb"),
     "langchain_compressor.py": ("langchain_core", "langchain"),

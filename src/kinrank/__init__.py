@@ -6,6 +6,7 @@ Example:
 """
 
 from kinrank.augment import DBA, augment
+from kinrank.client import Client
 from kinrank.combine import Combined, combine
 from kinrank.evaluation import Truth, compare, compare_methods, evaluate
 from kinrank.explain import Explanation, explain
@@ -77,6 +78,7 @@ __all__ = [
     "AugmentedAQEwD",
     "AugmentedAlphaQE",
     "AugmentedDQE",
+    "Client",
     "Combined",
     "ConAff",
     "Explanation",

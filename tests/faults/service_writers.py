@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinrank as kr
+from kinrank.files.atomic import replacing
 from kinrank.manifold import journal
 from kinrank.web.writer import Writer
 
-THREADS = 3
+WHO = ("t0", "t1", "t2")  # the threads
 FOLD = 2000  # bytes: the log is begun anew again and again
 CHANGES = 2  # the folder is written anew at every third save
 OWN = 12  # items that a thread keeps at most
@@ -79,34 +80,29 @@ def change_for_ever(writer: Writer, folder: Path, who: str, items: dict[str, int
 
 
 def at_work(folder: Path, turn: int) -> None:
-    """Start, say what is there, and change it."""
-    with_log = Writer(folder, fold=FOLD)
-    manifold = with_log.manifold
-    content = {
-        name: row.tolist() for name, row in zip(manifold.ids.tolist(), manifold._snapshot.vectors, strict=True)
-    }
-    (folder.parent / "there").write_text(json.dumps(content))
-    known = json.loads((folder.parent / "known").read_text()) if turn else {}
-    for thread in range(THREADS):
-        mine = read_back(known.get(f"t{thread}", {}), content)
-        words = [with_log, folder, f"t{thread}", mine, turn]
+    """Start, say what is there in the file `there`, and change it: for each thread, what the file `known` says."""
+    writer = Writer(folder, fold=FOLD)
+    content = content_of(writer.manifold)
+    with replacing(folder.parent / "there") as file:
+        file.write(json.dumps(content).encode())
+    known = json.loads((folder.parent / "known").read_text())
+    for who in WHO:
+        mine = {name: found_in(content, name, editions) for name, editions in known[who].items() if name in content}
+        words = [writer, folder, who, mine, turn]
         threading.Thread(target=change_for_ever, args=words, daemon=True).start()
-    _say("ready")
     time.sleep(60)
 
 
-def read_back(possible: dict[str, list[int]], content: dict[str, Any]) -> dict[str, int]:
-    """Which of the editions that an item may have it has."""
-    return {
-        name: next(edition for edition in editions if alike(content[name], name, edition))
-        for name, editions in possible.items()
-        if name in content
-    }
+def content_of(manifold: kr.Manifold) -> dict[str, list[float]]:
+    """The vector of every item."""
+    return {name: row.tolist() for name, row in zip(manifold.ids.tolist(), manifold._snapshot.vectors, strict=True)}
 
 
-def alike(vector: Any, name: str, edition: int) -> bool:
-    row = row_of(name, edition)
-    return bool(np.allclose(vector, row / np.linalg.norm(row), atol=1e-6))
+def found_in(content: dict[str, list[float]], name: str, editions: list[int]) -> int:
+    """Which of some editions of an item is there; an error if it is none of them."""
+    rows = {edition: row_of(name, edition) for edition in editions}
+    near = (one for one, row in rows.items() if np.allclose(content[name], row / np.linalg.norm(row), atol=1e-6))
+    return next(near)
 
 
 def _say(word: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 
-from kinrank.web.gate import Busy, Gate
+from kinrank.web.gate import Busy, Gate, Late
 
 
 def test_an_answer_and_an_error_come_through() -> None:
@@ -61,6 +61,18 @@ def test_what_takes_too_long_is_given_up_and_keeps_its_place_until_it_ends() -> 
         await gate.run(time.sleep, 0.0)
 
     asyncio.run(ask())
+    gate.close()
+
+
+def test_who_changes_something_is_told_that_it_may_have_happened() -> None:
+    gate = Gate(1, 2, 0.1, "test", changes=True)
+
+    async def ask() -> list[object]:
+        return await asyncio.gather(gate.run(time.sleep, 0.5), gate.run(time.sleep, 0.0), return_exceptions=True)
+
+    begun, waiting = asyncio.run(ask())
+    assert isinstance(begun, Late)
+    assert isinstance(waiting, Busy), "this one never began"
     gate.close()
 
 

@@ -14,6 +14,7 @@ import pytest
 import kinrank
 from kinrank.web.collection import Collection
 from kinrank.web.looking import Asked, chained, example, looked, vector_of
+from kinrank.web.settings import Files
 from web.lookable import LENGTH, arcs, collection, gallery, names, queries
 
 FAR = "a15"  # at the other end of the arc: by distance behind everybody else
@@ -315,8 +316,6 @@ def test_the_example_is_an_item_that_came_from_far_behind(known: Collection) -> 
 
 
 def test_without_queries_items_are_tried(known: Collection, tmp_path: Path) -> None:
-    from kinrank.web.settings import Files
-
     bare = Collection.open(Files(), np.array(names(), object), None)
     found = example(gallery(), bare)
     assert found is not None
@@ -329,3 +328,22 @@ def test_no_example_where_nothing_moves(known: Collection) -> None:
     empty.remove([0])
     assert example(empty, known) is None
     assert told(known, Asked(("query", 0)), empty)["after"] == []
+
+
+def test_the_lines_print_the_same_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("fastapi", reason="the service needs the extra [web]")
+    from web.serving import listening, settings_in
+
+    settings = settings_in(tmp_path)
+    manifold = kinrank.Manifold.load(settings.manifold)
+    bare = Collection.open(Files(), manifold.ids, None)
+    how: list[dict[str, Any]] = [
+        {},
+        {"method": "k-reciprocal", "parameters": {"k1": 7}, "candidates": 30},
+        {"positives": ["item_040"], "negatives": ["item_004"]},
+    ]
+    with listening(settings) as address:
+        for query, more in itertools.product((("item", "item_003"), ("vector", [1.0, 0.5] + [0.0] * 6)), how):
+            answer = looked(manifold, bare, Asked(query, 8, **more), address)
+            exec(compile(answer["python"], "lines", "exec"), {})
+            assert capsys.readouterr().out.split("'")[1::2] == [one["id"] for one in answer["after"]]

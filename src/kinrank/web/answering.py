@@ -13,9 +13,9 @@ from pydantic_core import from_json
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from kinrank.memory import NotEnoughMemory
-from kinrank.web.gate import Busy
+from kinrank.web.gate import Busy, Late
 from kinrank.web.models import Problem
-from kinrank.web.writer import Unavailable
+from kinrank.web.writer import InDoubt, Unavailable
 
 AGAIN = {"Retry-After": "1"}
 MEANINGS = {
@@ -29,7 +29,8 @@ MEANINGS = {
     415: "The body is not declared as JSON.",
     421: "The host is not served here.",
     422: "What was asked for is not allowed; the sentence says what is.",
-    503: "Too much is asked at the moment; Retry-After says when to try again.",
+    503: "Too much is asked at the moment, and nothing was changed; Retry-After says when to try again.",
+    504: "It took too long, and what was to be changed may be changed or not.",
 }
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": words} for status, words in MEANINGS.items()
@@ -80,6 +81,11 @@ def handle_problems(app: FastAPI) -> None:
     @app.exception_handler(Busy)
     async def busy(_: Request, error: Busy) -> Response:
         return answered({"detail": str(error)}, 503, AGAIN)
+
+    @app.exception_handler(Late)
+    @app.exception_handler(InDoubt)
+    async def in_doubt(_: Request, error: Exception) -> Response:
+        return answered({"detail": clean(str(error))}, 504)
 
     @app.exception_handler(Unavailable)
     async def unavailable(_: Request, error: Unavailable) -> Response:

@@ -72,7 +72,8 @@ def api(service: Service) -> APIRouter:
         return _changed(await gates.changes.run(service.gallery.sync))
 
     @router.get("/info", summary="What is served", response_model=dict[str, Any])
-    async def info() -> Response:
+    async def info(min_version: Annotated[int | None, InQuery(ge=0, lt=2**53)] = None) -> Response:
+        await service.reached(min_version)
         return answered(_info(service))
 
     return router

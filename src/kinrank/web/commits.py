@@ -10,7 +10,7 @@ from typing import Any
 from kinrank.web.changes import Change, Vectors
 from kinrank.web.known import Known
 from kinrank.web.log import Log, said
-from kinrank.web.receipts import Receipt, Refused, Unavailable
+from kinrank.web.receipts import InDoubt, Receipt, Refused, Unavailable
 
 
 class Wish:
@@ -73,7 +73,8 @@ class Commits:
             if self._log.version != before:  # logged, and nobody will apply it: the next start does
                 self.closed = f"the service was interrupted ({type(error).__name__}); start it again"
             for wish in wishes:
-                wish.error = wish.error or Unavailable(self._why_not(error))
+                kind = InDoubt if self._log.broken or self.closed else Unavailable
+                wish.error = wish.error or kind(self._why_not(error))
             if not isinstance(error, OSError):
                 said.exception("a change could not be logged")
             if not isinstance(error, Exception):

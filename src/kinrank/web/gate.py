@@ -16,15 +16,20 @@ class Busy(RuntimeError):
     """The request is not answered now; it may be sent again."""
 
 
+class Late(RuntimeError):
+    """What was asked for is being done, and not done yet; whether it will be, nobody knows."""
+
+
 class Gate:
     """A few threads that compute, and a bounded number of requests that wait for them.
 
-    A request that takes too long is given up, and its place becomes free when its thread is done with it.
+    A request that takes too long is given up, and its place becomes free when its thread is done with it. Of one that
+    `changes` something, who asked is told that it may have happened.
     """
 
-    def __init__(self, threads: int, waiting: int, seconds: float, name: str) -> None:
+    def __init__(self, threads: int, waiting: int, seconds: float, name: str, changes: bool = False) -> None:
         self.inside = 0
-        self._waiting, self._seconds = waiting, seconds
+        self._waiting, self._seconds, self._changes = waiting, seconds, changes
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def run(self, work: Callable[..., Answer], *given: Any) -> Answer:
@@ -40,9 +45,10 @@ class Gate:
         except (TimeoutError, asyncio.TimeoutError):
             if future.done() and not future.cancelled():  # the work itself says so
                 raise
-            raise Busy(
-                f"the request was not answered within {self._seconds:g} seconds; ask for less, or try again later"
-            ) from None
+            words = f"the request was not answered within {self._seconds:g} seconds"
+            if future.cancelled() or not self._changes:
+                raise Busy(f"{words}; ask for less, or try again later") from None
+            raise Late(f"{words}; the change may be made or not: look, then try again") from None
 
     def _later(self, loop: asyncio.AbstractEventLoop, _: Future[Any]) -> None:
         if not loop.is_closed():
@@ -60,7 +66,7 @@ class Gates:
 
     def __init__(self, limits: Limits) -> None:
         self.searches = Gate(limits.threads, limits.waiting, limits.seconds, "search")
-        self.changes = Gate(8, limits.waiting, limits.seconds, "change")
+        self.changes = Gate(8, limits.waiting, limits.seconds, "change", changes=True)
         self.pictures = Gate(2, 4 * limits.waiting, limits.seconds, "picture")
 
     def close(self) -> None:

@@ -10,7 +10,11 @@ class Refused(ValueError):
 
 
 class Unavailable(RuntimeError):
-    """The change cannot be made now."""
+    """The change cannot be made now, and was not made, unless it is `InDoubt`."""
+
+
+class InDoubt(Unavailable):
+    """Nobody knows whether the change was made: who asked must look before asking again."""
 
 
 class InUse(OSError):

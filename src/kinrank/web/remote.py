@@ -18,7 +18,7 @@ from kinrank.given import listed
 from kinrank.web.known import plain
 from kinrank.web.log import said
 from kinrank.web.messages import Message, packed, receive
-from kinrank.web.receipts import Receipt, Refused, Unavailable
+from kinrank.web.receipts import InDoubt, Receipt, Refused, Unavailable
 from kinrank.web.writer import Writer
 
 SECONDS = 60.0  # for a change to be acknowledged
@@ -78,12 +78,14 @@ class Remote:
             answer = receive(connection)
         if answer is None:
             connection.close()
-            raise Unavailable("the writer ended or did not answer; the change may be made or not: look, then try again")
+            raise InDoubt("the writer ended or did not answer; the change may be made or not: look, then try again")
         self._give_back(connection)
         if "refused" in answer.said:
             raise Refused(answer.said["refused"])
         if "unavailable" in answer.said:
             raise Unavailable(answer.said["unavailable"])
+        if "in doubt" in answer.said:
+            raise InDoubt(answer.said["in doubt"])
         return answer.said
 
     def _connected(self) -> socket.socket:
@@ -200,6 +202,8 @@ class Listening:
                 case "logged":
                     return {"logged": writer.logged}
             return {"refused": "the writer was asked for something that it does not know"}
+        except InDoubt as error:
+            return {"in doubt": str(error)}
         except Unavailable as error:
             return {"unavailable": str(error)}
         except (ValueError, KeyError, TypeError) as error:

@@ -25,7 +25,7 @@ class Limits:
         connections: open at the same time, per worker.
     """
 
-    body: int = 32 * 2**20
+    body: int = 16 * 2**20
     k: int = 1000
     queries: int = 256
     items: int = 10_000

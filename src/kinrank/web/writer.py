@@ -31,9 +31,9 @@ from kinrank.web.changes import Change
 from kinrank.web.commits import Commits, Wish
 from kinrank.web.known import Known
 from kinrank.web.log import said
-from kinrank.web.receipts import InUse, Receipt, Refused, Unavailable
+from kinrank.web.receipts import InDoubt, InUse, Receipt, Refused, Unavailable
 
-__all__ = ["InUse", "Receipt", "Refused", "Unavailable", "Writer"]
+__all__ = ["InDoubt", "InUse", "Receipt", "Refused", "Unavailable", "Writer"]
 
 WAIT = 2.0  # seconds for the lock of the folder
 WAITING = 2**28  # bytes of vectors that are logged and not applied, from which on nobody may add to them

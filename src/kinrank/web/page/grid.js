@@ -139,7 +139,8 @@ export class Grid {
     if (!card || cell.dataset.ready) return;
     cell.dataset.ready = "yes";
     const name = card.label && card.label !== card.name ? `${card.name}, ${card.label}` : String(card.name);
-    cell.setAttribute("aria-label", card.text ? `${name}: ${card.text.slice(0, 120)}` : name);
+    if (this.shape === "pictures") cell.setAttribute("aria-label", name);
+    else cell.removeAttribute("aria-label");
     cell.title = name;
     cell.setAttribute("aria-selected", String(this.chosen(card)));
     if (this.shape === "pictures") cell.append(picture(card, 192));

@@ -7,6 +7,7 @@ import { byId, button, el, narrow, paused } from "./dom.js";
 import { Marks, whyNot } from "./marks.js";
 import { plural } from "./numbers.js";
 import { picker } from "./picker.js";
+import { say, toast } from "./say.js";
 import { closeRail, opened as sheetOpen, openRail, sheet, tabs } from "./sheets.js";
 import { copyLink, copyPython, offer } from "./share.js";
 import { CLOSED, idWords, question, remember, same, stateOf } from "./state.js";
@@ -18,16 +19,6 @@ let start = null, state = stateOf(location.search, history.state), answer = null
 let pick = null, controls = null, returnTo = null;
 const lists = byId("lists");
 
-const say = (words) => (byId("live").textContent = words);
-let toastTimer = 0;
-function toast(words) {
-  const node = byId("toast");
-  node.textContent = words;
-  node.hidden = false;
-  say(words);
-  clearTimeout(toastTimer);
-  toastTimer = setTimeout(() => (node.hidden = true), 2500 + 45 * words.length);
-}
 
 const rank = latest((signal, words) => ask("view/rank", words, signal));
 const chain = latest((signal, words) => ask("view/chain", words, signal));
@@ -241,6 +232,10 @@ addEventListener("online", () => byId("try-again")?.click());
 narrow.addEventListener("change", () => {
   sheet(null);
   if (answer) explain();
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // an address with a # would be another place in the history
+  lists.focus();
 });
 byId("open-rail").addEventListener("click", () => openRail(byId("words")));
 byId("close-rail").addEventListener("click", closeRail);

@@ -25,16 +25,17 @@ function told(entry, side) {
 export function rowOf(entry, side, { markable, mark, shape }) {
   const way = moved(entry, side), truth = verdict(entry), move = told(entry, side);
   const known = { right: ", right", wrong: ", wrong", open: "" }[truth];
-  const name = String(entry.name);
-  const words = `Rank ${entry.rank}, ${name}${entry.label && entry.label !== name ? `, ${entry.label}` : ""}${known}, ${move.words}`;
+  const name = String(entry.name), label = entry.label && entry.label !== name ? `, ${entry.label}` : "";
+  const unseen = (words) => el("span", { class: "unseen" }, words);
   const sign = SIGNS[truth] && el("i", { class: "sign", "aria-hidden": "true" }, SIGNS[truth]);
   const text = shape === "texts" && entry.text;
   const thumb = el("span", { class: "thumb" }, shape === "pictures" ? picture(entry, 192) : null, sign);
   const detail = el("span", { class: "detail" },
-    el("span", { class: "rank" }, el("b", {}, String(entry.rank)), el("em", { class: `move ${way}` }, move.sign)),
-    el("span", { class: text ? "name text" : "name" }, text ? entry.text : name));
+    el("span", { class: "rank" }, unseen("Rank "), el("b", {}, String(entry.rank)),
+      el("em", { class: `move ${way}`, "aria-hidden": "true" }, move.sign), unseen(`, ${move.words}${known}, `)),
+    el("span", { class: text ? "name text" : "name" }, text ? entry.text : name), label && unseen(label));
   const result = el("button", {
-    type: "button", class: "result", tabindex: "-1", "aria-label": words, title: `${name}\ndistance ${entry.distance}`,
+    type: "button", class: "result", tabindex: "-1", title: `${name}${label}, distance ${entry.distance.toPrecision(4)}`,
   }, side === "before" ? [detail, thumb] : [thumb, detail]);
   const marks = markable && el("span", { class: "marks" }, ["right", "wrong"].map((kind) =>
     button("", null, {

@@ -1,0 +1,186 @@
+"""A service that is killed again and again while it is changed: what was acknowledged is there, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import kinrank as kr
+from faults.service_writers import WHO, a_gallery, content_of, forking, found_in, made, row_of
+from kinrank.manifold.beside import log_of
+from kinrank.manifold.manifest import MANIFEST
+from kinrank.manifold.verify import verify
+from kinrank.web import writer as module
+from kinrank.web.following import Following, serve_writer
+from kinrank.web.writer import InUse, Unavailable, Writer
+
+pytestmark = pytest.mark.faults
+
+KILLS = int(os.environ.get("KINRANK_KILLS", "100"))
+WRITING = {"change-": 0.0004, "data-": 0.004, ".log.": 0.001, "": 0.15}  # seconds in which it is killed
+SMALL = kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8)
+Items = dict[str, int]  # the edition of every item
+
+
+class Expected:
+    """What must be there of each thread: everything acknowledged, and the change under way whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.outcomes = folder, Counter[str]()
+        self.sure: dict[str, Items] = {who: {} for who in WHO}
+        self.maybe: dict[str, Items | None] = dict.fromkeys(WHO)
+
+    def tell(self) -> None:
+        """Write for the next process which editions its items may have."""
+        known: dict[str, dict[str, list[int]]] = {}
+        for who in WHO:
+            states = [self.sure[who], self.maybe[who] or {}]
+            names = {name for state in states for name in state}
+            known[who] = {name: sorted({state[name] for state in states if name in state}) for name in names}
+        (self.folder.parent / "known").write_text(json.dumps(known))
+        for who in WHO:
+            (self.folder.parent / who).unlink(missing_ok=True)
+        (self.folder.parent / "there").unlink(missing_ok=True)
+
+    def check(self, content: dict[str, list[float]]) -> None:
+        """What a process found when it started."""
+        for number in range(60):
+            assert found_in(content, f"n{number}", [0]) == 0
+        others = {name for name in content if not name.startswith("n")}
+        for who in WHO:
+            mine = {name for name in others if name.startswith(who)}
+            others -= mine
+            possible = [state for state in (self.sure[who], self.maybe[who]) if state is not None]
+            there = [state for state in possible if set(state) == mine and _same(content, state)]
+            assert there, f"{sorted(mine)} is neither of {possible}"
+            if self.maybe[who] is not None:
+                self.outcomes["made" if there[-1] is self.maybe[who] else "not made"] += 1
+            self.sure[who], self.maybe[who] = there[-1], None
+        assert not others
+
+    def note(self) -> None:
+        """Read what the threads did until they were killed."""
+        for who in WHO:
+            path = self.folder.parent / who
+            lines = path.read_text().splitlines() if path.exists() else []
+            for line, answer in zip(lines[::2], [*lines[1::2], ""], strict=False):
+                after = made(self.sure[who], json.loads(line))
+                if answer == "made":
+                    self.sure[who] = after
+                    self.outcomes["acknowledged"] += 1
+                else:
+                    self.maybe[who] = after
+
+
+def _same(content: dict[str, list[float]], state: Items) -> bool:
+    try:
+        return all(found_in(content, name, [edition]) == edition for name, edition in state.items())
+    except StopIteration:
+        return False
+
+
+def left_over(folder: Path) -> set[str]:
+    """What a killed process left: files that no manifest names, and a log that was being begun anew."""
+    manifest = (folder / MANIFEST).read_text()
+    unnamed = {path.name for path in folder.iterdir() if path.name.startswith(("change-", "data-"))}
+    parts = {path.name for path in folder.parent.glob(f".{log_of(folder).name}.*")}
+    return {name for name in unnamed if name not in manifest} | parts
+
+
+def awaited(folder: Path, part: str) -> None:
+    """Return as soon as something of this kind is written; for nothing at once, and after two seconds anyway."""
+
+    def names() -> set[str]:
+        return {*os.listdir(folder), *os.listdir(folder.parent)}
+
+    before, deadline = names(), time.monotonic() + 2
+    while part and time.monotonic() < deadline and not any(part in name for name in names() - before):
+        pass
+
+
+def kill(process: subprocess.Popen[str], turn: int, folder: Path, moments: Random) -> None:
+    """A writer is started and killed, at any moment or while a part of a file is being written."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(turn, file=process.stdin, flush=True)
+    writer = int(process.stdout.readline())
+    started, deadline = folder.parent / "there", time.monotonic() + 10
+    part = moments.choice([*WRITING, ".log.", "start"])
+    while part != "start" and not started.exists() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    awaited(folder, part if part in WRITING else "")
+    time.sleep(moments.random() * WRITING.get(part, 0.05))
+    os.kill(writer, signal.SIGKILL)
+    assert int(process.stdout.readline()) == signal.SIGKILL
+
+
+def kill_often(folder: Path, method: kr.Method, kills: int) -> tuple[Counter[str], Counter[str]]:
+    """What became of changes, and what was being written when it was killed."""
+    a_gallery(folder, method)
+    moments, hit, expected, seen = Random(7), Counter[str](), Expected(folder), set[str]()
+    with forking(folder) as process:
+        for turn in range(kills):
+            expected.tell()
+            kill(process, turn, folder, moments)
+            if (there := folder.parent / "there").exists():
+                expected.check(json.loads(there.read_text()))
+                expected.note()
+            fresh = left_over(folder) - seen
+            seen |= fresh
+            hit += Counter("log" if ".log." in name else name.split("-")[0] for name in fresh)
+    with Writer(folder) as writer:
+        expected.check(content_of(writer.manifold))
+    assert verify(folder).whole
+    expected.check(content_of(kr.Manifold.load(folder)))
+    assert left_over(folder) == set()
+    return expected.outcomes, hit
+
+
+def test_killed_during_changes(tmp_path: Path) -> None:
+    """Half of them in a gallery that is changed in a moment, half in one where that takes longer."""
+    outcomes, hit = Counter[str](), Counter[str]()
+    for method, kills in ((kr.AQE(k=3), KILLS // 2), (SMALL, KILLS - KILLS // 2)):
+        (tmp_path / method.name).mkdir()
+        became, was_at = kill_often(tmp_path / method.name / "gallery", method, kills)
+        outcomes, hit = outcomes + became, hit + was_at
+    assert outcomes["acknowledged"] > 10 * KILLS, outcomes
+    assert min(outcomes["made"], outcomes["not made"]) > 0, outcomes
+    assert min(hit["change"], hit["data"], hit["log"]) > 0, hit
+
+
+def test_the_lock_ends_with_its_process_and_so_do_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAIT", 0.2)
+    folder, socket = tmp_path / "gallery", str(tmp_path / "socket")
+    a_gallery(folder, kr.AQE(k=3))
+    expected = Expected(folder)
+    with forking(folder) as process, Following(folder, None, socket) as worker:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        expected.tell()
+        print(0, file=process.stdin, flush=True)
+        number = int(process.stdout.readline())
+        while not (tmp_path / "there").exists():
+            time.sleep(0.01)
+        with pytest.raises(InUse, match=f"is served or changed by process {number} on"):
+            Writer(folder)
+        with pytest.raises(Unavailable, match="the writer is not there"):
+            worker.remove(["n0"])
+        os.kill(number, signal.SIGKILL)
+        assert int(process.stdout.readline()) == signal.SIGKILL
+        expected.check(json.loads((tmp_path / "there").read_text()))
+        expected.note()
+        with Writer(folder) as writer:
+            listening: Any = serve_writer(writer, socket)
+            assert worker.wait(writer.version, 10)
+            expected.check(content_of(worker.manifold))
+            assert worker.put(row_of("mine", 0)[None], ["mine"]).version == writer.logged
+            listening.close()
