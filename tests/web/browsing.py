@@ -146,8 +146,9 @@ def axe_script() -> str:
 
 AXE = """
 const done = arguments[arguments.length - 1];
+const told = (one) => [one.impact, one.id, one.help, one.nodes.slice(0, 3).map((node) => node.html)];
 axe.run(document, {resultTypes: ["violations"]}).then(
-  (found) => done(found.violations.map((one) => [one.impact, one.id, one.help, one.nodes.map((node) => node.html).slice(0, 3)])),
+  (found) => done(found.violations.map(told)),
   (error) => done([["critical", "axe", String(error), []]]));
 """
 

@@ -9,7 +9,8 @@ import pytest
 import kinrank
 from kinrank.methods import METHODS
 from kinrank.parameters import Parameter
-from kinrank.web.declared import _slider, declarations
+from kinrank.web.declared import declarations
+from kinrank.web.sliders import slider_of
 from web.lookable import arcs, gallery
 
 
@@ -83,9 +84,9 @@ def test_a_slider_reaches_what_was_prepared() -> None:
 def test_ends_of_sliders(
     low: float | None, high: float | None, default: float | None, kind: type, expected: dict[str, object] | None
 ) -> None:
-    assert _slider(Parameter("x", kind, default, "", low, high, None, False), [default]) == expected
+    assert slider_of(Parameter("x", kind, default, "", low, high, None, False), [default]) == expected
 
 
 def test_what_must_be_above_its_low_end_starts_above_it() -> None:
-    slider = _slider(Parameter("x", float, 3.0, "", 0, 100, None, True), [3.0])
+    slider = slider_of(Parameter("x", float, 3.0, "", 0, 100, None, True), [3.0])
     assert slider == {"min": 0.1, "max": 12.0, "step": 0.1, "log": False}

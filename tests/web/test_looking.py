@@ -315,7 +315,7 @@ def test_the_example_is_an_item_that_came_from_far_behind(known: Collection) -> 
     assert entry["right"]
 
 
-def test_without_queries_items_are_tried(known: Collection, tmp_path: Path) -> None:
+def test_without_queries_items_are_tried() -> None:
     bare = Collection.open(Files(), np.array(names(), object), None)
     found = example(gallery(), bare)
     assert found is not None

@@ -12,8 +12,10 @@ from fastapi import Query as InQuery
 
 from kinrank.integrations.order import ordered
 from kinrank.manifold import Manifold
+from kinrank.methods import LPMT
 from kinrank.ranking import Ranking
 from kinrank.web.answering import PROBLEMS, JsonRoute, answered
+from kinrank.web.asking import method_asked
 from kinrank.web.looking import searched, vector_of
 from kinrank.web.models import Changed, Explain, Put, Remove, Rerank, Reranked, Search, Searched
 from kinrank.web.service import Service
@@ -150,13 +152,13 @@ def told(ranking: Ranking, most: int, own: list[Any] | None = None) -> tuple[lis
 
 def _rerank(asked: Rerank) -> dict[str, Any]:
     started = time.perf_counter()
-    how = {"name": asked.method, **asked.parameters} if asked.parameters else asked.method
-    order = ordered(asked.query, asked.vectors, how, asked.top_n, asked.metric or "cosine")
+    method = method_asked(LPMT(), asked.method, dict(asked.parameters))
+    order = ordered(asked.query, asked.vectors, method, asked.top_n, asked.metric or "cosine")
     results = [
         {"index": place, "relevance_score": score} for place, score in zip(order.places, order.scores, strict=True)
     ]
     seconds = round(time.perf_counter() - started, 6)
-    return {"results": results, "mode": "candidates", "method": asked.method, "seconds": seconds}
+    return {"results": results, "mode": "candidates", "method": repr(method), "seconds": seconds}
 
 
 def _explain(service: Service, asked: Explain) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from kinrank.features import Vectors
 from kinrank.manifold import Manifold
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method, method_named
+from kinrank.web.sliders import check_reach
 
 Query = tuple[str, Any]  # ("item", id) | ("query", number) | ("vector", numbers): who asks
 
@@ -81,7 +82,9 @@ def method_asked(prepared: Method, name: str | None, parameters: dict[str, Any] 
         raise ValueError(
             f"{kind.name} has no parameter {unknown[0]!r:.80}; it has: {', '.join(declared) or 'no parameters'}"
         )
-    return replace(prepared if kind is type(prepared) else kind(), **values)
+    made = replace(prepared if kind is type(prepared) else kind(), **values)
+    check_reach(kind, values, prepared)
+    return made
 
 
 def vector_of(manifold: Manifold, collection: Shown, query: Query) -> Vectors:

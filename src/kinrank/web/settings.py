@@ -29,7 +29,7 @@ class Limits:
     k: int = 1000
     queries: int = 256
     items: int = 10_000
-    candidates: int = 5_000
+    candidates: int = 2_000
     seconds: float = 30.0
     waiting: int = 128
     threads: int = 2

@@ -1,0 +1,502 @@
+"""The page in a real browser: it shows before and after and why, by mouse, by keys, on a phone, in the dark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install 'kinrank[web]'")
+
+import kinrank
+from kinrank.web.settings import Files, Settings
+from kinrank.web.source import settings_for
+from kinrank.web.toys import toys
+from web.browsing import Page, browser, serious, waiting_for
+from web.serving import listening, settings_in, vectors
+
+TAB, ENTER, ESCAPE, DOWN, RIGHT = "\ue004", "\ue007", "\ue00c", "\ue015", "\ue014"
+TARGETS = """
+const kinds = "button, select, a:not(.skip), [role=option], input[type=range], label:has(input)";
+const seen = (one) => one.checkVisibility({visibilityProperty: true}) && !one.closest("[inert]");
+const size = (one) => [one.outerHTML.slice(0, 90), one.offsetWidth, one.offsetHeight];
+return [...document.querySelectorAll(kinds)].filter(seen).map(size).filter(([, x, y]) => x && (x < 24 || y < 24));
+"""
+HOSTILE = '<img src=x onerror="window.owned=1">'
+
+
+@pytest.fixture(scope="session")
+def page() -> Iterator[Page]:
+    driver = browser()
+    driver.set_script_timeout(30)
+    yield Page(driver)
+    driver.quit()
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Toys as of `kinrank serve`, fewer of them, some of which are queries, too."""
+    folder = tmp_path_factory.mktemp("toys")
+    served = toys(folder, None, None, objects=8, views=36)
+    manifold = kinrank.Manifold.load(served.manifold)
+    asking = list(range(4, len(manifold), 36))
+    np.save(folder / "queries.npy", manifold._snapshot.vectors[asking])
+    (folder / "names.txt").write_text("".join(f"{manifold.ids[one]}\n" for one in asking))
+    (folder / "labels.txt").write_text("".join(f"{manifold.ids[one].split('_')[0]}\n" for one in asking))
+    files = replace(
+        served.files, queries=str(folder / "queries.npy"), query_names=str(folder / "names.txt"),
+        query_labels=str(folder / "labels.txt"),
+    )  # fmt: skip
+    settings = Settings(str(served.manifold), title=served.title, python=served.python, files=files)
+    with listening(replace(settings, scratch=str(folder))) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Sixty items with names, short vectors, and nothing to look at."""
+    with listening(settings_in(tmp_path_factory.mktemp("plain"))) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def oxford(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("oxford")
+    with listening(settings_for(shared_dir / "data", set_name="roxford5k", scratch=folder)) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def changed(page: Page, side: str = "after") -> Iterator[None]:
+    """What happens inside makes the page show another list."""
+    before = page.ranked(side)
+    yield
+    assert waiting_for(lambda: page.ranked(side) != before)
+
+
+def test_it_loads_without_a_complaint_or_a_request_elsewhere(page: Page, small: str) -> None:
+    page.looks(moving=True).open(small)
+    page.explained()
+    page.until("document.querySelectorAll('.ribbon').length && document.querySelectorAll('.map .point').length > 5")
+    time.sleep(1.0)
+    asked = page.asked()
+    assert len(asked) > 20
+    assert [address for address in asked if not address.startswith((f"{small}/", "data:", "blob:"))] == []
+    assert page.complaints() == []
+    assert page.js("return document.querySelectorAll('[style*=url], script:not([src]), style').length") == 0
+
+
+def test_a_query_shows_before_and_after(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2")
+    assert len(page.ranked("before")) == len(page.ranked("after")) == 20
+    assert page.ranked("before") != page.ranked("after")
+    assert page.text(".head.before .score").endswith("of 20 right")
+    assert int(page.text(".head.after .score strong")) >= int(page.text(".head.before .score strong"))
+    assert page.text(".mode").startswith("online")
+    assert "ms" in page.text(".head.before .time")
+    assert "ms" in page.text(".head.after .time")
+    rows, lines = page.all(".column .row"), page.all(".lines .line:not(.label)")
+    assert len(rows) == 40
+    assert len(lines) == len(set(page.ranked("before")) | set(page.ranked("after")))
+    assert page.js("return document.querySelectorAll('.row.right .sign, .row.wrong .sign').length") == 40
+    beyond = page.all(".line.label")
+    assert beyond
+    assert all(any(letter.isdigit() for letter in one.text) for one in beyond if one.text)
+
+
+def test_a_picture_in_the_grid_is_a_query(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2")
+    with changed(page, "before"):
+        page.click('.cell[aria-posinset="5"]')
+    assert "query=4" in page.driver.current_url
+    page.click("input[name=kind][value=items]")
+    page.until("document.querySelector('.count').textContent === '288 items'")
+    page.find("#words").send_keys("tree_1")
+    page.until("document.querySelector('.count').textContent.endsWith('found')")
+    page.until("document.querySelector('#option-0[data-ready]')")
+    with changed(page, "before"):
+        page.click("#option-0")
+    assert "item=tree_1" in page.driver.current_url
+    page.find("#words").send_keys("nobody has this")
+    page.until("document.querySelector('#panel-query .empty:not([hidden])').textContent.includes('nobody has this')")
+    page.js("const one = document.querySelector('#words'); one.value = ''; one.dispatchEvent(new Event('input'))")
+    page.until("document.querySelector('.count').textContent === '288 items'")
+    with changed(page, "before"):
+        page.click("#random")
+
+
+def test_a_click_opens_the_chain(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2&open=none")
+    assert page.js("return document.querySelector('#why').hidden")
+    page.click(".column.after .row:nth-child(15) .result")
+    page.explained()
+    chosen = page.ranked()[14]
+    assert chosen in page.text("#why-title")
+    assert f"open={chosen}" in page.driver.current_url
+    assert page.text(".words")
+    assert page.all(".routes .end .picture")
+    assert page.all(".straight")
+    steps = page.all(".step")
+    assert steps
+    assert page.all(".ribbon")
+    assert page.all(".map-chain")
+    if len(steps) > 1:
+        said = page.text(".flow-part h3")
+        page.click(f'.step[data-step="{0 if steps[0].get_attribute("aria-checked") == "false" else 1}"]')
+        assert page.text(".flow-part h3") != said
+    place = page.js("return document.querySelector('.point.result').getAttribute('transform')")
+    page.js("document.querySelector('input[name=map-time][value=before]').click()")
+    page.until("document.querySelector('.point.result').getAttribute('transform') !== arguments[0]", place)
+    page.click("#close-why")
+    page.until("document.querySelector('#why').hidden")
+
+
+def test_without_an_address_the_page_explains_an_example(page: Page, small: str) -> None:
+    page.looks().open(small)
+    page.explained()
+    assert page.all(".row.selected")
+    assert "open=" in page.driver.current_url
+
+
+def test_a_slider_changes_the_result(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2&open=none")
+    page.click("#tab-settings")
+    with changed(page):
+        page.find("#p-theta").send_keys(*[RIGHT] * 30)
+        page.until("document.querySelector('.mode').textContent.startsWith('candidates')")
+    page.until("document.querySelector('.head.after h2').textContent.includes('theta=')")
+    assert "p.theta=" in page.driver.current_url
+    assert page.focused("#p-theta")
+    page.click("#p-theta-reset")
+    page.until("document.querySelector('.mode').textContent.startsWith('online')")
+    page.find("#own-k").send_keys(*[RIGHT] * 3)
+    page.until("document.querySelectorAll('.column.after .row').length > 20")
+    page.js("const one = document.querySelector('#method'); one.value = 'aqe'; one.dispatchEvent(new Event('change'))")
+    page.until("document.querySelector('.head.after h2').textContent.includes('AQE')")
+    assert page.js("return document.querySelectorAll('[data-parameter]').length") >= 3
+    assert "method=aqe" in page.driver.current_url
+
+
+def test_keys_alone_are_enough(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2&open=none")
+    page.keys(TAB)
+    assert page.focused(".skip")
+    page.keys(ENTER)
+    for _ in range(8):
+        page.keys(TAB)
+        if page.focused(".result"):
+            break
+    assert page.focused(".column.after .row:first-child .result")
+    page.keys(DOWN, DOWN, ENTER)
+    page.explained()
+    page.until("document.activeElement.id === 'why-title'")
+    assert page.ranked()[2] in page.text("#why-title")
+    for _ in range(12):
+        page.keys(TAB)
+        if page.focused(".step"):
+            break
+    assert page.focused(".step")
+    page.keys(ESCAPE)
+    page.until("document.querySelector('#why').hidden")
+    assert page.focused(".column.after .row:nth-child(3) .result")
+    page.keys("r")
+    assert page.js("return document.querySelector('.row.marked-right').dataset.rank") == "3"
+    page.find("#words").send_keys(DOWN)
+    with changed(page, "before"):
+        page.keys(RIGHT, RIGHT, RIGHT, ENTER)
+    page.js("document.querySelector('#tab-query').focus()")
+    page.keys(RIGHT)
+    assert page.js("return document.querySelector('#panel-query').hidden") is True
+
+
+def test_a_phone_is_wide_enough(page: Page, small: str) -> None:
+    page.looks(360, 740).open(f"{small}/?query=2")
+    assert page.js("return document.scrollingElement.scrollWidth") <= 360
+    assert _small_targets(page) == []
+    page.click("#change")
+    page.until("document.querySelector('#rail.open #option-3[data-ready]')")
+    page.until("document.querySelector('#rail').getBoundingClientRect().left === 0")
+    assert _small_targets(page) == []
+    with changed(page, "before"):
+        page.click("#option-3")
+    page.until("!document.querySelector('#rail.open')")
+    page.click(".column.after .row:nth-child(4) .result")
+    page.explained()
+    page.until("document.querySelector('#why').getBoundingClientRect().left === 0")
+    assert page.js("return document.querySelector('#why').scrollWidth") <= 360
+    assert page.js("return document.querySelector('#lists').inert")
+    assert _small_targets(page) == []
+    page.driver.back()
+    page.until("document.querySelector('#why').hidden && !document.querySelector('#lists').inert")
+
+
+def _small_targets(page: Page) -> list[Any]:
+    """What can be touched now and is smaller than a finger needs, with its size."""
+    return list(page.js(TARGETS))
+
+
+def test_dark_is_dark(page: Page, small: str) -> None:
+    color = "return getComputedStyle(document.body).backgroundColor"
+    page.looks(dark=True).open(f"{small}/?query=2")
+    assert page.js(color) == "rgb(15, 20, 26)"
+    page.click("#theme")
+    assert page.js(color) == "rgb(246, 248, 250)"
+    page.open(f"{small}/?query=2")
+    assert page.js(color) == "rgb(246, 248, 250)", "the choice is remembered"
+    page.js("localStorage.clear()")
+    page.looks(dark=False).open(f"{small}/?query=2")
+    assert page.js(color) == "rgb(246, 248, 250)"
+
+
+def test_back_and_forward(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2&open=none")
+    first = page.ranked("before")
+    with changed(page, "before"):
+        page.click('.cell[aria-posinset="6"]')
+    second = page.ranked("before")
+    page.click(".column.after .row:nth-child(3) .result")
+    page.explained()
+    page.driver.back()
+    page.until("document.querySelector('#why').hidden")
+    assert page.ranked("before") == second
+    page.driver.back()
+    assert waiting_for(lambda: page.ranked("before") == first)
+    page.driver.forward()
+    assert waiting_for(lambda: page.ranked("before") == second)
+
+
+def test_the_address_reproduces_the_view(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?item=tree_100&k=12&p.theta=0.15&candidates=150&right=&open=tree_200")
+    page.explained()
+    seen = page.ranked("before"), page.ranked(), page.text("#why-title"), page.text(".words"), page.text(".mode")
+    address = page.driver.current_url
+    assert len(seen[1]) == 12
+    assert "tree_200" in seen[2]
+    assert "theta=0.15" in page.text(".head.after h2")
+    page.open(address)
+    page.explained()
+    assert seen == (
+        page.ranked("before"),
+        page.ranked(),
+        page.text("#why-title"),
+        page.text(".words"),
+        page.text(".mode"),
+    )
+    assert page.js("return document.querySelector('#own-candidates').closest('.control').hidden") is False
+
+
+def test_a_file_with_a_vector_is_a_query(page: Page, plain: str, tmp_path: Path) -> None:
+    rows = vectors(seed=3)
+    np.save(tmp_path / "one.npy", rows[7])
+    np.save(tmp_path / "rows.npy", np.asfortranarray(rows[7:12].astype(np.float16)))
+    (tmp_path / "list.json").write_text(json.dumps(rows[7].tolist()))
+    (tmp_path / "line.csv").write_text("a,b,c,d,e,f,g,h\n" + ",".join(map(str, rows[7].tolist())) + "\n")
+    np.save(tmp_path / "other.npy", np.ones(5, np.float32))
+    page.looks().open(f"{plain}/?item=item_030")
+    answers = []
+    for name in ("one.npy", "rows.npy", "list.json", "line.csv"):
+        page.find("#vector-file").send_keys(str(tmp_path / name))
+        page.until("document.querySelector('.about h1').textContent.includes(arguments[0])", name)
+        answers.append(page.ranked())
+    assert all(one == answers[0] for one in answers)
+    assert answers[0][0] in ("item_006", "item_007", "item_008")
+    assert "vector=" in page.driver.current_url
+    page.open(page.driver.current_url)
+    assert page.ranked() == answers[0]
+    page.find("#vector-file").send_keys(str(tmp_path / "other.npy"))
+    page.until("document.querySelector('#toast:not([hidden])')?.textContent.includes('5 numbers')")
+    page.js("""
+        const files = new DataTransfer();
+        files.items.add(new File(["[1, 0, 0, 0, 0, 0, 0, 0]"], "dropped.json"));
+        dispatchEvent(new DragEvent("drop", {dataTransfer: files, cancelable: true}));
+    """)
+    page.until("document.querySelector('.about h1').textContent.includes('dropped.json')")
+    assert page.ranked()[0] in ("item_059", "item_000", "item_001")
+
+
+def test_a_long_vector_stays_with_the_browser(page: Page, small: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "long.npy", np.random.default_rng(0).normal(size=3072))
+    page.looks().open(f"{small}/?query=1&open=none")
+    with changed(page):
+        page.find("#vector-file").send_keys(str(tmp_path / "long.npy"))
+    found = page.ranked()
+    assert "vector=kept" in page.driver.current_url
+    page.driver.refresh()
+    page.until("document.querySelector('.column.after .row')")
+    assert page.ranked() == found
+    page.click("#copy-link")
+    page.until("document.querySelector('#toast').textContent.includes('too long for a link')")
+    page.open(f"{small}/?vector=kept", "document.querySelector('.problem')")
+    assert "too long for a link" in page.text(".problem")
+
+
+def test_marks_search_again(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2&open=none")
+    ids = page.ranked()
+    for place, kind in ((3, "right"), (6, "wrong")):
+        page.js("document.querySelector(arguments[0]).click()", f".column.after .row:nth-child({place}) .mark.{kind}")
+    assert "1 right, 1 wrong" in page.text(".marks-bar")
+    with changed(page):
+        page.click("#again")
+    assert not {ids[2], ids[5]} & set(page.ranked())
+    assert f"right={ids[2]}" in page.driver.current_url
+    assert f"wrong={ids[5]}" in page.driver.current_url
+    page.open(page.driver.current_url)
+    assert len(page.all(".mark-chip")) == 2
+    assert ids[2] not in page.ranked()
+    with changed(page):
+        page.click("#clear-marks")
+    assert page.ranked() == ids
+    page.open(f"{small}/?query=2&method=aqe")
+    page.explained()
+    assert page.all(".row .mark") == []
+    assert "prepared method only" in page.text("#why")
+
+
+def test_a_token_is_asked_for(page: Page, tmp_path: Path) -> None:
+    with listening(settings_in(tmp_path, read_tokens=("secret-of-many-letters",))) as address:
+        page.looks().open(f"{address}/?item=item_003", "document.querySelector('#token[open]')")
+        page.find("#token-field").send_keys("wrong-token", ENTER)
+        page.until("document.querySelector('#token-problem').textContent.includes('not known')")
+        page.find("#token-field").clear()
+        page.find("#token-field").send_keys("secret-of-many-letters", ENTER)
+        page.until("document.querySelectorAll('.column.after .row').length")
+        assert page.js("return document.cookie") == ""
+    page.driver.delete_all_cookies()
+
+
+def test_hostile_names_do_nothing(page: Page, tmp_path: Path) -> None:
+    ids = [f"{HOSTILE}{number}" for number in range(60)]
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(f"<script>window.owned=2</script> {HOSTILE} {number}\n" for number in range(60)))
+    (tmp_path / "labels.txt").write_text(f"{HOSTILE}\n" * 60)
+    settings = settings_in(
+        tmp_path, ids, title=HOSTILE, files=Files(texts=str(texts), labels=str(tmp_path / "labels.txt"))
+    )
+    with listening(settings) as address:
+        page.looks().open(f"{address}/?item={quote(ids[3])}&open={quote(ids[20])}&level={quote(HOSTILE)}", "")
+        page.until("document.querySelector('.problem, .column.after .row')")
+        page.open(f"{address}/?item={quote(ids[3])}&right={quote(ids[5])}&open={quote(ids[20])}")
+        page.explained()
+        page.click("#tab-settings")
+        page.click("#copy-python")
+        page.until("document.querySelector('#box[open]')")
+        assert page.js("return window.owned ?? null") is None
+        assert page.js("return document.querySelectorAll('img[src=x], main script, #why script').length") == 0
+        assert HOSTILE in page.text("#why-title")
+        assert page.text("#title") == HOSTILE
+        assert page.complaints() == []
+
+
+def test_items_with_nothing_to_show_have_their_neighbours(page: Page, plain: str) -> None:
+    page.looks().open(f"{plain}/?item=item_010&open=item_014")
+    page.explained()
+    page.until("document.querySelectorAll('.neighbours li').length > 3")
+    assert "item_010" in page.text(".about h1")
+    assert page.all(".cell.names")
+    page.click(".neighbours li:first-child button")
+    page.until("!document.querySelector('#why-title').textContent.includes('item_014')")
+
+
+def test_two_hundred_thousand_items(page: Page, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(200_000, 4)).astype(np.float32)
+    folder = tmp_path / "large.manifold"
+    kinrank.Manifold.build(rows, "aqe", ids=[f"item_{number:06d}" for number in range(200_000)]).save(folder)
+    with listening(Settings(str(folder), scratch=str(tmp_path))) as address:
+        page.looks().open(f"{address}/?item=item_000100")
+        page.explained()
+        assert "LPMT" in page.text("#why") or "chain" in page.text("#why")
+        page.until("document.querySelector('.count').textContent === '200,000 items'")
+        started = time.monotonic()
+        page.js("const grid = document.querySelector('.grid'); grid.scrollTop = grid.scrollHeight")
+        page.until("document.querySelector('#option-199999[data-ready]')", seconds=3)
+        page.js("const grid = document.querySelector('.grid'); grid.scrollTop = grid.scrollHeight / 2")
+        page.until(
+            "[...document.querySelectorAll('.cell[data-ready]')].some((one) => Math.abs(one.id.slice(7) - 1e5) < 50)",
+            seconds=3,
+        )
+        page.find("#words").send_keys("item_1234")
+        page.until("document.querySelector('.count').textContent === '100 found'", seconds=3)
+        assert time.monotonic() - started < 6
+        assert page.js("return document.querySelectorAll('*').length") < 2500
+
+
+def test_offline_is_said_and_got_over(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2&open=none")
+    wire = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.driver.execute_cdp_cmd("Network.enable", {})
+    page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **wire})
+    try:
+        page.click('.cell[aria-posinset="4"]')
+        page.until("document.querySelector('.problem')?.textContent.includes('does not answer')")
+    finally:
+        page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": False, **wire})
+    page.js("document.querySelector('#try-again')?.click()")
+    page.until("document.querySelectorAll('.column.after .row').length")
+    page.open(f"{small}/?item=nobody", "document.querySelector('.problem')")
+    assert "nobody" in page.text(".problem")
+    assert page.all(".problem button")
+
+
+def test_results_are_downloaded_and_lines_shown(page: Page, small: str, tmp_path: Path) -> None:
+    page.looks().open(f"{small}/?query=2&open=none")
+    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    for name in ("JSON", "CSV"):
+        page.click("#save")
+        page.js(
+            "[...document.querySelectorAll('#box button')].find((one) => one.textContent === arguments[0]).click()",
+            name,
+        )
+    assert waiting_for(lambda: (tmp_path / "kinrank.json").exists() and (tmp_path / "kinrank.csv").exists())
+    assert [one["id"] for one in json.loads((tmp_path / "kinrank.json").read_text())["after"]] == page.ranked()
+    assert len((tmp_path / "kinrank.csv").read_text().splitlines()) == 41
+    page.click("#copy-python")
+    assert "kinrank" in page.text("#box pre")
+    page.keys(ESCAPE)
+    page.until("!document.querySelector('#box').open")
+
+
+@pytest.mark.parametrize("state", ["light", "dark", "phone", "phone and chain", "texts", "settings", "picker on phone"])
+def test_nothing_serious_for_those_who_see_or_hear_otherwise(page: Page, small: str, plain: str, state: str) -> None:
+    phone = "phone" in state
+    page.looks(*((360, 740) if phone else (1440, 900)), dark=state == "dark")
+    chain = phone and "chain" not in state
+    page.open(
+        f"{plain}/?item=item_003"
+        if state == "texts"
+        else f"{small}/?query=2" + ("&open=none" if chain else "&open=tree_200")
+    )
+    if not chain:
+        page.explained()
+    if state == "settings":
+        page.click("#tab-settings")
+    if state.startswith("picker"):
+        page.click("#change")
+        page.until("document.querySelector('#rail').getBoundingClientRect().left === 0")
+    assert serious(page) == []
+
+
+def test_screenshots(page: Page, oxford: str, small: str) -> None:
+    page.looks().open(oxford)
+    page.explained()
+    time.sleep(1.0)
+    page.shot("page-desktop.png")
+    page.looks(dark=True)
+    page.shot("page-dark.png")
+    page.looks(1440, 1500).open(f"{small}/?item=chair_140&open=chair_040")
+    page.explained()
+    time.sleep(1.0)
+    page.shot("page-chain.png")
+    page.looks(390, 844).open(f"{oxford}/?query=0")
+    time.sleep(1.0)
+    page.shot("page-phone.png")
+    assert page.complaints() == []
