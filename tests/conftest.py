@@ -85,6 +85,7 @@ SLOW = {
     "stores/test_lancedb.py",
     "stores/test_pgvector.py",
     "stores/test_qdrant.py",
+    "cli/test_serve.py",
     "client/test_client.py",
     "web/test_api.py",
     "web/test_documented.py",

@@ -1,4 +1,4 @@
-"""How far a folder is in the log beside it: its manifest says so, who changes it keeps that, who replaces it passes it."""
+"""How far a folder is in its log: its manifest says so, who changes it keeps it, who replaces it is past it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SECONDS = 20.0  # until something must have appeared
 
 def missing(what: str) -> None:
     """Skip with a sentence; where a browser is demanded, fail with it."""
-    words = f"{what}; on Debian: apt-get install chromium chromium-driver, and pip install 'kinrank[dev]'"
+    words = f"{what}; on Debian: apt-get install chromium chromium-driver, and pip install 'kinrank[browser]'"
     if os.environ.get("KINRANK_NEED_BROWSER"):
         pytest.fail(words)
     pytest.skip(words)

@@ -30,6 +30,20 @@ const seen = (one) => one.checkVisibility({visibilityProperty: true}) && !one.cl
 const size = (one) => [one.outerHTML.slice(0, 90), one.offsetWidth, one.offsetHeight];
 return [...document.querySelectorAll(kinds)].filter(seen).map(size).filter(([, x, y]) => x && (x < 24 || y < 24));
 """
+SURVIVE = r"""
+const done = arguments[0];
+(async () => {
+  const {address, stateOf, EMPTY, same} = await import("./page/state.js");
+  const {vectorIn} = await import("./page/npy.js");
+  const ids = [0, -7, "7", "none", "", '"', "a&b=c#d?", "<b>", "日本 ✓", 2n ** 63n];
+  const view = (id) => ({...EMPTY, query: {item: id}, right: [id], open: id, parameters: {rho: null, x: 0.25}});
+  const lost = ids.filter((id) => !same(stateOf(address(view(id))), view(id))).map(String);
+  const files = [["a.json", '{"vector": [1, 2.5]}'], ["b.txt", "1\n2\n\n3\n"], ["c.npy", "nothing"], ["d.csv", "a,b\n"],
+    ["e.png", ""], ["f.json", "[0, 0]"], ["g.csv", "1,1e99"]];
+  const said = ([name, text]) => vectorIn(new File([text], name)).then(String, (error) => error.message);
+  done([lost, await Promise.all(files.map(said))]);
+})().catch((error) => done([[String(error)], []]));
+"""
 HOSTILE = '<img src=x onerror="window.owned=1">'
 
 
@@ -126,7 +140,7 @@ def test_a_picture_in_the_grid_is_a_query(page: Page, small: str) -> None:
         page.click("#option-0")
     assert "item=tree_1" in page.driver.current_url
     page.find("#words").send_keys("nobody has this")
-    page.until("document.querySelector('#panel-query .empty:not([hidden])').textContent.includes('nobody has this')")
+    page.until("document.querySelector('#panel-query .empty:not([hidden])')?.textContent.includes('nobody has this')")
     page.js("const one = document.querySelector('#words'); one.value = ''; one.dispatchEvent(new Event('input'))")
     page.until("document.querySelector('.count').textContent === '288 items'")
     with changed(page, "before"):
@@ -141,7 +155,7 @@ def test_a_click_opens_the_chain(page: Page, small: str) -> None:
     chosen = page.ranked()[14]
     assert chosen in page.text("#why-title")
     assert f"open={chosen}" in page.driver.current_url
-    assert page.text(".words")
+    assert page.text("#why .words")
     assert page.all(".routes .end .picture")
     assert page.all(".straight")
     steps = page.all(".step")
@@ -208,7 +222,7 @@ def test_keys_alone_are_enough(page: Page, small: str) -> None:
     page.until("document.querySelector('#why').hidden")
     assert page.focused(".column.after .row:nth-child(3) .result")
     page.keys("r")
-    assert page.js("return document.querySelector('.row.marked-right').dataset.rank") == "3"
+    assert page.js("return document.querySelector('.column.after .marked-right').dataset.rank") == "3"
     page.find("#words").send_keys(DOWN)
     with changed(page, "before"):
         page.keys(RIGHT, RIGHT, RIGHT, ENTER)
@@ -276,7 +290,7 @@ def test_back_and_forward(page: Page, small: str) -> None:
 def test_the_address_reproduces_the_view(page: Page, small: str) -> None:
     page.looks().open(f"{small}/?item=tree_100&k=12&p.theta=0.15&candidates=150&right=&open=tree_200")
     page.explained()
-    seen = page.ranked("before"), page.ranked(), page.text("#why-title"), page.text(".words"), page.text(".mode")
+    seen = page.ranked("before"), page.ranked(), page.text("#why-title"), page.text("#why .words"), page.text(".mode")
     address = page.driver.current_url
     assert len(seen[1]) == 12
     assert "tree_200" in seen[2]
@@ -287,7 +301,7 @@ def test_the_address_reproduces_the_view(page: Page, small: str) -> None:
         page.ranked("before"),
         page.ranked(),
         page.text("#why-title"),
-        page.text(".words"),
+        page.text("#why .words"),
         page.text(".mode"),
     )
     assert page.js("return document.querySelector('#own-candidates').closest('.control').hidden") is False
@@ -444,6 +458,14 @@ def test_offline_is_said_and_got_over(page: Page, small: str) -> None:
     page.open(f"{small}/?item=nobody", "document.querySelector('.problem')")
     assert "nobody" in page.text(".problem")
     assert page.all(".problem button")
+
+
+def test_ids_and_vectors_survive_the_address(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2&open=none")
+    lost, told = page.driver.execute_async_script(SURVIVE)
+    assert lost == []
+    assert told[:2] == ["1,2.5", "1,2,3"]
+    assert all(words.endswith(".") and " " in words for words in told[2:])
 
 
 def test_results_are_downloaded_and_lines_shown(page: Page, small: str, tmp_path: Path) -> None:

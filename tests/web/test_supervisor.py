@@ -26,7 +26,6 @@ from kinrank.web.listening import listening
 from kinrank.web.settings import Files, Settings
 from web.serving import names, settings_in, vectors
 
-START = 180.0  # seconds; the first start on a machine compiles
 LATE = b"POST /v1/items HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 linux = pytest.mark.skipif(sys.platform != "linux", reason="it is /proc that says which processes there are")
 
@@ -117,12 +116,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         assert "Traceback" not in said
         added = {"one", "two", "three"}
         assert added <= held(settings), "something acknowledged was not saved"
-
-
-def connections(service: Service) -> Iterator[http.client.HTTPConnection]:
-    """New connections, each of which leads to one of the workers, by chance."""
-    while True:
-        yield http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
 
 
 def test_two_workers_answer(two: Service) -> None:
@@ -227,15 +220,19 @@ def test_the_socket_of_the_writer_has_a_short_name(tmp_path: Path) -> None:
 
 def test_a_gallery_that_is_not_changed_needs_no_writer(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, port=0, writable=False)
-    with started(settings) as one, started(settings) as other:
-        assert one.ask("GET", "/v1/info")[1]["items"] == other.ask("GET", "/v1/info")[1]["items"] == len(names())
-        assert one.ask("POST", "/v1/items", put("new"))[0] == 422
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
+    try:
+        with started(settings) as service, kinrank.Manifold.changing(settings.manifold, wait=1):
+            assert service.ask("GET", "/v1/info")[1]["items"] == len(names())
+            assert service.ask("POST", "/v1/items", put("new"))[0] == 422
+            assert service.end(signal.SIGINT) == (0, "")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_keeps_it_from_starting_is_said_in_a_sentence(workers: int, tmp_path: Path) -> None:
+def test_what_keeps_workers_from_starting_is_said_in_a_sentence(tmp_path: Path) -> None:
     files = Files(queries=str(tmp_path / "absent.npy"))
-    with started(settings_in(tmp_path, port=0, workers=workers, files=files)) as service:
+    with started(settings_in(tmp_path, port=0, workers=2, files=files)) as service:
         assert service.address == ""
         assert service.process.wait(60) == 2
         said = service.process.communicate()[1]
@@ -252,7 +249,8 @@ def test_workers_that_keep_dying_are_given_up(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("groups", [1, 3])
-def test_a_port_that_is_taken(groups: int) -> None:
+def test_a_port_that_is_taken(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kinrank.web.listening.PATIENCE", 0.1)
     with contextlib.ExitStack() as opened:
         made = listening("127.0.0.1", 0, groups)
         for one in (one for group in made for one in group):

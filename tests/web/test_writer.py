@@ -197,6 +197,24 @@ def test_what_waits_is_applied_as_one_change(folder: Path, held: Held) -> None:
         assert sum(held.batches) == 10
 
 
+def test_many_items_are_applied_in_parts(folder: Path, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the first of them are seen while the others are computed; a killed process continues with these."""
+    monkeypatch.setattr(writer, "BATCH", 4)
+    with Writer(folder, fold=1) as service, ThreadPoolExecutor(9) as threads:
+        list(threads.map(lambda number: service.put(rows_of(1, number), [number_name(number)]), range(9)))
+        service.put(rows_of(7), [f"y{number}" for number in range(7)])
+        held.go.set()
+        while service.version < 4:
+            service.wait(service.version + 1, 10)
+        left = left_behind(folder)
+        assert service.wait(10, 10)
+        assert max(held.batches) == 4
+        assert len(service.manifold) == 76
+        ids = service.manifold.ids.tolist()
+    with Writer(left) as again:
+        assert (again.version, again.manifold.ids.tolist()) == (10, ids)
+
+
 def test_changes_that_undo_each_other_write_only_the_manifest(folder: Path, held: Held) -> None:
     before = read_manifest(folder)
     with Writer(folder) as service:
@@ -364,11 +382,14 @@ def test_an_unexpected_error_ends_the_changes_and_keeps_the_log(
 
 
 def test_when_changes_come_too_fast_some_must_wait(folder: Path, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "WAITING", 50)
+    monkeypatch.setattr(writer, "WAITING", 3)
+    monkeypatch.setattr(writer, "BATCH", 2)
     with Writer(folder) as service:
         service.put(rows_of(3), ["a", "b", "c"])
         with pytest.raises(Unavailable, match="faster than they can be applied"):
             service.put(rows_of(1), ["d"])
+        with pytest.raises(Unavailable, match="faster than they can be applied"):
+            service.remove(["a"])
         held.go.set()
         service.wait(1, 10)
         while service._waiting:

@@ -143,7 +143,7 @@ def tokens_of(given: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]
         if len(secret) < SHORTEST or not secret.isascii() or not secret.isprintable() or " " in secret or ";" in secret:
             raise ValueError(
                 f"a --token needs a secret of at least {SHORTEST} letters and digits, without blanks; make one with: "
-                "python3 -c 'import secrets; print(secrets.token_urlsafe())'"
+                "openssl rand -hex 16"
             )
         found[role].append(secret)
     return tuple(found["read"]), tuple(found["write"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from kinrank.manifold import Manifold
@@ -60,10 +61,10 @@ class Applied:
         """Take over what changed in the vector database."""
         return self.manifold.sync()
 
-    def save(self, alone: threading.Lock) -> None:
+    def save(self, alone: Callable[[], AbstractContextManager[object]]) -> None:
         """Fold everything that is applied into the folder; where the disk does not let us, the log keeps it.
 
-        `alone` is held by whoever writes to the log.
+        In a block of `alone()` nobody else writes to the log.
         """
         self._journal.position = self.version
         try:
@@ -74,7 +75,7 @@ class Applied:
             self.unsaved = str(error)
             return
         self.unsaved = ""
-        with alone:
+        with alone():
             if self.log.folded(self.version) >= self._fold or self.log.version < self.version:
                 try:
                     self.log.restart(self.version)

@@ -28,8 +28,9 @@ class Change(NamedTuple):
     first: int | None = None
 
     @property
-    def nbytes(self) -> int:
-        return 0 if self.vectors is None else self.vectors.nbytes
+    def items(self) -> int:
+        """How many items it is about."""
+        return len(self.ids or ()) if self.vectors is None else len(self.vectors)
 
 
 def packed(changes: Sequence[Change]) -> bytes:
@@ -46,7 +47,7 @@ def packed(changes: Sequence[Change]) -> bytes:
 
 def unpacked(content: bytes, first: int) -> list[Change]:
     """What `packed` wrote, of changes numbered from `first`; a ValueError for anything else."""
-    changes, offset = [], 0
+    changes, offset = list[Change](), 0
     while offset < len(content):
         end = content.find(b"\n", offset)
         if end < 0:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kinrank.web.changes import Change, Vectors
@@ -27,38 +27,57 @@ class Wish:
         self.receipt: Receipt | None = None
         self.error: Exception | None = None
 
+    @property
+    def answered(self) -> bool:
+        return self.receipt is not None or self.error is not None
+
 
 class Commits:
-    """Who comes first writes for all who wait; one flush of the disk takes milliseconds, however many they are.
+    """Who comes first writes for all who wait: a flush of the disk takes as long for one change as for many.
 
     Attributes:
-        alone: held by whoever writes to the log.
         closed: why no change is made any more; empty as long as they are.
     """
 
     def __init__(self, known: Known, log: Log, take: Callable[[list[Change]], None]) -> None:
         """`take` is given the changes that are in the log, in their order, before anybody gets a receipt."""
-        self.alone = threading.Lock()
         self.closed = ""
         self._known, self._log, self._take = known, log, take
-        self._wishes = deque[Wish]()
+        self._wishes: list[Wish] = []  # those that wait
+        self._turn, self._busy = threading.Condition(), False  # whether somebody writes to the log
 
     def made(self, wish: Wish) -> Receipt:
         """The receipt of a change that would survive `kill -9` now; Refused or Unavailable if there is none."""
-        self._wishes.append(wish)
-        with self.alone:
-            if wish.receipt is None and wish.error is None:
-                self._write()
+        with self._turn:
+            self._wishes.append(wish)
+        with self.alone(lambda: wish.answered) as mine:
+            if mine:
+                with self._turn:
+                    wishes, self._wishes = self._wishes, []
+                self._write(wishes)
         if wish.receipt is None:
             raise wish.error or Unavailable("the change was interrupted, and was not made; try again")
         return wish.receipt
 
-    def _write(self) -> None:
-        wishes, changes, receipts = [], list[Change](), dict[Wish, Receipt]()
+    @contextlib.contextmanager
+    def alone(self, needless: Callable[[], bool] = lambda: False) -> Iterator[bool]:
+        """Nobody else writes to the log meanwhile; False, and not alone, as soon as there is no need for it."""
+        with self._turn:
+            self._turn.wait_for(lambda: needless() or not self._busy)
+            mine = not needless()
+            self._busy = self._busy or mine
+        try:
+            yield mine
+        finally:
+            if mine:
+                with self._turn:
+                    self._busy = False
+                    self._turn.notify_all()
+
+    def _write(self, wishes: list[Wish]) -> None:
+        changes, receipts = list[Change](), dict[Wish, Receipt]()
         before = self._log.version
         try:
-            while self._wishes:
-                wishes.append(self._wishes.popleft())
             for wish in wishes:
                 change = self._granted(wish, before + len(changes) + 1, receipts)
                 changes += [] if change is None else [change]

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -43,12 +43,19 @@ class Server(uvicorn.Server):
         yield
 
 
-def answer(settings: Settings, sockets: list[socket.socket], writer: str | None, ready: Callable[[], None]) -> None:
-    """Answer requests until SIGTERM (or Ctrl-C where there is no supervisor); a second one does not wait for anything.
+def answer(
+    settings: Settings,
+    sockets: list[socket.socket],
+    writer: str | None,
+    ready: Callable[[], None],
+    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
+) -> None:
+    """Answer requests until one of the signals comes; a second one does not wait for anything.
 
     Args:
-        writer: the socket of the process that changes the gallery; None if this is the only process.
+        writer: the socket of the process that changes the gallery; None if this one does, or nobody.
         ready: called when the first request can be answered.
+        signals: on which it stops, even where whoever started it ignores them.
     """
     service = Service.open(settings, writer)
     try:
@@ -60,9 +67,8 @@ def answer(settings: Settings, sockets: list[socket.socket], writer: str | None,
                 os._exit(1)  # what was acknowledged is in the log
             server.should_exit = True
 
-        for one in (signal.SIGTERM, signal.SIGINT):
-            if signal.getsignal(one) is not signal.SIG_IGN:
-                signal.signal(one, stop)
+        for one in signals:
+            signal.signal(one, stop)
         server.run(sockets)
     finally:
         service.close()
@@ -89,7 +95,8 @@ def main() -> int:
     sockets = [socket.socket(fileno=number) for number in order["sockets"]]
     with open(order["tell"], "w") as tell:
         try:
-            answer(Settings.from_json(order["settings"]), sockets, order["writer"], lambda: _say(tell, {"ready": True}))
+            settings = Settings.from_json(order["settings"])
+            answer(settings, sockets, order["writer"], lambda: _say(tell, {"ready": True}), (signal.SIGTERM,))
         except (ValueError, OSError, MemoryError, ImportError) as error:
             _say(tell, {"error": " ".join(str(error).split())})
             return 2

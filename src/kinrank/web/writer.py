@@ -36,7 +36,8 @@ from kinrank.web.receipts import InDoubt, InUse, Receipt, Refused, Unavailable
 __all__ = ["InDoubt", "InUse", "Receipt", "Refused", "Unavailable", "Writer"]
 
 WAIT = 2.0  # seconds for the lock of the folder
-WAITING = 2**28  # bytes of vectors that are logged and not applied, from which on nobody may add to them
+BATCH = 1000  # items that are put or removed in one change of the gallery, if more wait: some seconds of work
+WAITING = 10_000  # items whose change is logged and not applied, from which on nobody may add to them
 ENDING = "the service is shutting down; try again when it is back"
 
 
@@ -61,7 +62,7 @@ class Writer:
         self.folder, self._store = Path(folder).resolve(), store
         self._state = threading.Condition()
         self._pending: list[Change] = []
-        self._waiting = 0  # bytes of the vectors in `_pending`
+        self._waiting = 0  # items in `_pending`
         self._asked: list[Future[Receipt]] = []
         self._closing, self._broken = False, ""
         self._ending = contextlib.ExitStack()
@@ -112,8 +113,6 @@ class Writer:
             snapshot.space.rows(rows, "vectors")  # as they will be when the change is applied
         except ValueError as error:
             raise Refused(str(error)) from None
-        if self._waiting > WAITING:
-            raise Unavailable("changes come faster than they can be applied; try again in a few seconds")
         return self._commits.made(Wish(rows, ids, replace))
 
     def remove(self, ids: Any) -> Receipt:
@@ -139,7 +138,7 @@ class Writer:
 
     def close(self) -> None:
         """Apply and save everything, remove the log, which is not needed then, and release the lock."""
-        with self._commits.alone:
+        with self._commits.alone():
             self._commits.closed = self._commits.closed or ENDING
         with self._state:
             self._closing = True
@@ -159,6 +158,8 @@ class Writer:
             raise Unavailable(self._commits.closed)
         if self._store is not None:
             raise Refused("items of this gallery are those of its vector database; change them there, then sync")
+        if self._waiting >= WAITING:
+            raise Unavailable("changes come faster than they can be applied; try again in a few seconds")
         snapshot = self.manifold._snapshot
         try:
             snapshot.method.check_changes(snapshot.kept, doing)
@@ -170,7 +171,7 @@ class Writer:
         """Changes that are in the log, to be applied."""
         with self._state:
             self._pending += changes
-            self._waiting += sum(change.nbytes for change in changes)
+            self._waiting += sum(change.items for change in changes)
             self._state.notify_all()
 
     def _work(self) -> None:
@@ -186,18 +187,18 @@ class Writer:
             )
 
     def _turn(self) -> bool:
-        """Apply what is logged, follow the database, save; False when nothing more will come."""
+        """Apply what is logged, or a part of it, follow the database, save; False when nothing more will come."""
         with self._state:
             patience = AGAIN if self._applied.unsaved else None
             self._state.wait_for(lambda: self._pending or self._asked or self._closing, patience)
-            changes, asked, closing = list(self._pending), list(self._asked), self._closing
+            changes, asked, closing = _some(self._pending), list(self._asked), self._closing
             self._asked.clear()
         if changes:
             self._applied.apply(changes)
             self._reached(changes[-1].version)
             with self._state:
                 del self._pending[: len(changes)]
-                self._waiting -= sum(change.nbytes for change in changes)
+                self._waiting -= sum(change.items for change in changes)
         if asked:
             self._follow(asked)
         if not self._applied.saved:
@@ -236,6 +237,15 @@ class Writer:
             self._state.notify_all()
         for one in waiting:
             one.set_exception(Unavailable(why))
+
+
+def _some(changes: list[Change]) -> list[Change]:
+    """The first of them, as many as are worth one change of the gallery."""
+    items, count = 0, 0
+    while count < len(changes) and items < BATCH:
+        items += changes[count].items
+        count += 1
+    return changes[:count]
 
 
 @contextlib.contextmanager

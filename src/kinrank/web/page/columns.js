@@ -130,6 +130,12 @@ export class Columns {
     this.pointed(this.entry(row));
   }
 
+  /** The focus returns to where it came from: a result, in the column it was in if it still is. */
+  back(place) {
+    const row = place && (this.find(place.id, place.side) ?? this.find(place.id, "after") ?? this.find(place.id, "before"));
+    (row ?? this.row("after", 1))?.querySelector(".result").focus();
+  }
+
   clicked(event) {
     const row = event.target.closest(".row");
     if (!row) return;

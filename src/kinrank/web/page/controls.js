@@ -89,9 +89,9 @@ export class Controls {
 export function levelChoice(start, state, change) {
   if (start.levels.length < 2) return null;
   const present = state.level ?? usualLevel(start);
-  const select = el("select", { id: "level" }, start.levels.map((one) => el("option", { value: one, selected: one === present }, one)));
+  const select = el("select", { id: "level", "aria-label": "What counts as right" }, start.levels.map((one) => el("option", { value: one, selected: one === present }, one)));
   select.addEventListener("change", () => change({ level: select.value }, true));
-  return el("label", { class: "level" }, el("span", {}, "Truth"), select);
+  return el("div", { class: "level" }, el("span", { "aria-hidden": "true" }, "Truth"), select);
 }
 
 export const usualLevel = (start) => (start.levels.includes("medium") ? "medium" : start.levels[0] ?? null);

@@ -10,8 +10,8 @@ import { picker } from "./picker.js";
 import { say, toast } from "./say.js";
 import { closeRail, opened as sheetOpen, openRail, sheet, tabs } from "./sheets.js";
 import { copyLink, copyPython, offer } from "./share.js";
-import { CLOSED, idWords, question, remember, same, stateOf } from "./state.js";
-import { band, heads, spoken } from "./summary.js";
+import { CLOSED, idWords, question, remember, same, stateOf, tidy } from "./state.js";
+import { band, heads, risen, spoken } from "./summary.js";
 import { askToken } from "./token.js";
 import { Why } from "./why.js";
 
@@ -60,7 +60,17 @@ function refresh(now = true) {
   if (!state.query) return welcome();
   if (state.query.lost) return problem("This link was made with a vector that is too long for a link. Drop the file here again.", null);
   if (!same(question(state), asked)) return now ? search() : rankSoon();
+  if (answer !== named(answer)) {
+    answer = named(answer);
+    draw(false);
+  }
   explain();
+}
+
+/** A vector is called as its file is. */
+function named(found) {
+  const name = state.query.name ?? found.query.name;
+  return name === found.query.name ? found : { ...found, query: { ...found.query, name } };
 }
 
 async function search() {
@@ -70,13 +80,14 @@ async function search() {
   try {
     const found = await rank({ ...words, level: state.level ?? usualLevel(start) });
     if (!found) return;
-    answer = found;
+    answer = named(found);
     asked = words;
     explained = null;
     marks.know([...found.before, ...found.after, ...found.marked.positives, ...found.marked.negatives]);
     draw(fresh);
     say(spoken(found));
-    if (state.open === null && !narrow.matches) choose();
+    const best = state.open === null && !narrow.matches ? risen(found) : null;
+    if (best) remember((state = { ...state, open: best.id }), false);
     explain();
   } catch (error) {
     failed(error, search);
@@ -85,22 +96,11 @@ async function search() {
   }
 }
 
-/** Open the result that rose most, a right one if that is known: the page explains before it is asked to. */
-function choose() {
-  const rise = (entry) => (entry.other ?? entry.other_beyond ?? 1001) - entry.rank;
-  const seen = answer.after.slice(0, 8);
-  const right = seen.filter((entry) => entry.right === true);
-  const best = (right.length ? right : seen).reduce((one, other) => (one && rise(one) >= rise(other) ? one : other), null);
-  if (!best) return;
-  state = { ...state, open: best.id };
-  remember(state, false);
-}
-
 function draw(fresh) {
   const level = levelChoice(start, state, go);
   const key = el("p", { class: "hint" }, "Choose a result to see the chain that moved it. ",
     el("span", { class: "keys" }, "Keys: arrows go from result to result, Enter explains, R and W mark it right or wrong, Escape closes."));
-  lists.replaceChildren(band(answer, { change: () => openRail(byId("words")), level }), marks.root, heads(answer), columns.root, key);
+  lists.replaceChildren(band(answer, { change: openRail, level }), marks.root, heads(answer), columns.root, key);
   if (!answer.after.length && !answer.before.length) columns.root.replaceWith(el("p", { class: "empty" }, "Nothing was found: the gallery is empty."));
   redraw(fresh);
 }
@@ -139,8 +139,7 @@ async function explain(focus = false) {
     chain.stop();
     explained = null;
     why.hide();
-    if (sheetOpen() === "why") sheet(null);
-    return;
+    return sheetOpen() === "why" && sheet(null);
   }
   const words = { ...question(state), level: state.level ?? usualLevel(start), item: state.open };
   if (narrow.matches) sheet("why");
@@ -166,9 +165,7 @@ async function explain(focus = false) {
 function close() {
   const inside = byId("why").contains(document.activeElement) || narrow.matches;
   go({ open: CLOSED }, true);
-  if (!inside) return;
-  const row = returnTo && (columns.find(returnTo.id, returnTo.side) ?? columns.find(returnTo.id, "after") ?? columns.find(returnTo.id, "before"));
-  (row ?? columns.row("after", 1))?.querySelector(".result").focus();
+  if (inside) columns.back(returnTo);
 }
 
 function failed(error, again) {
@@ -178,19 +175,26 @@ function failed(error, again) {
 
 function problem(words, again) {
   rank.stop();
-  answer = asked = null;
-  state.open === null || why.hide();
+  nothing();
   lists.replaceChildren(el("div", { class: "problem", role: "alert" }, el("p", {}, words),
     again ? button("Try again", again, { kind: "tool primary", id: "try-again" }) : null,
-    button("Pick another query", () => (narrow.matches ? openRail(byId("words")) : byId("words").focus()), { kind: "tool" })));
+    button("Pick another query", () => openRail(), { kind: "tool" })));
+}
+
+/** No answer, so nothing to explain. */
+function nothing() {
+  answer = asked = explained = null;
+  chain.stop();
+  why.hide();
+  byId("bench").classList.remove("explaining");
+  if (sheetOpen() === "why") sheet(null);
 }
 
 function welcome() {
-  answer = asked = null;
-  why.hide();
+  nothing();
   lists.replaceChildren(el("div", { class: "welcome" }, el("h1", {}, "Pick a query"),
     el("p", {}, "The page then shows what plain search finds for it, what re-ranking makes of that, and why each item moved."),
-    button("Choose one", () => (narrow.matches ? openRail(byId("words")) : byId("words").focus()), { kind: "tool primary" }),
+    button("Choose one", () => openRail(), { kind: "tool primary" }),
     button("A random one", () => byId("random").click(), { kind: "tool", drawing: "dice" })));
 }
 
@@ -212,6 +216,7 @@ async function begin() {
   };
   pick = picker(byId("panel-query"), start, { asked: take, failed, toast });
   controls = new Controls(byId("panel-settings"), start, go);
+  state = tidy(state, start);
   if (!state.query && start.example) {
     state = { ...state, query: start.example.query, open: narrow.matches ? null : start.example.item ?? null };
     remember(state, false);
@@ -228,6 +233,11 @@ addEventListener("keydown", (event) => {
   if (sheetOpen() === "rail") closeRail();
   else if (!byId("why").hidden) close();
 });
+addEventListener("click", (event) => { // beside the sheet that is open; before anything else, which may open one
+  if (!sheetOpen() || event.target.closest?.(".rail, .why, dialog")) return;
+  if (sheetOpen() === "rail") closeRail();
+  else close();
+}, true);
 addEventListener("online", () => byId("try-again")?.click());
 narrow.addEventListener("change", () => {
   sheet(null);
@@ -237,7 +247,6 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // an address with a # would be another place in the history
   lists.focus();
 });
-byId("open-rail").addEventListener("click", () => openRail(byId("words")));
 byId("close-rail").addEventListener("click", closeRail);
 byId("copy-link").addEventListener("click", () => copyLink(state, toast));
 byId("copy-python").addEventListener("click", () => copyPython(answer, toast));

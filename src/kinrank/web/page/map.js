@@ -58,7 +58,8 @@ function point(one, kind, size, number) {
 /** The section with the map; `open(card)` when somebody clicks an item. */
 export function mapOf(answer, open) {
   const { points, chain, note } = answer.map;
-  const last = chain.at(-1), middle = new Set(chain);
+  const aim = points.findIndex((one) => one.card.id === answer.item?.id);
+  const last = chain.length > 1 ? chain.at(-1) : aim, middle = new Set([...chain, aim]);
   const kinds = points.map((one, n) => (one.role === "query" ? "query" : n === last ? "result" : middle.has(n) ? "chain" : one.role));
   const sizes = kinds.map((kind) => SIZES[kind] ?? OTHERS);
   const places = { before: spread(points, "before", sizes), after: spread(points, "after", sizes) };
@@ -66,7 +67,7 @@ export function mapOf(answer, open) {
   const walk = svg("polyline", { class: "map-chain" });
   const straight = svg("line", { class: "map-straight" });
   const ghost = svg("g", { class: "ghost" }); // where the result was before
-  if (chain.length > 1) {
+  if (last > 0) {
     const [x, y] = places.before[last], half = SIZES.result / 2;
     ghost.append(svg("rect", { x: x - half, y: y - half, width: SIZES.result, height: SIZES.result, rx: 5 }), svg("text", { x, y: y + 4 }, "was here"));
   }
@@ -124,12 +125,12 @@ export function mapOf(answer, open) {
   goTo(1, 900);
   return el("section", { class: "map-part", "aria-label": "Map" },
     el("div", { class: "part-head" }, el("h3", {}, "The neighbourhood"), choice, play),
-    drawing, legend(points), note ? el("p", { class: "soft note" }, note) : null);
+    drawing, legend(points, chain.length > 1), note ? el("p", { class: "soft note" }, note) : null);
 }
 
-function legend(points) {
+function legend(points, walked) {
   const judged = points.some((one) => one.right !== null && one.right !== undefined);
   const entry = (kind, words) => el("li", {}, el("i", { class: `key ${kind}`, "aria-hidden": "true" }), words);
-  return el("ul", { class: "legend" }, entry("walk", "the chain"), entry("straight", "straight"),
+  return el("ul", { class: "legend" }, walked ? [entry("walk", "the chain"), entry("straight", "straight")] : null,
     judged ? [entry("right", "right"), entry("wrong", "wrong")] : [entry("before", "near before"), entry("after", "near now")]);
 }

@@ -75,7 +75,9 @@ function fromJson(text, name) {
   } catch {
     throw new Error(`${name} is not JSON; give a list of numbers.`);
   }
-  for (const key of ["vector", "embedding", "values", "vectors", "query"]) found = found?.[key] ?? found;
+  for (const key of ["vector", "embedding", "values", "vectors", "query"]) {
+    if (!Array.isArray(found)) found = found?.[key] ?? found;
+  }
   if (Array.isArray(found?.[0])) found = found[0];
   if (!Array.isArray(found) || !found.every((one) => typeof one === "number")) {
     throw new Error(`${name} holds something other than numbers; give a list such as [0.1, -0.2, 0.3].`);

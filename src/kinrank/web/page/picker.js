@@ -48,7 +48,7 @@ export function picker(panel, start, { asked, failed, toast }) {
   };
 
   const field = el("input", {
-    type: "search", id: "words", class: "words", placeholder: "Search by name", "aria-label": "Search by name",
+    type: "search", id: "words", placeholder: "Search by name", "aria-label": "Search by name",
     autocomplete: "off", spellcheck: "false", maxlength: "200",
   });
   const searched = paused(() => {

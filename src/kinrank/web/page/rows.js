@@ -3,7 +3,7 @@
 import { button, el, picture } from "./dom.js";
 import { depth, moved, verdict } from "./lines.js";
 import { idWords } from "./state.js";
-import { whole } from "./numbers.js";
+import { short, whole } from "./numbers.js";
 
 const SIGNS = { right: "✓", wrong: "✕" };
 
@@ -35,7 +35,7 @@ export function rowOf(entry, side, { markable, mark, shape }) {
       el("em", { class: `move ${way}`, "aria-hidden": "true" }, move.sign), unseen(`, ${move.words}${known}, `)),
     el("span", { class: text ? "name text" : "name" }, text ? entry.text : name), label && unseen(label));
   const result = el("button", {
-    type: "button", class: "result", tabindex: "-1", title: `${name}${label}, distance ${entry.distance.toPrecision(4)}`,
+    type: "button", class: "result", tabindex: "-1", title: `${name}${label}, distance ${short(entry.distance)}`,
   }, side === "before" ? [detail, thumb] : [thumb, detail]);
   const marks = markable && el("span", { class: "marks" }, ["right", "wrong"].map((kind) =>
     button("", null, {

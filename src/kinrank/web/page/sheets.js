@@ -18,17 +18,17 @@ export function sheet(name) {
   for (const node of [document.querySelector(".top"), byId("lists"), ...Object.values(parts)]) {
     node.inert = covered && node !== parts[name];
   }
-  byId("open-rail").setAttribute("aria-expanded", String(covered && name === "rail"));
   document.body.classList.toggle("covered", covered);
 }
 
 export const opened = () => Object.keys(parts).find((key) => parts[key].classList.contains("open")) ?? null;
 
-/** Open the rail as a sheet, with a tab and the focus in it. */
-export function openRail(focused) {
+/** Show a tab of the rail, as a sheet where there is no room beside the lists, with the focus in it. */
+export function openRail(tab = "query") {
   back = document.activeElement;
-  sheet("rail");
-  focused?.focus();
+  if (narrow.matches) sheet("rail");
+  choose(byId(`tab-${tab}`), tab === "settings");
+  if (tab === "query") byId("words")?.focus();
 }
 
 export function closeRail() {
@@ -38,22 +38,24 @@ export function closeRail() {
   back = null;
 }
 
+const both = [byId("tab-query"), byId("tab-settings")];
+
+function choose(chosen, focus) {
+  for (const tab of both) {
+    const on = tab === chosen;
+    tab.setAttribute("aria-selected", String(on));
+    tab.tabIndex = on ? 0 : -1;
+    byId(tab.getAttribute("aria-controls")).hidden = !on;
+  }
+  if (focus) chosen.focus();
+}
+
 /** The two tabs of the rail, with arrow keys. */
 export function tabs() {
-  const all = [byId("tab-query"), byId("tab-settings")];
-  const choose = (chosen, focus) => {
-    for (const tab of all) {
-      const on = tab === chosen;
-      tab.setAttribute("aria-selected", String(on));
-      tab.tabIndex = on ? 0 : -1;
-      byId(tab.getAttribute("aria-controls")).hidden = !on;
-    }
-    if (focus) chosen.focus();
-  };
-  for (const tab of all) {
+  for (const tab of both) {
     tab.addEventListener("click", () => choose(tab, false));
     tab.addEventListener("keydown", (event) => {
-      if (event.key === "ArrowRight" || event.key === "ArrowLeft") choose(all[1 - all.indexOf(tab)], true);
+      if (event.key === "ArrowRight" || event.key === "ArrowLeft") choose(both[1 - both.indexOf(tab)], true);
     });
   }
 }

@@ -76,7 +76,8 @@ const count = (words, usual) => (/^\d{1,9}$/.test(words ?? "") ? Math.max(1, Num
 /** The state that an address means; `kept` is what the browser keeps beside it, for vectors that are too long. */
 export function stateOf(search, kept = null) {
   const words = new URLSearchParams(search);
-  const state = { ...EMPTY, parameters: {}, right: words.getAll("right").map(wordsId), wrong: words.getAll("wrong").map(wordsId) };
+  const ids = (name) => words.getAll(name).filter(Boolean).map(wordsId);
+  const state = { ...EMPTY, parameters: {}, right: ids("right"), wrong: ids("wrong") };
   if (words.has("item")) state.query = { item: wordsId(words.get("item")) };
   else if (/^\d{1,9}$/.test(words.get("query") ?? "")) state.query = { query: Number(words.get("query")) };
   else if (words.has("vector")) {
@@ -98,6 +99,21 @@ export function stateOf(search, kept = null) {
   const open = words.get("open");
   state.open = open === null ? null : open === "none" ? CLOSED : wordsId(open);
   return state;
+}
+
+/** The state without what this service does not know: a link may come from another one. */
+export function tidy(state, start) {
+  const named = state.method === start.prepared.method ? null : state.method;
+  const declared = start.methods.find((one) => one.name === (named ?? start.prepared.method));
+  const known = new Set(declared?.parameters.map((one) => one.name));
+  return {
+    ...state,
+    method: declared ? named : null,
+    parameters: Object.fromEntries(Object.entries(state.parameters).filter(([name]) => known.has(name))),
+    k: Math.min(state.k, start.limits.k),
+    candidates: Math.min(state.candidates, start.limits.candidates),
+    level: start.levels.includes(state.level) ? state.level : null,
+  };
 }
 
 /** Make the state the page's address: a new place in the history, or the same one. */

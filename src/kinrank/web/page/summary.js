@@ -2,7 +2,9 @@
 
 import { button, el, picture } from "./dom.js";
 import { hits } from "./lines.js";
-import { time, whole } from "./numbers.js";
+import { percent, time, whole } from "./numbers.js";
+
+const SIGHT = 8; // results that are seen without scrolling
 
 const MODES = {
   online: ["online", "answered from the prepared gallery"],
@@ -23,7 +25,9 @@ export function band(answer, { change, level }) {
       query.text ? el("p", { class: "query-text" }, query.text) : null,
       query.label && query.label !== name ? el("p", { class: "soft" }, String(query.label)) : null,
       el("p", { class: "mode" }, el("b", { class: answer.mode }, mode), ` ${meaning}.`)),
-    el("div", { class: "choices" }, level, button("Change query", change, { drawing: "seek", kind: "tool needs-sheet", id: "change" })),
+    el("div", { class: "choices" }, level,
+      button("Settings", () => change("settings"), { drawing: "tune", kind: "tool needs-sheet", id: "tune" }),
+      button("Query", () => change(), { drawing: "seek", kind: "tool needs-sheet", id: "change" })),
     answer.note || certain ? el("p", { class: "note" }, `${answer.note ?? ""}${certain}`) : null);
 }
 
@@ -36,7 +40,8 @@ function head(side, title, subtitle, entries, score, seconds) {
       ? el("p", { class: "score" }, el("strong", {}, whole(score.right)), el("span", {}, ` of ${whole(score.of)} right`))
       : el("p", { class: "score" }, el("span", {}, `${whole(entries.length)} results`)),
     score ? hits(entries, right) : null,
-    el("p", { class: "time" }, seconds));
+    el("p", { class: "time" }, seconds, score?.average_precision === undefined ? null
+      : el("span", { title: "average precision of the list, as deep as it was looked at" }, `AP ${percent(score.average_precision)}`)));
 }
 
 /** The short name of a method: its class, with the parameters that were changed. */
@@ -54,7 +59,14 @@ export function heads(answer) {
       gain === null
         ? el("span", { class: "toward", "aria-hidden": "true" }, "→")
         : [el("strong", {}, `${gain > 0 ? "+" : gain < 0 ? "−" : "±"}${Math.abs(gain)}`), el("small", {}, known)]),
-    head("after", "After", methodName(answer), answer.after, scores?.after, `re-ranking ${time(seconds.rerank)}`));
+    head("after", "After", methodName(answer), answer.after, scores?.after, `re-rank ${time(seconds.rerank)}`));
+}
+
+/** The result in sight that rose most, a right one if that is known: the page explains it before it is asked to. */
+export function risen(answer) {
+  const seen = answer.after.slice(0, SIGHT), right = seen.filter((entry) => entry.right === true);
+  const rise = (entry) => (entry.other ?? entry.other_beyond ?? Infinity) - entry.rank;
+  return (right.length ? right : seen).reduce((best, entry) => (best && rise(best) >= rise(entry) ? best : entry), null);
 }
 
 /** The answer in a sentence, for those who listen. */
