@@ -54,11 +54,12 @@ def numbered(tmp_path: Path) -> Path:
     return tmp_path / "g"
 
 
-def left_behind(folder: Path, name: str = "left") -> Path:
+def left_behind(service: Writer, name: str = "left") -> Path:
     """What would be on the disk if the process was killed now: the folder without its lock, and the log."""
-    target = folder.with_name(name)
-    shutil.copytree(folder, target, ignore=shutil.ignore_patterns(".lock"))
-    shutil.copy(log_of(folder), log_of(target))
+    folder, target = service.folder, service.folder.with_name(name)
+    with service._commits.alone(), service.manifold._changing:
+        shutil.copytree(folder, target, ignore=shutil.ignore_patterns(".lock"))
+        shutil.copy(log_of(folder), log_of(target))
     return target
 
 
@@ -126,11 +127,11 @@ def test_what_was_acknowledged_survives_whatever_was_done_with_it(folder: Path, 
     with Writer(folder) as service:
         service.put(rows_of(3, 1), ["a", "b", "c"])
         service.remove(["b", "n0"])
-        before = left_behind(folder, "before")
+        before = left_behind(service, "before")
         held.go.set()
         service.wait(2, 10)
         _until_saved(folder, 2)
-        after = left_behind(folder, "after")
+        after = left_behind(service, "after")
         assert last_logged(after) == 2  # the log is not begun anew for so little
         ids = service.manifold.ids.tolist()
     for copy in (before, after):
@@ -155,7 +156,7 @@ def test_numbers_are_given_once_however_often_it_is_killed(numbered: Path, tmp_p
             assert service.put(rows_of(2, turn)).ids == [60 + 2 * turn, 61 + 2 * turn]
             service.wait(turn + 1, 10)
             _until_saved(numbered, turn + 1)
-            numbered = left_behind(numbered, f"turn{turn}")
+            numbered = left_behind(service, f"turn{turn}")
     with Writer(numbered) as service:
         assert service.manifold.ids.tolist() == list(range(66))
 
@@ -206,7 +207,7 @@ def test_many_items_are_applied_in_parts(folder: Path, held: Held, monkeypatch: 
         held.go.set()
         while service.version < 4:
             service.wait(service.version + 1, 10)
-        left = left_behind(folder)
+        left = left_behind(service)
         assert service.wait(10, 10)
         assert max(held.batches) == 4
         assert len(service.manifold) == 76
@@ -444,7 +445,7 @@ def test_items_that_others_changed_in_between_do_not_stop_it(folder: Path, held:
     with Writer(folder) as service:
         service.put(rows_of(2, 1), ["a", "b"])
         service.remove(["n1", "n2"])
-        left = left_behind(folder)
+        left = left_behind(service)
         held.go.set()
     with contextlib.ExitStack() as stack:
         with pytest.warns(NotFolded, match="lacks 2 changes"):
@@ -460,7 +461,7 @@ def test_items_that_others_changed_in_between_do_not_stop_it(folder: Path, held:
 def test_who_loads_is_told_of_what_is_missing(folder: Path, held: Held) -> None:
     with Writer(folder) as service:
         service.put(rows_of(1), ["x"])
-        left = left_behind(folder)
+        left = left_behind(service)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             kr.Manifold.load(folder)  # a service runs: it will be there in a moment
@@ -476,7 +477,7 @@ def test_who_loads_is_told_of_what_is_missing(folder: Path, held: Held) -> None:
 def test_a_gallery_that_is_built_anew_has_no_old_changes(folder: Path, held: Held) -> None:
     with Writer(folder) as service:
         service.put(rows_of(1), ["x"])
-        left = left_behind(folder)
+        left = left_behind(service)
         held.go.set()
     kr.Manifold.build(rows_of(30), kr.AQE(k=2)).save(left)
     with Writer(left) as service:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import tempfile
@@ -180,6 +179,8 @@ def _wait_for(load: Load, version: int, seconds: float = 60.0) -> None:
 
 def _asked(load: Load, method: str, path: str, content: Any = None) -> tuple[int, Any]:
     """Status and answer, over a connection of its own, which may lead to any of the workers."""
+    import http.client  # with it the command line would start later
+
     host, port = load.place
     status, answer = 0, None
     for _ in range(50):

@@ -10,6 +10,7 @@ import typer
 from kinrank.bench import measured
 from kinrank.cli import bench_tables
 from kinrank.cli.output import Json, Quiet, append_line, bars, print_json, writable
+from kinrank.stores.needs import needed
 
 app = typer.Typer(rich_markup_mode=None)
 Names = Annotated[str, typer.Option("--methods", help="Names with commas between them, or all.")]
@@ -168,6 +169,34 @@ def stores(
     _check(output)
     found = measured.stores(data, _words(engines), _words(parts), size, _words(large), bars(quiet))
     _show(found, output, json)
+
+
+@app.command("service", short_help="`kinrank serve` under load: searches per second, overload, changes that last.")
+def service(
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with ROxford5k's features. Without: a made-up set.")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Processes that answer.")] = 2,
+    clients: Annotated[str, typer.Option("--clients", help="How many ask at once, one run each.")] = "1,8,64",
+    seconds: Annotated[float, typer.Option("--seconds", min=1, max=600, help="Of each of these runs.")] = 8.0,
+    sustained: Annotated[float, typer.Option("--sustained", min=0, max=3600, help="Seconds of the long run.")] = 60.0,
+    output: Append = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Start a service on this machine, ask it from another process, and count. It stops by itself.
+
+    \b
+    kinrank bench service --data DIR
+    kinrank bench service --workers 4 --clients 1,16 --sustained 0
+
+    After the runs of --clients and the long one, far more clients ask than it takes: they may be answered, or told to
+    come back. Then items are added and removed under load, and every acknowledged change is looked up.
+    """
+    needed("fastapi", "kinrank bench service", "web")
+    _check(output)
+    counts = [_count(word, "--clients", 1) for word in _words(clients)]
+    _show(measured.service(data, workers, counts, seconds, sustained, progress=bars(quiet)), output, json)
 
 
 @app.command("modes", short_help="Online: accuracy by what is remembered, and other ways to run.")

@@ -300,6 +300,34 @@ def feedback_tables(record: Record) -> str:
     return "\n\n".join([*parts, note])
 
 
+def service_tables(record: Record) -> str:
+    """Searches by clients, and what happened in the long run, under overload and while items changed."""
+    rows: list[tuple[str, ...]] = [("clients", "seconds", "searches/s", "p50", "p95", "p99", "200", "503", "other")]
+    steps = [*record.get("clients", []), *(record[part] for part in ("sustained", "overload") if part in record)]
+    for one in steps:
+        statuses, broken = dict(one["statuses"]), sum(one["errors"].values())
+        good, later = statuses.pop("200", 0), statuses.pop("503", 0)
+        times = (f"{one[name]:.1f} ms" for name in ("p50_ms", "p95_ms", "p99_ms"))
+        counts = (str(good), str(later), str(sum(statuses.values()) + broken))
+        rows.append((str(one["clients"]), f"{one['seconds']:.0f}", f"{one['per_second']:.0f}", *times, *counts))
+    head = (
+        f"{record['set']}, {record['items']} items x {record['dimensions']}, {record['workers']} workers, online, k 10"
+    )
+    parts = [head + "\n" + table(rows, right=range(9))]
+    if "sustained" in record:
+        sizes = [size for size in record["sustained"]["memory_bytes"] if size is not None]
+        words = ", ".join(f"{size / 2**20:.0f} MB" for size in sizes) or "not known here"
+        parts.append(f"memory of all processes at the start, middle and end of the long run: {words}")
+    if "changes" in record:
+        one = record["changes"]
+        parts.append(
+            f"while {one['present'] + one['gone']} items came and {one['gone']} went: "
+            f"{one['readers']['per_second']:.0f} searches/s; of the acknowledged {one['lost']} lost, "
+            f"{one['back']} back, {one['lost_on_disk']} lost on disk"
+        )
+    return "\n\n".join([*parts, machine(record)])
+
+
 def _memory(multiple: float) -> str:
     """- where a build found room in what had been freed before: it holds the vectors at least."""
     return f"{multiple:.1f}" if multiple >= 1 else "-"
@@ -324,4 +352,5 @@ TABLES: dict[str, Callable[[Record], str]] = {
     "feedback": feedback_tables,
     "defaults": defaults_tables,
     "stores": stores_tables,
+    "service": service_tables,
 }

@@ -18,7 +18,9 @@ function parsed(text) {
 }
 
 const written = (body) =>
-  JSON.stringify(body, (_, value) => (typeof value === "bigint" ? JSON.rawJSON?.(String(value)) ?? Number(value) : value));
+  JSON.stringify(body, (_, value) =>
+    typeof value === "bigint" ? (JSON.rawJSON?.(String(value)) ?? Number(value)) : value,
+  );
 
 /** The answer to GET, or to POST where there is a body. Addresses are relative: the page may live under any path. */
 export async function ask(path, body, signal) {
@@ -32,7 +34,9 @@ export async function ask(path, body, signal) {
     text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    const words = navigator.onLine ? "it may have been stopped, or the way to it is broken." : "this device is offline.";
+    const words = navigator.onLine
+      ? "it may have been stopped, or the way to it is broken."
+      : "this device is offline.";
     throw new Problem(`The service does not answer: ${words}`);
   }
   if (response.ok) return text ? parsed(text) : null;

@@ -4,26 +4,51 @@ import { el, svg, tile } from "./dom.js";
 import { percent, plural, rank, short } from "./numbers.js";
 
 function end(card, kind, truth, words) {
-  return el("figure", { class: `end at-${kind} ${truth}` },
+  return el(
+    "figure",
+    { class: `end at-${kind} ${truth}` },
     tile(card, 192, `${kind}: ${card.name}`),
-    el("figcaption", {}, el("b", {}, kind), words ? el("span", {}, words) : null));
+    el("figcaption", {}, el("b", {}, kind), words ? el("span", {}, words) : null),
+  );
 }
 
 /** An arrow that stretches: its line is the box, its head is drawn. */
 const arrow = (kind) =>
-  el("span", { class: `arrow ${kind}`, "aria-hidden": "true" },
-    svg("svg", { viewBox: "0 0 8 10", class: "arrow-head" }, svg("path", { d: "M1,1 L7,5 L1,9" })));
+  el(
+    "span",
+    { class: `arrow ${kind}`, "aria-hidden": "true" },
+    svg("svg", { viewBox: "0 0 8 10", class: "arrow-head" }, svg("path", { d: "M1,1 L7,5 L1,9" })),
+  );
 
 /** One step: what it costs as a bar and in numbers. Choosing it shows what moves in it. */
 function step(one, place, most, count, chosen) {
   const words = `Step ${place + 1} of ${count}, to ${one.to.name}: costs ${short(one.cost)}, ${percent(one.share)} of the chain; moves ${percent(one.moved)} of the mass`;
   const fill = svg("rect", { class: "fill", width: Math.max(1, (100 * one.cost) / most), height: 8 });
-  return el("button", {
-    type: "button", class: "step", role: "radio", "aria-checked": String(chosen), tabindex: chosen ? "0" : "-1", "aria-label": words,
-    title: `step ${place + 1}: cost ${short(one.cost)}, ${percent(one.share)} of the chain`, data: { step: place },
-  }, arrow("near"), el("span", { class: "toll" },
-  svg("svg", { class: "cost", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { class: "track", width: 100, height: 8 }), fill),
-  el("span", { class: "price" }, count > 3 ? percent(one.share).replace(" ", "") : short(one.cost))));
+  return el(
+    "button",
+    {
+      type: "button",
+      class: "step",
+      role: "radio",
+      "aria-checked": String(chosen),
+      tabindex: chosen ? "0" : "-1",
+      "aria-label": words,
+      title: `step ${place + 1}: cost ${short(one.cost)}, ${percent(one.share)} of the chain`,
+      data: { step: place },
+    },
+    arrow("near"),
+    el(
+      "span",
+      { class: "toll" },
+      svg(
+        "svg",
+        { class: "cost", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+        svg("rect", { class: "track", width: 100, height: 8 }),
+        fill,
+      ),
+      el("span", { class: "price" }, count > 3 ? percent(one.share).replace(" ", "") : short(one.cost)),
+    ),
+  );
 }
 
 /** The figure. `choose(step)` when another step is chosen; the element has `pick(step)` to show that. */
@@ -34,20 +59,34 @@ export function routes(answer, query, result, chosen, choose) {
   const dense = count > 9 ? "dense" : count > 3 ? "tight" : "roomy";
   const known = new Map((answer.map?.points ?? []).map((one) => [one.card.id, one.right]));
   const truth = (card) => ({ true: "right", false: "wrong" })[known.get(card.id)] ?? "";
-  const straight = el("div", { class: "straight" }, arrow("far"),
-    el("p", {}, el("b", {}, "straight "), `${short(answer.distance)} apart → rank ${rank(answer.rank_before)}`));
+  const straight = el(
+    "div",
+    { class: "straight" },
+    arrow("far"),
+    el("p", {}, el("b", {}, "straight "), `${short(answer.distance)} apart → rank ${rank(answer.rank_before)}`),
+  );
   const links = el("ol", { class: `links ${dense}`, role: "radiogroup", "aria-label": "Steps of the chain" });
   steps.forEach((one, place) => {
-    const link = place < count - 1 && el("span", { class: `link ${truth(one.to)}`, title: String(one.to.name) }, tile(one.to, 96, String(one.to.name)));
+    const link =
+      place < count - 1 &&
+      el("span", { class: `link ${truth(one.to)}`, title: String(one.to.name) }, tile(one.to, 96, String(one.to.name)));
     links.append(el("li", { role: "presentation" }, step(one, place, most, count, place === chosen), link));
   });
   const walked = count
-    ? el("p", { class: "walked" }, el("b", {}, `${plural(count, "step")} `), `cost ${short(answer.total)} → rank ${rank(answer.rank_after)}`)
+    ? el(
+        "p",
+        { class: "walked" },
+        el("b", {}, `${plural(count, "step")} `),
+        `cost ${short(answer.total)} → rank ${rank(answer.rank_after)}`,
+      )
     : el("p", { class: "walked none" }, "no chain to draw");
-  const figure = el("div", { class: `routes ${dense}-routes` },
+  const figure = el(
+    "div",
+    { class: `routes ${dense}-routes` },
     end(query, "query", "", ""),
     el("div", { class: "ways" }, straight, el("div", { class: "walk" }, links, walked)),
-    end(result, "result", truth(result), `rank ${rank(answer.rank_after)}`));
+    end(result, "result", truth(result), `rank ${rank(answer.rank_after)}`),
+  );
 
   figure.pick = (place) => {
     for (const one of links.querySelectorAll(".step")) {

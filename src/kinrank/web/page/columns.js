@@ -36,7 +36,10 @@ export class Columns {
     this.after.replaceChildren(...answer.after.map((entry) => rowOf(entry, "after", look(entry))));
     this.draw();
     this.rest(this.row("after", 1) ?? this.row("before", 1));
-    if (place) (this.find(place.id, place.side) ?? this.row(place.side, 1))?.querySelector(".result").focus({ preventScroll: true });
+    if (place)
+      (this.find(place.id, place.side) ?? this.row(place.side, 1))
+        ?.querySelector(".result")
+        .focus({ preventScroll: true });
     this.select(this.selected);
     this.slide(fresh ? null : old);
   }
@@ -52,10 +55,13 @@ export class Columns {
     if (still()) return;
     const size = this.answer.after.length;
     for (const entry of this.answer.after) {
-      const from = old ? old.get(idWords(entry.id)) ?? size + 2 : entry.other ?? size + 2;
+      const from = old ? (old.get(idWords(entry.id)) ?? size + 2) : (entry.other ?? size + 2);
       const row = this.row("after", entry.rank);
       if (!row || from === entry.rank) continue;
-      const start = { transform: `translateY(${(from - entry.rank) * this.rowHeight}px)`, opacity: from > size ? 0 : 1 };
+      const start = {
+        transform: `translateY(${(from - entry.rank) * this.rowHeight}px)`,
+        opacity: from > size ? 0 : 1,
+      };
       row.animate([start, { transform: "none", opacity: 1 }], { duration: SLIDE, easing: "cubic-bezier(.3,.9,.3,1)" });
     }
     this.lines.animate([{ opacity: 0 }, { opacity: 0, offset: 0.45 }, { opacity: 1 }], { duration: SLIDE });
@@ -109,7 +115,8 @@ export class Columns {
     this.hovered = row?.dataset.id;
     for (const one of this.root.querySelectorAll(".hot")) one.classList.remove("hot");
     if (row) {
-      for (const one of this.root.querySelectorAll(".row")) one.classList.toggle("hot", one.dataset.id === this.hovered);
+      for (const one of this.root.querySelectorAll(".row"))
+        one.classList.toggle("hot", one.dataset.id === this.hovered);
       for (const group of this.groups.get(this.hovered) ?? []) group.classList.add("hot");
     }
     this.root.classList.toggle("has-hot", Boolean(row));
@@ -132,7 +139,8 @@ export class Columns {
 
   /** The focus returns to where it came from: a result, in the column it was in if it still is. */
   back(place) {
-    const row = place && (this.find(place.id, place.side) ?? this.find(place.id, "after") ?? this.find(place.id, "before"));
+    const row =
+      place && (this.find(place.id, place.side) ?? this.find(place.id, "after") ?? this.find(place.id, "before"));
     (row ?? this.row("after", 1))?.querySelector(".result").focus();
   }
 
@@ -147,13 +155,17 @@ export class Columns {
   pressed(event) {
     const row = event.target.closest(".row");
     if (!row || event.ctrlKey || event.metaKey || event.altKey) return;
-    const { side, id } = row.dataset, rank = Number(row.dataset.rank);
+    const { side, id } = row.dataset,
+      rank = Number(row.dataset.rank);
     const other = side === "before" ? "after" : "before";
     const across = () => this.find(id, other) ?? this.row(other, Math.min(rank, this[other].children.length));
     const goes = {
-      ArrowDown: () => this.row(side, rank + 1), ArrowUp: () => this.row(side, rank - 1), Home: () => this.row(side, 1),
+      ArrowDown: () => this.row(side, rank + 1),
+      ArrowUp: () => this.row(side, rank - 1),
+      Home: () => this.row(side, 1),
       End: () => this.row(side, this[side].children.length),
-      ArrowRight: () => (side === "before" ? across() : null), ArrowLeft: () => (side === "after" ? across() : null),
+      ArrowRight: () => (side === "before" ? across() : null),
+      ArrowLeft: () => (side === "after" ? across() : null),
     };
     const marks = { r: "right", w: "wrong" };
     if (event.key in goes) this.focus(goes[event.key]());

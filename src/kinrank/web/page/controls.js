@@ -14,11 +14,27 @@ export class Controls {
     Object.assign(this, { panel, start, change });
     const most = Math.max(6, Math.min(start.limits.k, start.items, 200));
     this.k = control(
-      { ...PLAIN, name: "k", high: start.limits.k, slider: { min: 5, max: most, log: true }, meaning: "how many results both lists show" },
-      K, (k) => change({ k: k ?? K }));
+      {
+        ...PLAIN,
+        name: "k",
+        high: start.limits.k,
+        slider: { min: 5, max: most, log: true },
+        meaning: "how many results both lists show",
+      },
+      K,
+      (k) => change({ k: k ?? K }),
+    );
     this.candidates = control(
-      { ...PLAIN, name: "candidates", high: start.limits.candidates, slider: { min: 20, max: start.limits.candidates, log: true }, meaning: "how many of the nearest are re-ranked" },
-      CANDIDATES, (candidates) => change({ candidates: candidates ?? CANDIDATES }));
+      {
+        ...PLAIN,
+        name: "candidates",
+        high: start.limits.candidates,
+        slider: { min: 20, max: start.limits.candidates, log: true },
+        meaning: "how many of the nearest are re-ranked",
+      },
+      CANDIDATES,
+      (candidates) => change({ candidates: candidates ?? CANDIDATES }),
+    );
     this.way = el("p", { class: "way" });
     this.method = this.methods();
     this.reset = button("Reset all", () => change({ parameters: {} }), { kind: "plain", id: "reset-all" });
@@ -27,7 +43,13 @@ export class Controls {
     panel.replaceChildren(
       el("div", { class: "group" }, el("h2", {}, "Results"), this.k),
       el("div", { class: "group" }, el("h2", {}, "Method"), this.method, this.about, this.way, this.candidates),
-      el("div", { class: "group" }, el("div", { class: "group-head" }, el("h2", {}, "Parameters"), this.reset), this.place));
+      el(
+        "div",
+        { class: "group" },
+        el("div", { class: "group-head" }, el("h2", {}, "Parameters"), this.reset),
+        this.place,
+      ),
+    );
   }
 
   /** Show a state. Controls are made anew for another method only, so that nothing changes under a finger. */
@@ -54,14 +76,19 @@ export class Controls {
     const declared = start.methods.find((one) => one.name === name) ?? { parameters: [] };
     const given = name === start.prepared.method ? start.prepared.parameters : {};
     this.parameters = declared.parameters.map((one) =>
-      control(one, one.name in given ? given[one.name] : one.default, (value) => this.set(one.name, value)));
+      control(one, one.name in given ? given[one.name] : one.default, (value) => this.set(one.name, value)),
+    );
     const rest = this.parameters.slice(FIRST);
     this.place.replaceChildren(
-      ...(this.parameters.length ? this.parameters.slice(0, FIRST) : [el("p", { class: "meaning" }, "This method has none.")]),
-      rest.length ? el("details", {}, el("summary", {}, plural(rest.length, "more parameter")), rest) : "");
+      ...(this.parameters.length
+        ? this.parameters.slice(0, FIRST)
+        : [el("p", { class: "meaning" }, "This method has none.")]),
+      rest.length ? el("details", {}, el("summary", {}, plural(rest.length, "more parameter")), rest) : "",
+    );
     this.about.replaceChildren(
       declared.summary ? el("p", { class: "meaning" }, declared.summary) : "",
-      declared.paper ? el("p", { class: "meaning paper" }, declared.paper) : "");
+      declared.paper ? el("p", { class: "meaning paper" }, declared.paper) : "",
+    );
   }
 
   set(name, value) {
@@ -76,11 +103,18 @@ export class Controls {
   methods() {
     const { start, change } = this;
     const option = (one) => el("option", { value: one.name }, one.name);
-    const [prepared, others] = [true, false].map((is) => start.methods.filter((one) => (one.name === start.prepared.method) === is));
-    const select = el("select", { id: "method", "aria-label": "Method" },
-      el("optgroup", { label: "prepared" }, prepared.map(option)), el("optgroup", { label: "over candidates" }, others.map(option)));
+    const [prepared, others] = [true, false].map((is) =>
+      start.methods.filter((one) => (one.name === start.prepared.method) === is),
+    );
+    const select = el(
+      "select",
+      { id: "method", "aria-label": "Method" },
+      el("optgroup", { label: "prepared" }, prepared.map(option)),
+      el("optgroup", { label: "over candidates" }, others.map(option)),
+    );
     select.addEventListener("change", () =>
-      change({ method: select.value === start.prepared.method ? null : select.value, parameters: {} }, true));
+      change({ method: select.value === start.prepared.method ? null : select.value, parameters: {} }, true),
+    );
     return select;
   }
 }
@@ -89,9 +123,13 @@ export class Controls {
 export function levelChoice(start, state, change) {
   if (start.levels.length < 2) return null;
   const present = state.level ?? usualLevel(start);
-  const select = el("select", { id: "level", "aria-label": "What counts as right" }, start.levels.map((one) => el("option", { value: one, selected: one === present }, one)));
+  const select = el(
+    "select",
+    { id: "level", "aria-label": "What counts as right" },
+    start.levels.map((one) => el("option", { value: one, selected: one === present }, one)),
+  );
   select.addEventListener("change", () => change({ level: select.value }, true));
   return el("div", { class: "level" }, el("span", { "aria-hidden": "true" }, "Truth"), select);
 }
 
-export const usualLevel = (start) => (start.levels.includes("medium") ? "medium" : start.levels[0] ?? null);
+export const usualLevel = (start) => (start.levels.includes("medium") ? "medium" : (start.levels[0] ?? null));

@@ -22,7 +22,8 @@ export const svg = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS(SVG, tag), attributes, children);
 
 /** One of the drawings of index.html. */
-export const icon = (name) => svg("svg", { "aria-hidden": "true", focusable: "false" }, svg("use", { href: `#i-${name}` }));
+export const icon = (name) =>
+  svg("svg", { "aria-hidden": "true", focusable: "false" }, svg("use", { href: `#i-${name}` }));
 
 /** A button with a drawing, words, or both. */
 export function button(words, onclick, { drawing, kind = "tool", label, ...more } = {}) {
@@ -51,7 +52,14 @@ export function paused(work, milliseconds) {
 export function picture(card, size, words = "") {
   if (card.picture) {
     const source = `${card.picture}?size=${size}`;
-    const image = el("img", { class: "picture", src: source, alt: words, loading: "lazy", decoding: "async", draggable: "false" });
+    const image = el("img", {
+      class: "picture",
+      src: source,
+      alt: words,
+      loading: "lazy",
+      decoding: "async",
+      draggable: "false",
+    });
     image.addEventListener("error", () => image.replaceWith(standIn(card, words)), { once: true });
     return image;
   }

@@ -24,9 +24,18 @@ export function dropZone(start, asked, failed) {
     input.value = ""; // so that the same file can be chosen again
   });
   whole(take);
-  return el("label", { class: "drop", for: "vector-file" }, input, icon("file"), el("span", {},
-    el("b", {}, start.encoder ? "Drop a picture or a vector" : "Drop a vector"),
-    el("small", {}, `.npy, .json or .csv, ${plural(start.dimensions, "number")}`)));
+  return el(
+    "label",
+    { class: "drop", for: "vector-file" },
+    input,
+    icon("file"),
+    el(
+      "span",
+      {},
+      el("b", {}, start.encoder ? "Drop a picture or a vector" : "Drop a vector"),
+      el("small", {}, `.npy, .json or .csv, ${plural(start.dimensions, "number")}`),
+    ),
+  );
 }
 
 async function queryIn(file, start) {
@@ -37,7 +46,9 @@ async function queryIn(file, start) {
   const vector = await vectorIn(file);
   if (vector.length !== start.dimensions) {
     const needed = plural(start.dimensions, "number");
-    throw new Error(`${file.name} holds ${plural(vector.length, "number")}; this gallery needs ${needed}, from the same model.`);
+    throw new Error(
+      `${file.name} holds ${plural(vector.length, "number")}; this gallery needs ${needed}, from the same model.`,
+    );
   }
   return { vector, name: file.name };
 }

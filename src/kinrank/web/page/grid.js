@@ -92,8 +92,10 @@ export class Grid {
 
   /** The rows that can be seen, and where the first of them stands. */
   window() {
-    const seen = this.root.clientHeight, top = this.root.scrollTop;
-    const room = this.inner.clientHeight - seen, whole = this.inner.clientHeight / this.squeeze - seen;
+    const seen = this.root.clientHeight,
+      top = this.root.scrollTop;
+    const room = this.inner.clientHeight - seen,
+      whole = this.inner.clientHeight / this.squeeze - seen;
     const real = this.squeeze < 1 && room > 0 ? (top / room) * whole : top;
     return { first: Math.floor(real / this.step), last: Math.ceil((real + seen) / this.step), shift: top - real };
   }
@@ -123,9 +125,15 @@ export class Grid {
 
   add(index) {
     const cell = el("div", {
-      class: `cell ${this.shape}`, role: "option", id: `option-${index}`, "aria-posinset": index + 1,
-      "aria-setsize": this.total, "aria-selected": "false", "aria-label": "loading",
-      onclick: () => this.choose(index), style: { width: `${this.side}px`, height: `${this.height}px` },
+      class: `cell ${this.shape}`,
+      role: "option",
+      id: `option-${index}`,
+      "aria-posinset": index + 1,
+      "aria-setsize": this.total,
+      "aria-selected": "false",
+      "aria-label": "loading",
+      onclick: () => this.choose(index),
+      style: { width: `${this.side}px`, height: `${this.height}px` },
     });
     this.cells.set(index, cell);
     this.inner.append(cell);
@@ -163,7 +171,8 @@ export class Grid {
   fetchVisible() {
     if (!this.step || !this.total) return;
     const { first, last } = this.window();
-    const from = Math.max(0, (first - BEYOND) * this.columns), to = Math.min(this.total, (last + BEYOND) * this.columns);
+    const from = Math.max(0, (first - BEYOND) * this.columns),
+      to = Math.min(this.total, (last + BEYOND) * this.columns);
     for (let page = Math.floor(from / PAGE); page * PAGE < to; page += 1) this.load(page);
   }
 
@@ -180,11 +189,13 @@ export class Grid {
     const row = Math.floor(this.active / this.columns);
     const { first, last } = this.window();
     if (scroll && this.squeeze === 1) {
-      const top = row * this.step, seen = this.root.clientHeight;
+      const top = row * this.step,
+        seen = this.root.clientHeight;
       if (top < this.root.scrollTop) this.root.scrollTop = top;
       else if (top + this.height > this.root.scrollTop + seen) this.root.scrollTop = top + this.height - seen;
     } else if (scroll && (row < first || row >= last)) {
-      this.root.scrollTop = (row / Math.ceil(this.total / this.columns)) * (this.inner.clientHeight - this.root.clientHeight);
+      this.root.scrollTop =
+        (row / Math.ceil(this.total / this.columns)) * (this.inner.clientHeight - this.root.clientHeight);
     }
     this.draw();
     for (const [place, cell] of this.cells) cell.classList.toggle("active", place === this.active);
@@ -195,8 +206,14 @@ export class Grid {
     if (!this.step) return;
     const page = Math.max(1, Math.floor(this.root.clientHeight / this.step)) * this.columns;
     const moves = {
-      ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.columns, ArrowUp: -this.columns, PageDown: page, PageUp: -page,
-      Home: -Infinity, End: Infinity,
+      ArrowRight: 1,
+      ArrowLeft: -1,
+      ArrowDown: this.columns,
+      ArrowUp: -this.columns,
+      PageDown: page,
+      PageUp: -page,
+      Home: -Infinity,
+      End: Infinity,
     };
     if (event.key in moves) this.point(Math.max(this.active, 0) + moves[event.key]);
     else if (event.key === "Enter" || event.key === " ") this.choose(Math.max(this.active, 0));

@@ -25,7 +25,8 @@ export function drawLines(root, answer, row) {
   const width = root.clientWidth;
   const ranks = Math.max(answer.before.length, answer.after.length);
   root.setAttribute("viewBox", `0 0 ${width} ${ranks * row}`);
-  const lines = new Map(), labels = [];
+  const lines = new Map(),
+    labels = [];
   const at = (rank) => (rank - 0.5) * row;
   const add = (entry, side, path, label) => {
     const kinds = `line ${moved(entry, side)} ${verdict(entry)}`;
@@ -56,7 +57,9 @@ export function drawLines(root, answer, row) {
   }
   // what fell lies below what rose, and numbers lie above all lines
   const order = { down: 0, same: 1, up: 2 };
-  const sorted = [...lines.values()].map(([group]) => group).sort((a, b) => order[a.classList[1]] - order[b.classList[1]]);
+  const sorted = [...lines.values()]
+    .map(([group]) => group)
+    .sort((a, b) => order[a.classList[1]] - order[b.classList[1]]);
   root.replaceChildren(...sorted, ...labels);
   return lines;
 }

@@ -15,10 +15,15 @@ import { band, heads, risen, spoken } from "./summary.js";
 import { askToken } from "./token.js";
 import { Why } from "./why.js";
 
-let start = null, state = stateOf(location.search, history.state), answer = null, asked = null, explained = null;
-let pick = null, controls = null, returnTo = null;
+let start = null,
+  state = stateOf(location.search, history.state),
+  answer = null,
+  asked = null,
+  explained = null;
+let pick = null,
+  controls = null,
+  returnTo = null;
 const lists = byId("lists");
-
 
 const rank = latest((signal, words) => ask("view/rank", words, signal));
 const chain = latest((signal, words) => ask("view/chain", words, signal));
@@ -35,7 +40,9 @@ const marks = new Marks({
   changed: () => {
     marks.draw();
     showMarks();
-    say(`${plural(marks.list("right").length, "item")} marked right, ${plural(marks.list("wrong").length, "item")} wrong.`);
+    say(
+      `${plural(marks.list("right").length, "item")} marked right, ${plural(marks.list("wrong").length, "item")} wrong.`,
+    );
   },
 });
 const why = new Why(byId("why"), {
@@ -58,7 +65,8 @@ function refresh(now = true) {
   pick.shows(state.query);
   marks.apply(state.right, state.wrong);
   if (!state.query) return welcome();
-  if (state.query.lost) return problem("This link was made with a vector that is too long for a link. Drop the file here again.", null);
+  if (state.query.lost)
+    return problem("This link was made with a vector that is too long for a link. Drop the file here again.", null);
   if (!same(question(state), asked)) return now ? search() : rankSoon();
   if (answer !== named(answer)) {
     answer = named(answer);
@@ -98,10 +106,19 @@ async function search() {
 
 function draw(fresh) {
   const level = levelChoice(start, state, go);
-  const key = el("p", { class: "hint" }, "Choose a result to see the chain that moved it. ",
-    el("span", { class: "keys" }, "Keys: arrows go from result to result, Enter explains, R and W mark it right or wrong, Escape closes."));
+  const key = el(
+    "p",
+    { class: "hint" },
+    "Choose a result to see the chain that moved it. ",
+    el(
+      "span",
+      { class: "keys" },
+      "Keys: arrows go from result to result, Enter explains, R and W mark it right or wrong, Escape closes.",
+    ),
+  );
   lists.replaceChildren(band(answer, { change: openRail, level }), marks.root, heads(answer), columns.root, key);
-  if (!answer.after.length && !answer.before.length) columns.root.replaceWith(el("p", { class: "empty" }, "Nothing was found: the gallery is empty."));
+  if (!answer.after.length && !answer.before.length)
+    columns.root.replaceWith(el("p", { class: "empty" }, "Nothing was found: the gallery is empty."));
   redraw(fresh);
 }
 
@@ -176,9 +193,15 @@ function failed(error, again) {
 function problem(words, again) {
   rank.stop();
   nothing();
-  lists.replaceChildren(el("div", { class: "problem", role: "alert" }, el("p", {}, words),
-    again ? button("Try again", again, { kind: "tool primary", id: "try-again" }) : null,
-    button("Pick another query", () => openRail(), { kind: "tool" })));
+  lists.replaceChildren(
+    el(
+      "div",
+      { class: "problem", role: "alert" },
+      el("p", {}, words),
+      again ? button("Try again", again, { kind: "tool primary", id: "try-again" }) : null,
+      button("Pick another query", () => openRail(), { kind: "tool" }),
+    ),
+  );
 }
 
 /** No answer, so nothing to explain. */
@@ -192,10 +215,20 @@ function nothing() {
 
 function welcome() {
   nothing();
-  lists.replaceChildren(el("div", { class: "welcome" }, el("h1", {}, "Pick a query"),
-    el("p", {}, "The page then shows what plain search finds for it, what re-ranking makes of that, and why each item moved."),
-    button("Choose one", () => openRail(), { kind: "tool primary" }),
-    button("A random one", () => byId("random").click(), { kind: "tool", drawing: "dice" })));
+  lists.replaceChildren(
+    el(
+      "div",
+      { class: "welcome" },
+      el("h1", {}, "Pick a query"),
+      el(
+        "p",
+        {},
+        "The page then shows what plain search finds for it, what re-ranking makes of that, and why each item moved.",
+      ),
+      button("Choose one", () => openRail(), { kind: "tool primary" }),
+      button("A random one", () => byId("random").click(), { kind: "tool", drawing: "dice" }),
+    ),
+  );
 }
 
 /** Begin: what there is, then the view that the address means, or the example. */
@@ -218,7 +251,7 @@ async function begin() {
   controls = new Controls(byId("panel-settings"), start, go);
   state = tidy(state, start);
   if (!state.query && start.example) {
-    state = { ...state, query: start.example.query, open: narrow.matches ? null : start.example.item ?? null };
+    state = { ...state, query: start.example.query, open: narrow.matches ? null : (start.example.item ?? null) };
     remember(state, false);
   }
   refresh();
@@ -233,11 +266,16 @@ addEventListener("keydown", (event) => {
   if (sheetOpen() === "rail") closeRail();
   else if (!byId("why").hidden) close();
 });
-addEventListener("click", (event) => { // beside the sheet that is open; before anything else, which may open one
-  if (!sheetOpen() || event.target.closest?.(".rail, .why, dialog")) return;
-  if (sheetOpen() === "rail") closeRail();
-  else close();
-}, true);
+addEventListener(
+  "click",
+  (event) => {
+    // beside the sheet that is open; before anything else, which may open one
+    if (!sheetOpen() || event.target.closest?.(".rail, .why, dialog")) return;
+    if (sheetOpen() === "rail") closeRail();
+    else close();
+  },
+  true,
+);
 addEventListener("online", () => byId("try-again")?.click());
 narrow.addEventListener("change", () => {
   sheet(null);

@@ -2,7 +2,9 @@
 
 import { button, el, initials, still, svg } from "./dom.js";
 
-const WIDTH = 600, HEIGHT = 380, EDGE = 34;
+const WIDTH = 600,
+  HEIGHT = 380,
+  EDGE = 34;
 const TAG = 12; // pixels below a picture for a word
 const SLOW = 1500; // milliseconds of the morph
 const SIZES = { query: 54, result: 54, chain: 42 };
@@ -12,19 +14,24 @@ const OTHERS = 27;
 function spread(points, key, sizes) {
   const all = points.flatMap((point) => [point.before, point.after]); // one frame for both, so that what moves has moved
   const [xs, ys] = [0, 1].map((axis) => all.map((place) => place[axis]));
-  const left = Math.min(...xs), top = Math.min(...ys);
-  const wide = Math.max(Math.max(...xs) - left, 1e-9), high = Math.max(Math.max(...ys) - top, 1e-9);
+  const left = Math.min(...xs),
+    top = Math.min(...ys);
+  const wide = Math.max(Math.max(...xs) - left, 1e-9),
+    high = Math.max(Math.max(...ys) - top, 1e-9);
   // each direction fills the drawing, but none is stretched beyond half as much again: near must stay near
   const fit = Math.min((WIDTH - 2 * EDGE) / wide, (HEIGHT - 2 * EDGE) / high);
-  const across = Math.min((WIDTH - 2 * EDGE) / wide, 1.5 * fit), down = Math.min((HEIGHT - 2 * EDGE) / high, 1.5 * fit);
+  const across = Math.min((WIDTH - 2 * EDGE) / wide, 1.5 * fit),
+    down = Math.min((HEIGHT - 2 * EDGE) / high, 1.5 * fit);
   const places = points.map((point) => [
-    WIDTH / 2 + (point[key][0] - left - wide / 2) * across, HEIGHT / 2 + (point[key][1] - top - high / 2) * down,
+    WIDTH / 2 + (point[key][0] - left - wide / 2) * across,
+    HEIGHT / 2 + (point[key][1] - top - high / 2) * down,
   ]);
   for (let round = 0; round < 60; round += 1) {
     for (let a = 0; a < places.length; a += 1) {
       for (let b = a + 1; b < places.length; b += 1) {
         const need = 0.5 * (sizes[a] + sizes[b]);
-        let x = places[b][0] - places[a][0], y = places[b][1] - places[a][1];
+        let x = places[b][0] - places[a][0],
+          y = places[b][1] - places[a][1];
         const far = Math.hypot(x, y);
         if (far >= need) continue;
         if (far < 1e-6) [x, y] = [Math.cos(a + b), Math.sin(a + b)];
@@ -43,14 +50,26 @@ function spread(points, key, sizes) {
 
 function point(one, kind, size, number) {
   const truth = one.right === true ? "right" : one.right === false ? "wrong" : "open";
-  const half = size / 2, name = String(one.card.name);
+  const half = size / 2,
+    name = String(one.card.name);
   const inside = one.card.picture
-    ? svg("image", { href: `${one.card.picture}?size=96`, x: -half, y: -half, width: size, height: size, preserveAspectRatio: "xMidYMid slice" })
+    ? svg("image", {
+        href: `${one.card.picture}?size=96`,
+        x: -half,
+        y: -half,
+        width: size,
+        height: size,
+        preserveAspectRatio: "xMidYMid slice",
+      })
     : svg("text", { class: "initials", y: 4 }, initials(one.card));
-  const group = svg("g", { class: `point ${kind} ${truth}`, data: { point: number } },
+  const group = svg(
+    "g",
+    { class: `point ${kind} ${truth}`, data: { point: number } },
     svg("title", {}, name),
-    svg("rect", { class: "ground", x: -half, y: -half, width: size, height: size, rx: 5 }), inside,
-    svg("rect", { class: "frame", x: -half, y: -half, width: size, height: size, rx: 5 }));
+    svg("rect", { class: "ground", x: -half, y: -half, width: size, height: size, rx: 5 }),
+    inside,
+    svg("rect", { class: "frame", x: -half, y: -half, width: size, height: size, rx: 5 }),
+  );
   if (kind === "query" || kind === "result") group.append(svg("text", { class: "tag", y: half + 13 }, kind));
   return group;
 }
@@ -59,8 +78,11 @@ function point(one, kind, size, number) {
 export function mapOf(answer, open) {
   const { points, chain, note } = answer.map;
   const aim = points.findIndex((one) => one.card.id === answer.item?.id);
-  const last = chain.length > 1 ? chain.at(-1) : aim, middle = new Set([...chain, aim]);
-  const kinds = points.map((one, n) => (one.role === "query" ? "query" : n === last ? "result" : middle.has(n) ? "chain" : one.role));
+  const last = chain.length > 1 ? chain.at(-1) : aim,
+    middle = new Set([...chain, aim]);
+  const kinds = points.map((one, n) =>
+    one.role === "query" ? "query" : n === last ? "result" : middle.has(n) ? "chain" : one.role,
+  );
   const sizes = kinds.map((kind) => SIZES[kind] ?? OTHERS);
   const places = { before: spread(points, "before", sizes), after: spread(points, "after", sizes) };
   const drawings = points.map((one, n) => point(one, kinds[n], sizes[n], n));
@@ -68,37 +90,61 @@ export function mapOf(answer, open) {
   const straight = svg("line", { class: "map-straight" });
   const ghost = svg("g", { class: "ghost" }); // where the result was before
   if (last > 0) {
-    const [x, y] = places.before[last], half = SIZES.result / 2;
-    ghost.append(svg("rect", { x: x - half, y: y - half, width: SIZES.result, height: SIZES.result, rx: 5 }), svg("text", { x, y: y + 4 }, "was here"));
+    const [x, y] = places.before[last],
+      half = SIZES.result / 2;
+    ghost.append(
+      svg("rect", { x: x - half, y: y - half, width: SIZES.result, height: SIZES.result, rx: 5 }),
+      svg("text", { x, y: y + 4 }, "was here"),
+    );
   }
   const order = { before: 0, after: 1, both: 2, chain: 4, query: 5, result: 6 };
   const sorted = drawings.map((_, n) => n).sort((a, b) => (order[kinds[a]] ?? 0) - (order[kinds[b]] ?? 0));
-  const below = sorted.filter((n) => !middle.has(n)), above = sorted.filter((n) => middle.has(n));
+  const below = sorted.filter((n) => !middle.has(n)),
+    above = sorted.filter((n) => middle.has(n));
   const words = `Map of ${points.length} items around the query. ${note ?? ""}`;
-  const drawing = svg("svg", { class: "map", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": words },
-    below.map((n) => drawings[n]), ghost, straight, walk, above.map((n) => drawings[n]));
+  const drawing = svg(
+    "svg",
+    { class: "map", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": words },
+    below.map((n) => drawings[n]),
+    ghost,
+    straight,
+    walk,
+    above.map((n) => drawings[n]),
+  );
   drawing.addEventListener("click", (event) => {
     const found = event.target.closest(".point");
     const card = found && points[Number(found.dataset.point)].card;
     if (card && card.id !== null && card.id !== undefined && !found.classList.contains("query")) open(card);
   });
 
-  let now = 0, frame = 0;
+  let now = 0,
+    frame = 0;
   const draw = (share) => {
     now = share;
-    const at = points.map((_, n) => [0, 1].map((axis) => places.before[n][axis] * (1 - share) + places.after[n][axis] * share));
-    drawings.forEach((group, n) => group.setAttribute("transform", `translate(${at[n][0].toFixed(1)},${at[n][1].toFixed(1)})`));
+    const at = points.map((_, n) =>
+      [0, 1].map((axis) => places.before[n][axis] * (1 - share) + places.after[n][axis] * share),
+    );
+    drawings.forEach((group, n) =>
+      group.setAttribute("transform", `translate(${at[n][0].toFixed(1)},${at[n][1].toFixed(1)})`),
+    );
     walk.setAttribute("points", chain.map((n) => at[n].map((one) => one.toFixed(1)).join(",")).join(" "));
     if (chain.length > 1) {
       const [a, b] = [at[chain[0]], at[last]];
-      for (const [name, value] of [["x1", a[0]], ["y1", a[1]], ["x2", b[0]], ["y2", b[1]]]) straight.setAttribute(name, value.toFixed(1));
+      for (const [name, value] of [
+        ["x1", a[0]],
+        ["y1", a[1]],
+        ["x2", b[0]],
+        ["y2", b[1]],
+      ])
+        straight.setAttribute(name, value.toFixed(1));
     }
     drawing.style.setProperty("--now", share.toFixed(3));
   };
   const goTo = (target, wait = 0) => {
     cancelAnimationFrame(frame);
     if (still()) return draw(target);
-    const from = now, begin = performance.now() + wait;
+    const from = now,
+      begin = performance.now() + wait;
     const tick = (time) => {
       const passed = Math.min(1, Math.max(0, (time - begin) / SLOW));
       const eased = passed < 0.5 ? 4 * passed ** 3 : 1 - (-2 * passed + 2) ** 3 / 2;
@@ -107,30 +153,55 @@ export function mapOf(answer, open) {
     };
     frame = requestAnimationFrame(tick);
   };
-  const radio = (value, text) => el("label", {},
-    el("input", { type: "radio", name: "map-time", value, onchange: () => goTo(value === "after" ? 1 : 0) }), el("span", {}, text));
-  const choice = el("div", { class: "segments small", role: "radiogroup", "aria-label": "Map before or after" }, radio("before", "Before"), radio("after", "After"));
+  const radio = (value, text) =>
+    el(
+      "label",
+      {},
+      el("input", { type: "radio", name: "map-time", value, onchange: () => goTo(value === "after" ? 1 : 0) }),
+      el("span", {}, text),
+    );
+  const choice = el(
+    "div",
+    { class: "segments small", role: "radiogroup", "aria-label": "Map before or after" },
+    radio("before", "Before"),
+    radio("after", "After"),
+  );
   const set = (value) => {
     choice.querySelector(`[value="${value}"]`).checked = true;
   };
-  const play = button("Play", () => {
-    cancelAnimationFrame(frame);
-    draw(0);
-    set("after");
-    goTo(1, 500);
-  }, { drawing: "play", kind: "tool small" });
+  const play = button(
+    "Play",
+    () => {
+      cancelAnimationFrame(frame);
+      draw(0);
+      set("after");
+      goTo(1, 500);
+    },
+    { drawing: "play", kind: "tool small" },
+  );
 
   draw(0);
   set("after");
   goTo(1, 900);
-  return el("section", { class: "map-part", "aria-label": "Map" },
+  return el(
+    "section",
+    { class: "map-part", "aria-label": "Map" },
     el("div", { class: "part-head" }, el("h3", {}, "The neighbourhood"), choice, play),
-    drawing, legend(points, chain.length > 1), note ? el("p", { class: "soft note" }, note) : null);
+    drawing,
+    legend(points, chain.length > 1),
+    note ? el("p", { class: "soft note" }, note) : null,
+  );
 }
 
 function legend(points, walked) {
   const judged = points.some((one) => one.right !== null && one.right !== undefined);
   const entry = (kind, words) => el("li", {}, el("i", { class: `key ${kind}`, "aria-hidden": "true" }), words);
-  return el("ul", { class: "legend" }, walked ? [entry("walk", "the chain"), entry("straight", "straight")] : null,
-    judged ? [entry("right", "right"), entry("wrong", "wrong")] : [entry("before", "near before"), entry("after", "near now")]);
+  return el(
+    "ul",
+    { class: "legend" },
+    walked ? [entry("walk", "the chain"), entry("straight", "straight")] : null,
+    judged
+      ? [entry("right", "right"), entry("wrong", "wrong")]
+      : [entry("before", "near before"), entry("after", "near now")],
+  );
 }

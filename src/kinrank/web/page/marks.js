@@ -6,7 +6,8 @@ import { idWords, same, wordsId } from "./state.js";
 
 /** Why results cannot be marked now, as a sentence; empty if they can. */
 export function whyNot(start, state) {
-  if (start.prepared.method !== "lpmt") return `Marks need a gallery that was prepared with LPMT; this one is ${start.prepared.method}'s.`;
+  if (start.prepared.method !== "lpmt")
+    return `Marks need a gallery that was prepared with LPMT; this one is ${start.prepared.method}'s.`;
   if (state.method || Object.keys(state.parameters).length) {
     return "Marks work with the prepared method only; reset method and parameters to use them.";
   }
@@ -54,28 +55,56 @@ export class Marks {
     this.reason = reason;
     this.root.hidden = this.kinds.size === 0;
     if (this.root.hidden) return;
-    const right = this.list("right"), wrong = this.list("wrong");
+    const right = this.list("right"),
+      wrong = this.list("wrong");
     const pending = !same(this.applied, { right, wrong });
     const chips = [...this.kinds].map(([words, kind]) => {
       const card = this.cards.get(words) ?? { name: words, picture: null };
-      return el("button", {
-        type: "button", class: `mark-chip ${kind}`, "aria-label": `${card.name}: marked ${kind}. Remove the mark`, title: `${card.name}: ${kind}`,
-        onclick: () => {
-          this.kinds.delete(words);
-          this.changed();
+      return el(
+        "button",
+        {
+          type: "button",
+          class: `mark-chip ${kind}`,
+          "aria-label": `${card.name}: marked ${kind}. Remove the mark`,
+          title: `${card.name}: ${kind}`,
+          onclick: () => {
+            this.kinds.delete(words);
+            this.changed();
+          },
         },
-      }, picture(card, 96), icon(kind === "right" ? "up" : "down"));
+        picture(card, 96),
+        icon(kind === "right" ? "up" : "down"),
+      );
     });
     const words = `${plural(right.length, "right", "right")}, ${plural(wrong.length, "wrong", "wrong")}`;
     this.root.replaceChildren(
-      el("p", {}, el("b", {}, "Your marks: "), words, pending ? "" : ". They are in force, and left out of the results.", reason ? ` ${reason}` : ""),
+      el(
+        "p",
+        {},
+        el("b", {}, "Your marks: "),
+        words,
+        pending ? "" : ". They are in force, and left out of the results.",
+        reason ? ` ${reason}` : "",
+      ),
       el("div", { class: "chips" }, chips),
-      el("div", { class: "actions" },
-        button("Search again with marks", () => this.again(right, wrong), { kind: "tool primary", id: "again", disabled: !pending || Boolean(reason) }),
-        button("Clear", () => {
-          this.kinds.clear();
-          if (this.applied.right.length + this.applied.wrong.length) this.again([], []);
-          else this.changed();
-        }, { kind: "tool", id: "clear-marks" })));
+      el(
+        "div",
+        { class: "actions" },
+        button("Search again with marks", () => this.again(right, wrong), {
+          kind: "tool primary",
+          id: "again",
+          disabled: !pending || Boolean(reason),
+        }),
+        button(
+          "Clear",
+          () => {
+            this.kinds.clear();
+            if (this.applied.right.length + this.applied.wrong.length) this.again([], []);
+            else this.changed();
+          },
+          { kind: "tool", id: "clear-marks" },
+        ),
+      ),
+    );
   }
 }

@@ -3,10 +3,15 @@
 const HEAD = 65_536; // bytes that hold the head of every .npy file that numpy writes
 const MOST = 32 * 2 ** 20; // bytes of a file that has to be read whole
 const KINDS = {
-  f2: [2, half], f4: [4, (view, at, little) => view.getFloat32(at, little)], f8: [8, (view, at, little) => view.getFloat64(at, little)],
-  i1: [1, (view, at) => view.getInt8(at)], u1: [1, (view, at) => view.getUint8(at)],
-  i2: [2, (view, at, little) => view.getInt16(at, little)], u2: [2, (view, at, little) => view.getUint16(at, little)],
-  i4: [4, (view, at, little) => view.getInt32(at, little)], u4: [4, (view, at, little) => view.getUint32(at, little)],
+  f2: [2, half],
+  f4: [4, (view, at, little) => view.getFloat32(at, little)],
+  f8: [8, (view, at, little) => view.getFloat64(at, little)],
+  i1: [1, (view, at) => view.getInt8(at)],
+  u1: [1, (view, at) => view.getUint8(at)],
+  i2: [2, (view, at, little) => view.getInt16(at, little)],
+  u2: [2, (view, at, little) => view.getUint16(at, little)],
+  i4: [4, (view, at, little) => view.getInt32(at, little)],
+  u4: [4, (view, at, little) => view.getUint32(at, little)],
   i8: [8, (view, at, little) => Number(view.getBigInt64(at, little))],
 };
 
@@ -25,7 +30,8 @@ export async function vectorIn(file) {
 function checked(numbers, name) {
   if (!numbers.length) throw new Error(`${name} holds no numbers; give one vector.`);
   const wrong = numbers.findIndex((number) => !Number.isFinite(Math.fround(number)));
-  if (wrong >= 0) throw new Error(`${name} has ${numbers[wrong]} at place ${wrong + 1}; a vector needs finite numbers.`);
+  if (wrong >= 0)
+    throw new Error(`${name} has ${numbers[wrong]} at place ${wrong + 1}; a vector needs finite numbers.`);
   if (numbers.every((number) => number === 0)) throw new Error(`${name} holds only zeros, which have no direction.`);
   return numbers;
 }
@@ -41,14 +47,19 @@ async function npy(file) {
   if (start > head.byteLength) throw broken;
   const words = new TextDecoder("latin1").decode(new Uint8Array(head.buffer, wide ? 12 : 10, length));
   const type = words.match(/'descr':\s*'([<>|=]?)([a-z]\d+)'/);
-  const shape = words.match(/'shape':\s*\(([^)]*)\)/)?.[1].split(",").filter((part) => part.trim()).map(Number);
+  const shape = words
+    .match(/'shape':\s*\(([^)]*)\)/)?.[1]
+    .split(",")
+    .filter((part) => part.trim())
+    .map(Number);
   if (!type || !shape || !(type[2] in KINDS)) {
     throw new Error(`${file.name} holds ${type ? type[2] : "objects"}; give an array of float32, float64 or float16.`);
   }
   if (shape.length < 1 || shape.length > 2 || shape.includes(0)) {
     throw new Error(`${file.name} has shape (${shape.join(", ")}); give one vector (d,) or rows (n, d).`);
   }
-  const rows = shape.length === 2 ? shape[0] : 1, width = shape.at(-1);
+  const rows = shape.length === 2 ? shape[0] : 1,
+    width = shape.at(-1);
   const columns = /'fortran_order':\s*True/.test(words) && rows > 1; // then one row is spread over the whole file
   const [bytes, read] = KINDS[type[2]];
   const stride = columns ? rows * bytes : bytes;
@@ -62,7 +73,9 @@ async function npy(file) {
 /** An IEEE float of 16 bits. */
 function half(view, at, little) {
   const bits = view.getUint16(at, little);
-  const sign = bits >> 15 ? -1 : 1, power = (bits >> 10) & 31, rest = bits & 1023;
+  const sign = bits >> 15 ? -1 : 1,
+    power = (bits >> 10) & 31,
+    rest = bits & 1023;
   if (power === 31) return rest ? NaN : sign * Infinity;
   return sign * (power ? 2 ** (power - 15) * (1 + rest / 1024) : 2 ** -14 * (rest / 1024));
 }
@@ -87,7 +100,10 @@ function fromJson(text, name) {
 
 /** The first line that is all numbers; or all lines, where there is one number in each. */
 function fromText(text, name) {
-  const lines = text.split(/\r?\n/).map((line) => line.split(/[\s,;]+/).filter(Boolean)).filter((line) => line.length);
+  const lines = text
+    .split(/\r?\n/)
+    .map((line) => line.split(/[\s,;]+/).filter(Boolean))
+    .filter((line) => line.length);
   const rows = lines.map((line) => line.map(Number)).filter((line) => line.every((number) => !Number.isNaN(number)));
   if (!rows.length) throw new Error(`${name} has no line of numbers; give them separated by commas or spaces.`);
   return rows.every((row) => row.length === 1) ? rows.flat() : rows[0];

@@ -13,7 +13,9 @@ function scale({ min, max, step, log }) {
   if (!log || min <= 0) return { min, max, step: step || "any", place: (value) => value, value: (place) => place };
   const span = Math.log(max / min);
   return {
-    min: 0, max: STEPS, step: 1,
+    min: 0,
+    max: STEPS,
+    step: 1,
     place: (value) => (STEPS * Math.log(Math.max(value, min) / min)) / span,
     value: (place) => Number((min * Math.exp((span * place) / STEPS)).toPrecision(3)),
   };
@@ -26,12 +28,22 @@ function scale({ min, max, step, log }) {
 export function control(declared, usual, changed) {
   const { name, kind, choices } = declared;
   const set = (next) => changed(next === usual ? undefined : next);
-  const id = `${declared.own ? "own" : "p"}-${name}`, describe = { "aria-describedby": `${id}-about` };
+  const id = `${declared.own ? "own" : "p"}-${name}`,
+    describe = { "aria-describedby": `${id}-about` };
   const make = kind === "bool" ? onOff : choices ? oneOf : numeric;
   const { head, body, show } = make(declared, id, set, describe);
-  const reset = button("reset", () => changed(undefined), { kind: "plain reset", label: `Reset ${name}`, id: `${id}-reset` });
-  const node = el("div", { class: "control", data: { parameter: name } },
-    el("div", { class: "control-head" }, head, reset), body, el("p", { class: "meaning", id: `${id}-about` }, declared.meaning));
+  const reset = button("reset", () => changed(undefined), {
+    kind: "plain reset",
+    label: `Reset ${name}`,
+    id: `${id}-reset`,
+  });
+  const node = el(
+    "div",
+    { class: "control", data: { parameter: name } },
+    el("div", { class: "control-head" }, head, reset),
+    body,
+    el("p", { class: "meaning", id: `${id}-about` }, declared.meaning),
+  );
   node.update = (value) => {
     node.classList.toggle("changed", value !== undefined);
     reset.hidden = value === undefined;
@@ -47,17 +59,31 @@ function onOff({ name }, id, set, describe) {
 }
 
 function oneOf({ name, choices }, id, set, describe) {
-  const input = el("select", { id, onchange: () => set(input.value), ...describe }, choices.map((one) => el("option", { value: one }, one)));
+  const input = el(
+    "select",
+    { id, onchange: () => set(input.value), ...describe },
+    choices.map((one) => el("option", { value: one }, one)),
+  );
   return { head: el("label", { for: id }, name), body: [input], show: (value) => (input.value = value) };
 }
 
 function numeric(declared, id, set, describe) {
   const { name, kind, optional, slider } = declared;
   const rounded = (value) => (kind === "int" ? Math.round(value) : Number(value.toPrecision(4)));
-  const middle = slider ? (slider.log ? Math.sqrt(slider.min * slider.max) : (slider.min + slider.max) / 2) : declared.low ?? 1;
+  const middle = slider
+    ? slider.log
+      ? Math.sqrt(slider.min * slider.max)
+      : (slider.min + slider.max) / 2
+    : (declared.low ?? 1);
   const number = el("input", {
-    type: "number", class: "value", step: kind === "int" ? 1 : "any", min: declared.low, max: declared.high,
-    placeholder: "measured", "aria-label": `${name}, exactly`, ...describe,
+    type: "number",
+    class: "value",
+    step: kind === "int" ? 1 : "any",
+    min: declared.low,
+    max: declared.high,
+    placeholder: "measured",
+    "aria-label": `${name}, exactly`,
+    ...describe,
   });
   number.addEventListener("change", () => {
     if (number.value !== "" && number.checkValidity()) set(rounded(Number(number.value)));
@@ -67,7 +93,8 @@ function numeric(declared, id, set, describe) {
   const range = slider && el("input", { type: "range", id, min: by.min, max: by.max, step: by.step, ...describe });
   range?.addEventListener("input", () => set(rounded(by.value(Number(range.value)))));
   const measured = optional && el("input", { type: "checkbox", id: `${id}-measured` });
-  measured && measured.addEventListener("change", () => set(measured.checked ? null : rounded(Number(middle.toPrecision(2)))));
+  measured &&
+    measured.addEventListener("change", () => set(measured.checked ? null : rounded(Number(middle.toPrecision(2)))));
 
   const show = (value) => {
     number.disabled = value === null;
@@ -76,8 +103,11 @@ function numeric(declared, id, set, describe) {
     if (!range) return;
     range.disabled = value === null;
     range.setAttribute("aria-valuetext", shown(value));
-    if (document.activeElement !== range || rounded(by.value(Number(range.value))) !== value) range.value = String(by.place(value ?? middle));
+    if (document.activeElement !== range || rounded(by.value(Number(range.value))) !== value)
+      range.value = String(by.place(value ?? middle));
   };
-  const switched = measured && el("label", { class: "switch small", for: `${id}-measured` }, measured, el("span", {}, "measured from the data"));
+  const switched =
+    measured &&
+    el("label", { class: "switch small", for: `${id}-measured` }, measured, el("span", {}, "measured from the data"));
   return { head: [el("label", { for: slider ? id : null }, name), number], body: [range, switched], show };
 }

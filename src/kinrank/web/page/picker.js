@@ -36,11 +36,15 @@ export function picker(panel, start, { asked, failed, toast }) {
       if (problem.status === 401) return failed(problem);
       grid.root.hidden = true;
       empty.hidden = false;
-      empty.replaceChildren(`${problem.message} `, button("Try again", () => again(), { kind: "plain" }));
+      empty.replaceChildren(
+        `${problem.message} `,
+        button("Try again", () => again(), { kind: "plain" }),
+      );
     },
   });
   grid.shape = start.has.pictures ? "pictures" : start.has.texts ? "texts" : "names";
-  grid.chosen = (card) => present !== null && (kind === "queries" ? present.query === card.number : present.item === card.id);
+  grid.chosen = (card) =>
+    present !== null && (kind === "queries" ? present.query === card.number : present.item === card.id);
   const again = () => {
     empty.hidden = true;
     grid.root.hidden = false;
@@ -48,8 +52,13 @@ export function picker(panel, start, { asked, failed, toast }) {
   };
 
   const field = el("input", {
-    type: "search", id: "words", placeholder: "Search by name", "aria-label": "Search by name",
-    autocomplete: "off", spellcheck: "false", maxlength: "200",
+    type: "search",
+    id: "words",
+    placeholder: "Search by name",
+    "aria-label": "Search by name",
+    autocomplete: "off",
+    spellcheck: "false",
+    maxlength: "200",
   });
   const searched = paused(() => {
     if (field.value.trim() === words) return;
@@ -67,15 +76,19 @@ export function picker(panel, start, { asked, failed, toast }) {
     const seed = Math.floor(Math.random() * 2 ** 31);
     return ask(`view/items?${new URLSearchParams({ kind, words, offset: 0, limit: 1, seed })}`, undefined, signal);
   });
-  const random = button("", async () => {
-    try {
-      const answer = await one();
-      if (answer?.items.length) asked(queryOf(answer.items[0]));
-    } catch (problem) {
-      if (problem.status === 401) failed(problem);
-      else toast(problem.message);
-    }
-  }, { drawing: "dice", kind: "tool icon", label: "A random one", id: "random" });
+  const random = button(
+    "",
+    async () => {
+      try {
+        const answer = await one();
+        if (answer?.items.length) asked(queryOf(answer.items[0]));
+      } catch (problem) {
+        if (problem.status === 401) failed(problem);
+        else toast(problem.message);
+      }
+    },
+    { drawing: "dice", kind: "tool icon", label: "A random one", id: "random" },
+  );
 
   const bar = el("div", { class: "find" }, el("span", { class: "field" }, icon("seek"), field), random);
   panel.replaceChildren(bar, start.has.queries ? kinds() : "", count, grid.root, empty, dropZone(start, asked, toast));
@@ -88,17 +101,30 @@ export function picker(panel, start, { asked, failed, toast }) {
   };
 
   function kinds() {
-    const choices = [["queries", `Queries (${whole(start.queries)})`], ["items", `Items (${whole(start.items)})`]];
-    return el("div", { class: "segments", role: "radiogroup", "aria-label": "What to pick from" },
+    const choices = [
+      ["queries", `Queries (${whole(start.queries)})`],
+      ["items", `Items (${whole(start.items)})`],
+    ];
+    return el(
+      "div",
+      { class: "segments", role: "radiogroup", "aria-label": "What to pick from" },
       choices.map(([value, text]) =>
-        el("label", {},
+        el(
+          "label",
+          {},
           el("input", {
-            type: "radio", name: "kind", value, checked: value === kind,
+            type: "radio",
+            name: "kind",
+            value,
+            checked: value === kind,
             onchange: () => {
               kind = value;
               again();
             },
           }),
-          el("span", {}, text))));
+          el("span", {}, text),
+        ),
+      ),
+    );
   }
 }

@@ -2,7 +2,8 @@
 
 import { byId } from "./dom.js";
 
-const LEAST = 2500, PER_LETTER = 45; // milliseconds
+const LEAST = 2500,
+  PER_LETTER = 45; // milliseconds
 let timer = 0;
 
 /** Spoken by screen readers, not shown. */

@@ -22,7 +22,11 @@ export async function copy(text) {
 function box(title, inside, actions) {
   const dialog = byId("box");
   const close = button("Close", () => dialog.close(), { kind: "tool" });
-  dialog.replaceChildren(el("h2", { id: "box-title" }, title), ...inside, el("div", { class: "actions" }, actions, close));
+  dialog.replaceChildren(
+    el("h2", { id: "box-title" }, title),
+    ...inside,
+    el("div", { class: "actions" }, actions, close),
+  );
   dialog.showModal();
   return dialog;
 }
@@ -32,16 +36,30 @@ export async function copyLink(state, toast) {
     toast(`A vector of ${state.query.vector.length} numbers is too long for a link; share the file instead.`);
     return;
   }
-  toast((await copy(location.href)) ? "The link is copied: it opens this view." : "The link could not be copied; take it from the address bar.");
+  toast(
+    (await copy(location.href))
+      ? "The link is copied: it opens this view."
+      : "The link could not be copied; take it from the address bar.",
+  );
 }
 
 /** The lines of Python that give the same result: copied at once, and shown. */
 export async function copyPython(answer, toast) {
   if (!answer) return toast("Pick a query first.");
   const done = await copy(answer.python);
-  const again = button(done ? "Copy again" : "Copy", async () => toast((await copy(answer.python)) ? "Copied." : "It could not be copied."), { kind: "tool primary", autofocus: true });
-  box("The same in Python", [el("p", {}, done ? "These lines are on the clipboard." : "Copy these lines:"),
-    el("pre", { tabindex: "0", role: "region", "aria-label": "Python lines" }, el("code", {}, answer.python))], again);
+  const again = button(
+    done ? "Copy again" : "Copy",
+    async () => toast((await copy(answer.python)) ? "Copied." : "It could not be copied."),
+    { kind: "tool primary", autofocus: true },
+  );
+  box(
+    "The same in Python",
+    [
+      el("p", {}, done ? "These lines are on the clipboard." : "Copy these lines:"),
+      el("pre", { tabindex: "0", role: "region", "aria-label": "Python lines" }, el("code", {}, answer.python)),
+    ],
+    again,
+  );
 }
 
 const cell = (value) => {
@@ -53,7 +71,8 @@ const cell = (value) => {
 function csv(answer) {
   const rows = [["list", "rank", "id", "name", "label", "distance", "right", "rank_in_other_list"]];
   for (const side of ["before", "after"]) {
-    for (const one of answer[side]) rows.push([side, one.rank, one.id, one.name, one.label, one.distance, one.right, one.other ?? one.other_beyond]);
+    for (const one of answer[side])
+      rows.push([side, one.rank, one.id, one.name, one.label, one.distance, one.right, one.other ?? one.other_beyond]);
   }
   return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
@@ -71,10 +90,22 @@ function saved(text, name, kind) {
 export function offer(answer, toast) {
   if (!answer) return toast("Pick a query first.");
   const whole = () => JSON.stringify(answer, (_, value) => (typeof value === "bigint" ? String(value) : value), 2);
-  const kinds = [["JSON", whole, "application/json"], ["CSV", () => csv(answer), "text/csv"]];
-  const dialog = box("Download the results", [el("p", {}, "Both lists, with ranks, distances, and right or wrong where it is known.")],
-    kinds.map(([name, text, kind]) => button(name, () => {
-      saved(text(), `kinrank.${name.toLowerCase()}`, kind);
-      dialog.close();
-    }, { kind: "tool primary" })));
+  const kinds = [
+    ["JSON", whole, "application/json"],
+    ["CSV", () => csv(answer), "text/csv"],
+  ];
+  const dialog = box(
+    "Download the results",
+    [el("p", {}, "Both lists, with ranks, distances, and right or wrong where it is known.")],
+    kinds.map(([name, text, kind]) =>
+      button(
+        name,
+        () => {
+          saved(text(), `kinrank.${name.toLowerCase()}`, kind);
+          dialog.close();
+        },
+        { kind: "tool primary" },
+      ),
+    ),
+  );
 }

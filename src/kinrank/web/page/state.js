@@ -6,7 +6,15 @@ export const CANDIDATES = 1000;
 const LONGEST = 9000; // letters of a vector in an address; a request's head has its limits, too
 
 export const EMPTY = {
-  query: null, k: K, method: null, parameters: {}, candidates: CANDIDATES, right: [], wrong: [], level: null, open: null,
+  query: null,
+  k: K,
+  method: null,
+  parameters: {},
+  candidates: CANDIDATES,
+  right: [],
+  wrong: [],
+  level: null,
+  open: null,
 };
 
 /** An id as letters: texts as they are, unless they could be taken for something else. */
@@ -81,7 +89,7 @@ export function stateOf(search, kept = null) {
   if (words.has("item")) state.query = { item: wordsId(words.get("item")) };
   else if (/^\d{1,9}$/.test(words.get("query") ?? "")) state.query = { query: Number(words.get("query")) };
   else if (words.has("vector")) {
-    const vector = words.get("vector") === "kept" ? kept?.vector ?? null : wordsVector(words.get("vector"));
+    const vector = words.get("vector") === "kept" ? (kept?.vector ?? null) : wordsVector(words.get("vector"));
     state.query = vector ? { vector, name: words.get("name") ?? "your vector" } : { lost: true };
   }
   state.k = count(words.get("k"), K);
@@ -131,8 +139,14 @@ export function remember(state, push) {
 export function question(state) {
   const query = state.query && "vector" in state.query ? { vector: state.query.vector } : state.query;
   return {
-    query, k: state.k, method: state.method, parameters: state.parameters, candidates: state.candidates,
-    positives: state.right, negatives: state.wrong, level: state.level,
+    query,
+    k: state.k,
+    method: state.method,
+    parameters: state.parameters,
+    candidates: state.candidates,
+    positives: state.right,
+    negatives: state.wrong,
+    level: state.level,
   };
 }
 

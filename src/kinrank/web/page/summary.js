@@ -17,35 +17,67 @@ export function band(answer, { change, level }) {
   const [mode, meaning] = MODES[answer.mode] ?? [answer.mode, ""];
   const name = String(query.name ?? "your vector");
   const asked = picture(query, 192, query.picture ? `The query: ${name}` : "");
-  const certain = answer.certain === false ? " The search stopped at its budget: the first places are not certain." : "";
-  return el("div", { class: "band" },
+  const certain =
+    answer.certain === false ? " The search stopped at its budget: the first places are not certain." : "";
+  return el(
+    "div",
+    { class: "band" },
     el("div", { class: "asked" }, asked),
-    el("div", { class: "about" },
+    el(
+      "div",
+      { class: "about" },
       el("h1", {}, el("small", {}, "Query "), name),
       query.text ? el("p", { class: "query-text" }, query.text) : null,
       query.label && query.label !== name ? el("p", { class: "soft" }, String(query.label)) : null,
-      el("p", { class: "mode" }, el("b", { class: answer.mode }, mode), ` ${meaning}.`)),
-    el("div", { class: "choices" }, level,
+      el("p", { class: "mode" }, el("b", { class: answer.mode }, mode), ` ${meaning}.`),
+    ),
+    el(
+      "div",
+      { class: "choices" },
+      level,
       button("Settings", () => change("settings"), { drawing: "tune", kind: "tool needs-sheet", id: "tune" }),
-      button("Query", () => change(), { drawing: "seek", kind: "tool needs-sheet", id: "change" })),
-    answer.note || certain ? el("p", { class: "note" }, `${answer.note ?? ""}${certain}`) : null);
+      button("Query", () => change(), { drawing: "seek", kind: "tool needs-sheet", id: "change" }),
+    ),
+    answer.note || certain ? el("p", { class: "note" }, `${answer.note ?? ""}${certain}`) : null,
+  );
 }
 
 /** The head of a column: its number of right answers, their pattern, its time. */
 function head(side, title, subtitle, entries, score, seconds) {
   const right = score ? `${score.right} of ${score.of} right` : "";
-  return el("div", { class: `head ${side}` },
+  return el(
+    "div",
+    { class: `head ${side}` },
     el("h2", {}, title, " ", el("small", {}, subtitle)),
     score
-      ? el("p", { class: "score" }, el("strong", {}, whole(score.right)), el("span", {}, ` of ${whole(score.of)} right`))
+      ? el(
+          "p",
+          { class: "score" },
+          el("strong", {}, whole(score.right)),
+          el("span", {}, ` of ${whole(score.of)} right`),
+        )
       : el("p", { class: "score" }, el("span", {}, `${whole(entries.length)} results`)),
     score ? hits(entries, right) : null,
-    el("p", { class: "time" }, seconds, score?.average_precision === undefined ? null
-      : el("span", { title: "average precision of the list, as deep as it was looked at" }, `AP ${percent(score.average_precision)}`)));
+    el(
+      "p",
+      { class: "time" },
+      seconds,
+      score?.average_precision === undefined
+        ? null
+        : el(
+            "span",
+            { title: "average precision of the list, as deep as it was looked at" },
+            `AP ${percent(score.average_precision)}`,
+          ),
+    ),
+  );
 }
 
 /** The short name of a method: its class, with the parameters that were changed. */
-export const methodName = (answer) => String(answer.method ?? "").replace(/^['"]|['"]$/g, "").replace(/\(\)$/, "");
+export const methodName = (answer) =>
+  String(answer.method ?? "")
+    .replace(/^['"]|['"]$/g, "")
+    .replace(/\(\)$/, "");
 
 /** Both heads, with what was gained between them. */
 export function heads(answer) {
@@ -53,20 +85,30 @@ export function heads(answer) {
   const gain = scores ? scores.after.right - scores.before.right : null;
   const kind = gain > 0 ? "better" : gain < 0 ? "worse" : "even";
   const known = answer.known_right ? `${whole(answer.known_right)} are right in all` : "";
-  return el("div", { class: "heads" },
+  return el(
+    "div",
+    { class: "heads" },
     head("before", "Before", "plain search", answer.before, scores?.before, `search ${time(seconds.search)}`),
-    el("div", { class: `gain ${gain === null ? "even" : kind}` },
+    el(
+      "div",
+      { class: `gain ${gain === null ? "even" : kind}` },
       gain === null
         ? el("span", { class: "toward", "aria-hidden": "true" }, "→")
-        : [el("strong", {}, `${gain > 0 ? "+" : gain < 0 ? "−" : "±"}${Math.abs(gain)}`), el("small", {}, known)]),
-    head("after", "After", methodName(answer), answer.after, scores?.after, `re-rank ${time(seconds.rerank)}`));
+        : [el("strong", {}, `${gain > 0 ? "+" : gain < 0 ? "−" : "±"}${Math.abs(gain)}`), el("small", {}, known)],
+    ),
+    head("after", "After", methodName(answer), answer.after, scores?.after, `re-rank ${time(seconds.rerank)}`),
+  );
 }
 
 /** The result in sight that rose most, a right one if that is known: the page explains it before it is asked to. */
 export function risen(answer) {
-  const seen = answer.after.slice(0, SIGHT), right = seen.filter((entry) => entry.right === true);
+  const seen = answer.after.slice(0, SIGHT),
+    right = seen.filter((entry) => entry.right === true);
   const rise = (entry) => (entry.other ?? entry.other_beyond ?? Infinity) - entry.rank;
-  return (right.length ? right : seen).reduce((best, entry) => (best && rise(best) >= rise(entry) ? best : entry), null);
+  return (right.length ? right : seen).reduce(
+    (best, entry) => (best && rise(best) >= rise(entry) ? best : entry),
+    null,
+  );
 }
 
 /** The answer in a sentence, for those who listen. */

@@ -16,21 +16,35 @@ export class Why {
   }
 
   frame(name, actions, ...inside) {
-    const close = button("", () => this.hooks.closed(), { drawing: "close", kind: "tool icon close", label: "Close the explanation", id: "close-why" });
-    const head = el("div", { class: "why-head" },
-      el("h2", { id: "why-title", tabindex: "-1" }, el("small", {}, "Why it moved "), name), el("div", { class: "actions" }, actions, close));
+    const close = button("", () => this.hooks.closed(), {
+      drawing: "close",
+      kind: "tool icon close",
+      label: "Close the explanation",
+      id: "close-why",
+    });
+    const head = el(
+      "div",
+      { class: "why-head" },
+      el("h2", { id: "why-title", tabindex: "-1" }, el("small", {}, "Why it moved "), name),
+      el("div", { class: "actions" }, actions, close),
+    );
     this.root.replaceChildren(head, ...inside.filter(Boolean));
     this.root.hidden = false;
   }
 
   loading(name) {
-    if (!this.root.hidden && this.root.querySelector(".routes")) this.root.classList.add("stale"); // the old one stays until then
+    if (!this.root.hidden && this.root.querySelector(".routes"))
+      this.root.classList.add("stale"); // the old one stays until then
     else this.frame(String(name), null, el("p", { class: "soft waiting" }, "Looking for the chain …"));
   }
 
   problem(name, words, again) {
     this.root.classList.remove("stale");
-    this.frame(String(name), null, el("div", { class: "problem", role: "alert" }, el("p", {}, words), button("Try again", again)));
+    this.frame(
+      String(name),
+      null,
+      el("div", { class: "problem", role: "alert" }, el("p", {}, words), button("Try again", again)),
+    );
   }
 
   hide() {
@@ -55,22 +69,39 @@ export class Why {
     const parts = [];
     if (answer.map?.points?.length > 1) parts.push(mapOf(answer, this.hooks.open));
     if (steps.length) parts.push(flows);
-    this.frame(String(card.name), this.actions(card, markable, mark),
+    this.frame(
+      String(card.name),
+      this.actions(card, markable, mark),
       jump(answer),
       el("p", { class: "words" }, answer.words),
       card.text ? el("blockquote", { class: "full-text" }, card.text) : null,
       steps.length || answer.reached ? routes(answer, query, card, dearest, choose) : null,
-      beside(answer), reason ? el("p", { class: "soft beside" }, reason) : null,
-      el("div", { class: "parts" }, parts));
+      beside(answer),
+      reason ? el("p", { class: "soft beside" }, reason) : null,
+      el("div", { class: "parts" }, parts),
+    );
     choose(dearest);
     if (!card.picture && !card.text) this.neighbours(card);
   }
 
   actions(card, markable, mark) {
-    const one = (kind) => button(kind === "right" ? "Right" : "Wrong", () => this.hooks.mark(card, kind), {
-      drawing: kind === "right" ? "up" : "down", kind: `tool mark-wide ${kind}`, label: `Mark as ${kind}`, "aria-pressed": String(mark === kind), disabled: !markable,
-    });
-    return [one("right"), one("wrong"), button("Search with it", () => this.hooks.ask(card), { drawing: "seek", id: "ask-with", label: "Search with it" })];
+    const one = (kind) =>
+      button(kind === "right" ? "Right" : "Wrong", () => this.hooks.mark(card, kind), {
+        drawing: kind === "right" ? "up" : "down",
+        kind: `tool mark-wide ${kind}`,
+        label: `Mark as ${kind}`,
+        "aria-pressed": String(mark === kind),
+        disabled: !markable,
+      });
+    return [
+      one("right"),
+      one("wrong"),
+      button("Search with it", () => this.hooks.ask(card), {
+        drawing: "seek",
+        id: "ask-with",
+        label: "Search with it",
+      }),
+    ];
   }
 
   /** Items with nothing to look at are known by their neighbours. */
@@ -79,10 +110,23 @@ export class Why {
     this.root.append(place);
     try {
       const found = await ask(`v1/items/${encodeURIComponent(card.id)}`);
-      place.append(el("ol", {}, found.neighbors.map((one) => el("li", {},
-        button("", () => this.hooks.open(one), { kind: "plain", label: `Explain ${one.name}` }),
-        el("span", { class: "soft" }, short(one.distance))))));
-      place.querySelectorAll("button").forEach((node, n) => node.append(tile(found.neighbors[n], 96), String(found.neighbors[n].name)));
+      place.append(
+        el(
+          "ol",
+          {},
+          found.neighbors.map((one) =>
+            el(
+              "li",
+              {},
+              button("", () => this.hooks.open(one), { kind: "plain", label: `Explain ${one.name}` }),
+              el("span", { class: "soft" }, short(one.distance)),
+            ),
+          ),
+        ),
+      );
+      place
+        .querySelectorAll("button")
+        .forEach((node, n) => node.append(tile(found.neighbors[n], 96), String(found.neighbors[n].name)));
     } catch (problem) {
       place.append(el("p", { class: "soft" }, problem.message));
     }
@@ -95,15 +139,24 @@ function jump(answer) {
   if (!before && !after) return null;
   const way = before === after ? "same" : (after || Infinity) < (before || Infinity) ? "up" : "down";
   const far = before && after ? ` ${whole(Math.abs(before - after))}` : "";
-  return el("p", { class: `ranks ${way}` }, el("small", {}, "rank "), el("span", { class: "from" }, rank(before)),
-    el("span", { class: "to-sign" }, " → "), el("strong", {}, rank(after)),
-    el("em", { class: `move ${way}` }, way === "same" ? "same place" : way + far));
+  return el(
+    "p",
+    { class: `ranks ${way}` },
+    el("small", {}, "rank "),
+    el("span", { class: "from" }, rank(before)),
+    el("span", { class: "to-sign" }, " → "),
+    el("strong", {}, rank(after)),
+    el("em", { class: `move ${way}` }, way === "same" ? "same place" : way + far),
+  );
 }
 
 /** What counts beside the chain, where something does. */
 function beside(answer) {
   if (!answer.direct) return null;
   const percent = (share) => `${Math.round(100 * share)} %`;
-  return el("p", { class: "soft beside" },
-    `Beside the chain, wide neighbourhoods are compared: they have ${percent(answer.shared)} in common, which counts ${percent(answer.direct)}.`);
+  return el(
+    "p",
+    { class: "soft beside" },
+    `Beside the chain, wide neighbourhoods are compared: they have ${percent(answer.shared)} in common, which counts ${percent(answer.direct)}.`,
+  );
 }
