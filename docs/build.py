@@ -1,5 +1,5 @@
 """METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its pictures,
-and the numbers in README.md and docs/stores/README.md.
+and the numbers in README.md, docs/stores/README.md and docs/service/README.md.
 
 `python docs/build.py` writes what changed; `--check` only says what would change, and ends with 1.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from generator import figure, pages, readme, stores, which  # noqa: E402
+from generator import figure, pages, readme, service, stores, which  # noqa: E402
 from generator.records import Measurements, read  # noqa: E402
 
 from kinrank import METHODS  # noqa: E402
@@ -20,6 +20,7 @@ from kinrank import METHODS  # noqa: E402
 RESULTS = DOCS.parent / "benchmarks"
 README = DOCS.parent / "README.md"
 STORES = DOCS / "stores" / "README.md"
+SERVICE = DOCS / "service" / "README.md"
 PICTURE = DOCS / "figures" / "accuracy-against-time.svg"
 REMEMBERED = DOCS / "figures" / "remembered-queries.svg"
 
@@ -31,6 +32,7 @@ def build(found: Measurements) -> dict[Path, str]:
         DOCS / "which-method-when.md": which.page(found),
         README: readme.with_numbers(README.read_text("utf-8"), readme.parts(found)),
         STORES: readme.with_numbers(STORES.read_text("utf-8"), stores.parts(found)),
+        SERVICE: readme.with_numbers(SERVICE.read_text("utf-8"), service.parts(found)),
     }
     for name, kind in METHODS.items():
         made[DOCS / "methods" / f"{name}.md"] = pages.page(kind, which.measured(found, name))

@@ -24,6 +24,7 @@ class Measurements:
         candidates: (how many, method) -> result of `kinrank bench candidates`.
         remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
         stores: part -> results, of `kinrank bench stores`.
+        service: the last record of `kinrank bench service`.
         left_out: results of the newest `kinrank bench defaults` of every way to run.
         machines: one line per kind of bench that says where and when it ran.
     """
@@ -40,6 +41,7 @@ class Measurements:
     candidates: dict[tuple[int, str], Result] = field(default_factory=dict)
     remembered: dict[tuple[str, str], dict[str, Result]] = field(default_factory=dict)
     stores: dict[str, list[Result]] = field(default_factory=dict)
+    service: Result = field(default_factory=dict)
     left_out: list[Result] = field(default_factory=list)
     until: str = ""
 
@@ -75,10 +77,12 @@ def _take(found: Measurements, record: Result) -> None:
     if kind == "defaults":
         modes = {row["mode"] for row in record["results"]}
         found.left_out = [row for row in found.left_out if row["mode"] not in modes] + list(record["results"])
-    for change in record.get("changes", ()):
+    for change in record.get("changes", ()) if kind != "service" else ():
         if "add_share" in change:
             found.changes[change["items"], change["store"]] = change
-    if kind == "stores":
+    if kind == "service":
+        found.service = record
+    elif kind == "stores":
         found.stores |= {part: record[part] for part in ("same", "times", "growing", "scale") if part in record}
     for result in record.get("results", ()):
         if kind == "scale" and "build_seconds" in result:

@@ -44,7 +44,7 @@ export async function ask(path, body, signal) {
 }
 
 function sentence(text, status) {
-  let detail = "";
+  let detail;
   try {
     detail = JSON.parse(text).detail;
   } catch {

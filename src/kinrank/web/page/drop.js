@@ -7,6 +7,8 @@ import { vectorIn } from "./npy.js";
 
 const VECTORS = ".npy,.json,.csv,.tsv,.txt";
 
+let taking = null; // what is done with a file that is dropped anywhere
+
 /** The place to drop a file on, which is also a button that asks for one. */
 export function dropZone(start, asked, failed) {
   const kinds = start.encoder ? `${VECTORS},image/*` : VECTORS;
@@ -23,7 +25,8 @@ export function dropZone(start, asked, failed) {
     take(input.files[0]);
     input.value = ""; // so that the same file can be chosen again
   });
-  whole(take);
+  if (!taking) whole();
+  taking = take;
   return el(
     "label",
     { class: "drop", for: "vector-file" },
@@ -60,7 +63,7 @@ async function base64(file) {
 }
 
 /** A file may be dropped anywhere; the page says so while one hovers above it. */
-function whole(take) {
+function whole() {
   let inside = 0;
   const show = (change) => {
     inside = Math.max(0, change === 0 ? 0 : inside + change);
@@ -74,6 +77,6 @@ function whole(take) {
     if (!holds(event)) return;
     event.preventDefault();
     show(0);
-    take(event.dataTransfer.files[0]);
+    taking(event.dataTransfer.files[0]);
   });
 }

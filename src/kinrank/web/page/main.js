@@ -3,26 +3,27 @@
 import { ask, latest } from "./api.js";
 import { Columns } from "./columns.js";
 import { Controls, levelChoice, usualLevel } from "./controls.js";
-import { byId, button, el, narrow, paused } from "./dom.js";
+import { byId, el, narrow, paused } from "./dom.js";
 import { Marks, whyNot } from "./marks.js";
+import { hint, LOST, nothingFound, problemBox, welcomeBox } from "./messages.js";
 import { plural } from "./numbers.js";
 import { picker } from "./picker.js";
 import { say, toast } from "./say.js";
 import { closeRail, opened as sheetOpen, openRail, sheet, tabs } from "./sheets.js";
 import { copyLink, copyPython, offer } from "./share.js";
 import { CLOSED, idWords, question, remember, same, stateOf, tidy } from "./state.js";
-import { band, heads, risen, spoken } from "./summary.js";
+import { band, heads, named, risen, spoken } from "./summary.js";
 import { askToken } from "./token.js";
 import { Why } from "./why.js";
 
-let start = null,
-  state = stateOf(location.search, history.state),
-  answer = null,
-  asked = null,
-  explained = null;
+let start = null; // what the service says of itself
+let state = stateOf(location.search, history.state); // what the address says
+let answer = null,
+  asked = null; // before and after, and the question it answers
+let explained = null; // the question that the open explanation answers
 let pick = null,
-  controls = null,
-  returnTo = null;
+  controls = null; // the two tabs of the rail
+let returnTo = null; // the result that had the focus before its explanation
 const lists = byId("lists");
 
 const rank = latest((signal, words) => ask("view/rank", words, signal));
@@ -65,20 +66,13 @@ function refresh(now = true) {
   pick.shows(state.query);
   marks.apply(state.right, state.wrong);
   if (!state.query) return welcome();
-  if (state.query.lost)
-    return problem("This link was made with a vector that is too long for a link. Drop the file here again.", null);
+  if (state.query.lost) return problem(LOST, null);
   if (!same(question(state), asked)) return now ? search() : rankSoon();
-  if (answer !== named(answer)) {
-    answer = named(answer);
+  if (answer !== named(answer, state.query.name)) {
+    answer = named(answer, state.query.name);
     draw(false);
   }
   explain();
-}
-
-/** A vector is called as its file is. */
-function named(found) {
-  const name = state.query.name ?? found.query.name;
-  return name === found.query.name ? found : { ...found, query: { ...found.query, name } };
 }
 
 async function search() {
@@ -88,7 +82,7 @@ async function search() {
   try {
     const found = await rank({ ...words, level: state.level ?? usualLevel(start) });
     if (!found) return;
-    answer = named(found);
+    answer = named(found, state.query.name);
     asked = words;
     explained = null;
     marks.know([...found.before, ...found.after, ...found.marked.positives, ...found.marked.negatives]);
@@ -105,20 +99,9 @@ async function search() {
 }
 
 function draw(fresh) {
-  const level = levelChoice(start, state, go);
-  const key = el(
-    "p",
-    { class: "hint" },
-    "Choose a result to see the chain that moved it. ",
-    el(
-      "span",
-      { class: "keys" },
-      "Keys: arrows go from result to result, Enter explains, R and W mark it right or wrong, Escape closes.",
-    ),
-  );
-  lists.replaceChildren(band(answer, { change: openRail, level }), marks.root, heads(answer), columns.root, key);
-  if (!answer.after.length && !answer.before.length)
-    columns.root.replaceWith(el("p", { class: "empty" }, "Nothing was found: the gallery is empty."));
+  const top = band(answer, { change: openRail, level: levelChoice(start, state, go) });
+  const found = answer.after.length || answer.before.length;
+  lists.replaceChildren(top, marks.root, heads(answer), found ? columns.root : nothingFound(), hint());
   redraw(fresh);
 }
 
@@ -193,15 +176,7 @@ function failed(error, again) {
 function problem(words, again) {
   rank.stop();
   nothing();
-  lists.replaceChildren(
-    el(
-      "div",
-      { class: "problem", role: "alert" },
-      el("p", {}, words),
-      again ? button("Try again", again, { kind: "tool primary", id: "try-again" }) : null,
-      button("Pick another query", () => openRail(), { kind: "tool" }),
-    ),
-  );
+  lists.replaceChildren(problemBox(words, again));
 }
 
 /** No answer, so nothing to explain. */
@@ -215,20 +190,7 @@ function nothing() {
 
 function welcome() {
   nothing();
-  lists.replaceChildren(
-    el(
-      "div",
-      { class: "welcome" },
-      el("h1", {}, "Pick a query"),
-      el(
-        "p",
-        {},
-        "The page then shows what plain search finds for it, what re-ranking makes of that, and why each item moved.",
-      ),
-      button("Choose one", () => openRail(), { kind: "tool primary" }),
-      button("A random one", () => byId("random").click(), { kind: "tool", drawing: "dice" }),
-    ),
-  );
+  lists.replaceChildren(welcomeBox());
 }
 
 /** Begin: what there is, then the view that the address means, or the example. */

@@ -100,6 +100,11 @@ export function heads(answer) {
   );
 }
 
+/** The answer with the name of its query: a vector is called as its file is. */
+export function named(answer, name = answer.query.name) {
+  return name === answer.query.name ? answer : { ...answer, query: { ...answer.query, name } };
+}
+
 /** The result in sight that rose most, a right one if that is known: the page explains it before it is asked to. */
 export function risen(answer) {
   const seen = answer.after.slice(0, SIGHT),
