@@ -122,7 +122,7 @@ class Page:
         self.until("document.querySelector('#why:not([hidden]):not(.stale) .words')")
 
     def complaints(self) -> list[str]:
-        """What the console says, but for the favourite icon of a page that is not ours."""
+        """The warnings and errors of the console since the page was opened."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
 
     def asked(self) -> list[str]:

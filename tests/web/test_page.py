@@ -69,7 +69,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         served.files, queries=str(folder / "queries.npy"), query_names=str(folder / "names.txt"),
         query_labels=str(folder / "labels.txt"),
     )  # fmt: skip
-    settings = Settings(str(served.manifold), title=served.title, python=served.python, files=files)
+    settings = Settings(str(served.manifold), title=served.title, files=files, encoder=served.encoder)
     with listening(replace(settings, scratch=str(folder))) as address:
         yield address
 

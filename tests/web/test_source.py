@@ -26,13 +26,6 @@ def opened(settings: Settings) -> tuple[kinrank.Manifold, Collection]:
     return manifold, Collection.open(settings.files, manifold.ids, None)
 
 
-def same_as_in_python(settings: Settings, manifold: kinrank.Manifold, rows: Any) -> None:
-    """The lines for people who want the same in Python give the same."""
-    names: dict[str, Any] = {"kinrank": kinrank}
-    exec(settings.python, names)
-    np.testing.assert_array_equal(names["manifold"].search(rows, k=5).ids, manifold.search(rows, k=5).ids)
-
-
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
     folder = tmp_path / "scratch"
@@ -58,7 +51,7 @@ def vectors(tmp_path: Path, rows: np.ndarray) -> Path:
 def test_nothing_given_shows_toys(scratch: Path) -> None:
     stages = set()
     served = toys(scratch, None, lambda label, *_: stages.add(label), objects=3, views=12)
-    settings = Settings(manifold=str(served.manifold), title=served.title, files=served.files, python=served.python)
+    settings = Settings(manifold=str(served.manifold), title=served.title, files=served.files)
     manifold, collection = opened(settings)
     assert len(manifold) == 36
     assert manifold.ids.tolist()[:2] == ["house_000", "house_030"]
@@ -70,7 +63,6 @@ def test_nothing_given_shows_toys(scratch: Path) -> None:
     assert collection.levels == ["class"]
     assert {"draw", "pictures"} <= stages
     assert not served.writable
-    same_as_in_python(settings, manifold, np.asarray(manifold._snapshot.vectors)[:3])
     before = Path(str(served.files.images)).read_bytes()
     toys(scratch, None, None, objects=3, views=12)
     assert Path(str(served.files.images)).read_bytes() == before, "the same pictures, so that thumbnails are found"
@@ -88,7 +80,6 @@ def test_a_prepared_gallery_is_served_as_it_is(vectors: Path, rows: np.ndarray, 
     assert (settings.port, settings.limits.k, settings.read_tokens) == (77, 5, ("secret12",))
     assert (folder / "manifest.json").read_bytes() == seal
     manifold, collection = opened(settings)
-    same_as_in_python(settings, manifold, rows[:3])
     assert collection.card(59)["label"] == "kind 9"
     manifold.remove([0, 1])
     manifold.add(rows[:1] + 1)
@@ -120,7 +111,6 @@ def test_a_file_of_vectors_is_prepared(vectors: Path, rows: np.ndarray, scratch:
     assert collection.card("item 7") == {
         "id": "item 7", "name": "item 7", "label": "kind 1", "text": None, "picture": None,
     }  # fmt: skip
-    same_as_in_python(settings, manifold, rows[:3])
 
 
 @pytest.mark.parametrize("how", ["behind", "apart"])
@@ -133,7 +123,6 @@ def test_one_array_of_several(how: str, vectors: Path, rows: np.ndarray, scratch
     manifold, collection = opened(settings)
     assert len(manifold) == 60
     assert collection.card(59)["label"] == "9"
-    same_as_in_python(settings, manifold, rows[:3])
 
 
 def test_an_id_column_names_the_items(tmp_path: Path, scratch: Path) -> None:
@@ -142,7 +131,6 @@ def test_an_id_column_names_the_items(tmp_path: Path, scratch: Path) -> None:
     settings = settings_for(tmp_path / "g.csv", id_column="name", scratch=scratch)
     manifold, _ = opened(settings)
     assert manifold.ids.tolist()[:2] == ["row0", "row1"]
-    same_as_in_python(settings, manifold, [[0.5, 0.5]])
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -192,7 +180,6 @@ def test_roxford_is_the_showcase(shared_dir: Path, scratch: Path) -> None:
         assert [verdict is None for verdict in verdicts] == np.isin(places, truth.junk[query]).tolist()
     assert collection.query_card(0)["picture"] == "pictures/query/0"
     assert len(collection.picture("all_souls_000002", 192)[0]) > 1000
-    assert 'ids=data.truths["medium"].item_ids' in settings.python
 
 
 CHEAP = ("orl", "cranfield", "esc50")
@@ -217,8 +204,6 @@ def test_published_sets_bring_their_truth(name: str, shared_dir: Path, scratch: 
     assert collection.has["pictures"] == (name == "orl")
     if name == "orl":
         assert collection.picture(17, 96) is not None
-    if name == "cranfield":
-        same_as_in_python(settings, manifold, benchmark.gallery[:3])
 
 
 def test_persons_of_ones_own_camera_are_neither_right_nor_wrong(shared_dir: Path, scratch: Path) -> None:
@@ -271,6 +256,5 @@ def test_a_gallery_over_a_store(tmp_path: Path, rows: np.ndarray, scratch: Path)
         settings_for(folder, store=url, method=kinrank.LPMT(), scratch=scratch)
     manifold = kinrank.Manifold.load(folder, store=kinrank.open_store(url))
     assert Collection.open(settings.files, manifold.ids, None).card("item 3")["label"] == "three"
-    same_as_in_python(settings, manifold, rows[:3])
     alone = settings_for(None, store=url, scratch=scratch)
     assert Path(alone.manifold).parent == scratch

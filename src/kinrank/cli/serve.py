@@ -42,6 +42,14 @@ Ids = Annotated[
 ]
 Key = Annotated[str | None, typer.Option("--gallery-key", help="Which array of an .npz, .h5, .mat or .safetensors.")]
 Set = Annotated[str | None, typer.Option("--set", help="Which of several published sets in a folder.")]
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        help="package.module:function that makes a vector of a picture (Pillow, RGB): pictures can be dropped on the "
+        "page then.",
+    ),
+]
 StoreUrl = Annotated[
     str | None, typer.Option("--store", help="URL of the vector database that the gallery is built over.")
 ]
@@ -75,6 +83,7 @@ def serve(
     ids: Ids = None,
     gallery_key: Key = None,
     set_name: Set = None,
+    encoder: Encoder = None,
     store: StoreUrl = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
@@ -115,6 +124,7 @@ def serve(
             query_labels=query_labels, ids=ids, gallery_key=gallery_key, set_name=set_name, store=store,
             scratch=Path(scratch), progress=bars(quiet), host=host, port=port, read_tokens=readers,
             write_tokens=writers, workers=workers, limits=limits, cache=cache_folder(), tell=None if quiet else note,
+            **({} if encoder is None else {"encoder": encoder}),
         )  # fmt: skip
 
         def announce(address: str) -> None:

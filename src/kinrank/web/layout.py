@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 ROUNDS = 60  # of stress minimisation
+WEIGHT = 10.0  # of pairs with the first one, the query: how far others are from it is what people look at
 EDGE = 0.04  # of the unit square is left free on all sides
 
 
@@ -29,8 +30,8 @@ def mutual(ranks: Floats) -> Floats:
 def laid_out(before: Floats, after: Floats) -> tuple[Floats, Floats]:
     """Two layouts (m, 2) within the unit square, of two matrices (m, m) of how far the same things are apart.
 
-    Each minimises stress, the squared differences between wanted distances and those in the plane. The second is turned
-    and mirrored onto the first, so that what moves is what changed.
+    Each minimises stress, the squared differences between wanted distances and those in the plane; those of the first
+    thing count more. The second layout is turned and mirrored onto the first, so that what moves is what changed.
     """
     first, second = _of_one_size(_flat(before)), _of_one_size(_flat(after))
     left, _, right = np.linalg.svd(second.T @ first)
@@ -42,16 +43,20 @@ def laid_out(before: Floats, after: Floats) -> tuple[Floats, Floats]:
 
 
 def _flat(apart: Floats) -> Floats:
-    """(m, 2) coordinates by SMACOF, started from classical scaling."""
+    """(m, 2) coordinates by weighted SMACOF, started from classical scaling."""
     count = len(apart)
     if count < 2:
         return np.zeros((count, 2))
     places = _classical(apart)
+    weights = np.ones_like(apart)
+    weights[0, :], weights[:, 0] = WEIGHT, WEIGHT
+    np.fill_diagonal(weights, 0.0)
+    inverse = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights)
     for _ in range(ROUNDS):
         gaps = np.sqrt(np.square(places[:, None] - places[None]).sum(axis=2))
-        pull = -np.divide(apart, gaps, out=np.zeros_like(gaps), where=gaps > 1e-9)
+        pull = -np.divide(weights * apart, gaps, out=np.zeros_like(gaps), where=gaps > 1e-9)
         pull[np.arange(count), np.arange(count)] = -pull.sum(axis=1)
-        places = pull @ places / count
+        places = inverse @ (pull @ places)
     return places
 
 

@@ -160,6 +160,12 @@ class Chain(Rank):
     item: Id
 
 
+class Picture(Strict):
+    image: Annotated[str, Field(strict=True, max_length=2**25)] = Field(
+        description="The bytes of a picture, in base64."
+    )
+
+
 class Token(Strict):
     token: Text
 

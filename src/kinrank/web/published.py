@@ -20,10 +20,7 @@ from kinrank.web.settings import Files
 SHOWN_FIRST = "roxford5k"
 PIXELS = {"coil20": (32, 32), "mpeg7": (32, 32), "orl": (56, 46), "omniglot": (32, 32)}  # height, width of a row
 PICTURES = {"roxford5k": "roxford5k_thumbnails.zip"}
-IDS = {"roxford5k": 'data.truths["medium"].item_ids', "cranfield": 'data.truths["relevant"].item_ids'}
-PYTHON = """from kinrank.datasets.benchmark import load
-data = load({name!r}, {folder!r})
-manifold = kinrank.Manifold.build(data.gallery{method}{ids})"""
+NAMED = ("roxford5k", "cranfield")  # sets whose items have names
 
 
 def chosen(folder: Path, name: str | None) -> tuple[str, list[str]]:
@@ -40,14 +37,10 @@ def chosen(folder: Path, name: str | None) -> tuple[str, list[str]]:
 def published(folder: Path, name: str, method: Method | None, scratch: Path, progress: Show) -> Served:
     """A set that is in the folder: its gallery prepared, everything else as plain files beside it."""
     benchmark = load(name, folder)
-    ids = next(iter(benchmark.truths.values())).item_ids if name in IDS else None
-    words = "" if method is None else f", kinrank.{method!r}"
+    ids = next(iter(benchmark.truths.values())).item_ids if name in NAMED else None
     return Served(
         manifold=built(benchmark.gallery, method, ids, scratch, progress),
-        title=BENCHMARKS[name].about,
-        python=PYTHON.format(
-            name=name, folder=str(folder), method=words, ids=f", ids={IDS[name]}" if name in IDS else ""
-        ),
+        title=BENCHMARKS[name].about.partition(":")[0],
         files=_files(folder, benchmark, scratch, progress),
     )
 

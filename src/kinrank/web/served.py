@@ -33,18 +33,18 @@ class Served(NamedTuple):
     Attributes:
         manifold: the folder of the prepared gallery.
         title: what the page is headed with.
-        python: the lines of Python that make or load the same gallery as `manifold`, after `import kinrank`.
         files: what it brings along.
         writable: whether its items can be changed.
         store: the vector database that it is searched in.
+        encoder: what makes a vector of a picture, see `encoding`.
     """
 
     manifold: Path
     title: str
-    python: str
     files: Files = Files()
     writable: bool = False
     store: str | None = None
+    encoder: str | None = None
 
 
 def built(rows: ArrayLike, method: Method | None, ids: Any, scratch: Path, progress: Show) -> Path:

@@ -17,6 +17,7 @@ from kinrank.stores import Store
 from kinrank.stores.opening import open_store
 from kinrank.web.collection import Collection
 from kinrank.web.declared import declarations
+from kinrank.web.encoding import encoder_named
 from kinrank.web.following import Following
 from kinrank.web.gate import Busy, Gates
 from kinrank.web.looking import example
@@ -55,6 +56,7 @@ class Service:
         self.gates = Gates(settings.limits)
         cache = settings.cache or (Path(settings.scratch) / "thumbnails" if settings.scratch else None)
         self.collection = Collection.open(settings.files, gallery.manifold.ids, cache)
+        self.encoder = None if settings.encoder is None else encoder_named(settings.encoder)
         queries, width = self.collection.queries, gallery.manifold.info()["dimensions"]
         if queries is not None and queries.shape[1] != width:
             raise ValueError(

@@ -72,8 +72,8 @@ class Settings:
         manifold: the folder of the prepared gallery.
         writable: whether items can be added and removed; not where the gallery was built for this run only.
         title: what the page is headed with.
-        python: the line of Python that opens the same gallery, for the page's "copy as Python".
         store: the URL of the vector database that is searched; None for the vectors in the folder.
+        encoder: the function that makes a vector of a picture, as package.module:function; None where there is none.
         files: what is shown beside the vectors.
         read_tokens, write_tokens: who may read, and who may also write; empty: everybody on this machine.
         host, port: where it listens.
@@ -86,8 +86,8 @@ class Settings:
     manifold: str
     writable: bool = False
     title: str = "kinrank"
-    python: str = ""
     store: str | None = None
+    encoder: str | None = None
     files: Files = field(default_factory=Files)
     read_tokens: tuple[str, ...] = ()
     write_tokens: tuple[str, ...] = ()

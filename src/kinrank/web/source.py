@@ -95,13 +95,13 @@ def settings_for(
     order = None if ids is None or kind == VECTORS else read_names(Path(ids))
     files = _checked(served, {name: str(path) for name, path in paths.items() if path is not None}, order, scratch)
     return Settings(
-        manifold=str(served.manifold.absolute()), writable=served.writable, title=served.title, python=served.python,
-        store=served.store, files=files, scratch=str(scratch), **others,
+        manifold=str(served.manifold.absolute()), writable=served.writable, title=served.title,
+        store=served.store, files=files, scratch=str(scratch), **{"encoder": served.encoder, **others},
     )  # fmt: skip
 
 
 def _prepared(folder: Path) -> Served:
-    return Served(folder, folder.name, f"manifold = kinrank.Manifold.load({str(folder)!r})", writable=True)
+    return Served(folder, folder.name, writable=True)
 
 
 def _over_store(folder: Path | None, url: str, method: Method | None, scratch: Path, progress: Show) -> Served:
@@ -118,9 +118,7 @@ def _over_store(folder: Path | None, url: str, method: Method | None, scratch: P
     elif method is not None:
         raise ValueError(f"method= has no meaning for {place}, which is prepared already; leave it out")
     shown = str(Address.of(url))  # without its password
-    lines = f"store = kinrank.open_store({shown!r})\nmanifold = kinrank.Manifold."
-    lines += "build(store)" if folder is None else f"load({str(folder)!r}, store=store)"
-    return Served(place, shown if folder is None else folder.name, lines, store=url)
+    return Served(place, shown if folder is None else folder.name, store=url)
 
 
 def _of_vectors(
@@ -136,15 +134,7 @@ def _of_vectors(
         hint = ", or name one behind the path, as FILE:KEY" if "pass key=" in str(problem) else ""
         raise FileProblem(f"{problem}{hint}") from problem
     names = read_names(Path(ids)) if ids is not None else names
-    arguments = "".join(
-        f", {name}={value!r}" for name, value in (("key", key), ("id_column", id_column)) if value is not None
-    )
-    reading = f"rows, names = kinrank.features.load_with_ids({str(path)!r}{arguments})"
-    if ids is not None:
-        reading += f"\nnames = open({str(ids)!r}).read().splitlines()"
-    words = "" if method is None else f", kinrank.{method!r}"
-    lines = f"import kinrank.features\n{reading}\nmanifold = kinrank.Manifold.build(rows{words}, ids=names)"
-    return Served(built(rows, method, names, scratch, progress), path.name, lines)
+    return Served(built(rows, method, names, scratch, progress), path.name)
 
 
 def _checked(served: Served, given: dict[str, str], order: list[str] | None, scratch: Path) -> Files:

@@ -14,9 +14,10 @@ from fastapi import Path as InPath
 
 import kinrank
 from kinrank.web.answering import PROBLEMS, JsonRoute, answered
+from kinrank.web.encoding import encoded
 from kinrank.web.guard import COOKIE, role_of
 from kinrank.web.looking import Asked, chained, looked
-from kinrank.web.models import Chain, Rank, Token
+from kinrank.web.models import Chain, Picture, Rank, Token
 from kinrank.web.pictures import SIZES
 from kinrank.web.service import Service
 
@@ -70,6 +71,15 @@ def view(service: Service) -> APIRouter:
     async def chain(asked: Chain) -> Response:
         question = _asked(service, asked)
         return answered(await gates.searches.run(chained, service.manifold, service.collection, question, asked.item))
+
+    @router.post("/view/encode", summary="The vector of a picture", response_model=dict[str, Any])
+    async def encode(given: Picture) -> Response:
+        if service.encoder is None:
+            raise ValueError(
+                "pictures cannot be encoded here; start the service with --encoder package.module:function"
+            )
+        width = service.manifold.info()["dimensions"]
+        return answered({"vector": await gates.searches.run(encoded, service.encoder, given.image, width)})
 
     @router.post("/view/enter", status_code=204, summary="Show a token once, and be known by a cookie")
     async def enter(given: Token) -> Response:
@@ -129,7 +139,7 @@ def _start(service: Service) -> dict[str, Any]:
         "levels": collection.levels,
         "queries": 0 if collection.queries is None else len(collection.queries),
         "writable": settings.writable and settings.store is None,
-        "encoder": False,
+        "encoder": service.encoder is not None,
         "limits": {"k": settings.limits.k, "candidates": settings.limits.candidates},
         "example": service.example,
     }
