@@ -161,9 +161,7 @@ class Chain(Rank):
 
 
 class Picture(Strict):
-    image: Annotated[str, Field(strict=True, max_length=2**25)] = Field(
-        description="The bytes of a picture, in base64."
-    )
+    image: Annotated[str, Field(strict=True, max_length=2**25, description="The bytes of a picture, in base64.")]
 
 
 class Token(Strict):

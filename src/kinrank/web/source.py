@@ -47,6 +47,7 @@ def settings_for(
     set_name: str | None = None,
     method: Method | None = None,
     store: str | None = None,
+    encoder: str | None = None,
     scratch: Path,
     progress: Show = None,
     tell: Callable[[str], None] | None = None,
@@ -66,6 +67,7 @@ def settings_for(
         method: what prepares a gallery that is not prepared yet; LPMT unless given.
         store: the URL of a vector database; `source` is then the folder of a manifold over it, which is built there
             where there is none, or in `scratch`.
+        encoder: see `Settings`.
         scratch: a folder for what is only needed as long as the service runs.
         progress: True for a bar, or a callable `f(label, done, total)`.
         tell: is given a sentence that is worth printing.
@@ -96,7 +98,7 @@ def settings_for(
     files = _checked(served, {name: str(path) for name, path in paths.items() if path is not None}, order, scratch)
     return Settings(
         manifold=str(served.manifold.absolute()), writable=served.writable, title=served.title,
-        store=served.store, files=files, scratch=str(scratch), **{"encoder": served.encoder, **others},
+        store=served.store, files=files, scratch=str(scratch), encoder=encoder or served.encoder, **others,
     )  # fmt: skip
 
 

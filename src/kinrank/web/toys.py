@@ -36,4 +36,5 @@ def toys(scratch: Path, method: Method | None, progress: Show, objects: int = 24
 
 def embedded(image: Any) -> NDArray[np.float32]:
     """The vector of any picture, as toys have it: so that one of them can be dropped on the page."""
-    return embed(np.asarray(image.resize((PIXELS, PIXELS)), np.uint8)[None])[0]
+    vector: NDArray[np.float32] = embed(np.asarray(image.resize((PIXELS, PIXELS)), np.uint8)[None])[0]
+    return vector
