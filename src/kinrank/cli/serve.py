@@ -121,9 +121,10 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="kinrank-") as scratch:
         settings = settings_for(
             source, images=images, texts=texts, labels=labels, truth=truth, queries=queries, query_names=query_names,
-            query_labels=query_labels, ids=ids, gallery_key=gallery_key, set_name=set_name, store=store, encoder=encoder,
-            scratch=Path(scratch), progress=bars(quiet), host=host, port=port, read_tokens=readers,
-            write_tokens=writers, workers=workers, limits=limits, cache=cache_folder(), tell=None if quiet else note,
+            query_labels=query_labels, ids=ids, gallery_key=gallery_key, set_name=set_name, store=store,
+            encoder=encoder, scratch=Path(scratch), progress=bars(quiet), host=host, port=port,
+            read_tokens=readers, write_tokens=writers, workers=workers, limits=limits,
+            cache=cache_folder(), tell=None if quiet else note,
         )  # fmt: skip
 
         def announce(address: str) -> None:
