@@ -97,12 +97,12 @@ def left_over(folder: Path) -> set[str]:
 
 
 def awaited(folder: Path, part: str) -> None:
-    """Return as soon as something of this kind is written; for nothing at once, and after two seconds anyway."""
+    """Return as soon as something of this kind is written; for nothing at once, and after a second anyway."""
 
     def names() -> set[str]:
         return {*os.listdir(folder), *os.listdir(folder.parent)}
 
-    before, deadline = names(), time.monotonic() + 2
+    before, deadline = names(), time.monotonic() + 1
     while part and time.monotonic() < deadline and not any(part in name for name in names() - before):
         pass
 

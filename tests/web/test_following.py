@@ -26,7 +26,7 @@ from kinrank.manifold import files, journal
 from kinrank.web import messages, remote
 from kinrank.web.following import Following, serve_writer
 from kinrank.web.messages import Message, packed, receive
-from kinrank.web.writer import Receipt, Refused, Unavailable, Writer
+from kinrank.web.writer import InDoubt, Receipt, Refused, Unavailable, Writer
 
 SMALL = kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8)
 
@@ -212,15 +212,15 @@ def test_a_writer_that_is_gone_and_comes_back(folder: Path) -> None:
 def test_a_writer_that_ends_without_an_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(folder) as (writer, (worker,)):
         monkeypatch.setattr(remote.Listening, "_done", lambda *_: int("no number"))
-        with pytest.raises(Unavailable, match="may be made or not: look, then try again"):
+        with pytest.raises(InDoubt, match="may be made or not: look, then try again"):
             worker.put(rows_of(1), ["x"])
         monkeypatch.undo()
         monkeypatch.setattr(writer, "put", lambda *_: 1 / 0)
-        with pytest.raises(Unavailable, match=r"could not be made \(ZeroDivisionError\)"):
+        with pytest.raises(InDoubt, match=r"could not be made, or not be told \(ZeroDivisionError\); look for it"):
             worker.put(rows_of(1), ["x"])
         monkeypatch.setattr(writer, "put", lambda *_: threading.Event().wait(0.5))
         monkeypatch.setattr(remote, "SECONDS", 0.05)
-        with pytest.raises(Unavailable, match="did not answer"):
+        with pytest.raises(InDoubt, match="did not answer"):
             worker.put(rows_of(1), ["x"])
 
 

@@ -241,8 +241,8 @@ def test_what_keeps_workers_from_starting_is_said_in_a_sentence(tmp_path: Path) 
 
 
 def test_workers_that_keep_dying_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "PAUSES", (0.0, 0.0, 0.1))
-    monkeypatch.setattr(supervisor.sys, "executable", "false")
+    monkeypatch.setattr("kinrank.web.child.PAUSES", (0.0, 0.0, 0.1))
+    monkeypatch.setattr(sys, "executable", "false")
     settings = Settings("absent", port=0, workers=2, scratch=str(tmp_path))
     with pytest.raises(ChildProcessError, match=r"a worker died 4 times soon after its start: it ended with code 1"):
         supervisor.run(settings, lambda address: pytest.fail(f"{address} is not there"))

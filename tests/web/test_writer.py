@@ -24,7 +24,7 @@ from kinrank.manifold.verify import verify
 from kinrank.web import commits, writer
 from kinrank.web.applying import Applied
 from kinrank.web.log import Log
-from kinrank.web.writer import InUse, Receipt, Refused, Unavailable, Writer
+from kinrank.web.writer import InDoubt, InUse, Receipt, Refused, Unavailable, Writer
 
 SMALL = kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8)
 
@@ -318,10 +318,11 @@ def test_after_a_flush_that_failed_only_a_new_start_helps(folder: Path, monkeypa
         service.put(rows_of(1), ["x"])
         with monkeypatch.context() as patched:
             patched.setattr("kinrank.web.log.os.fsync", full)
-            with pytest.raises(Unavailable, match="start the service again"):
+            with pytest.raises(InDoubt, match="start the service again"):
                 service.put(rows_of(1), ["y"])
-        with pytest.raises(Unavailable, match="start the service again"):
+        with pytest.raises(Unavailable, match="start the service again") as refused:
             service.put(rows_of(1), ["z"])
+        assert not isinstance(refused.value, InDoubt)
         assert "start the service again" in service.trouble
         assert service.wait(1, 10)
         assert "x" in service.manifold.ids

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kinrank.manifold.beside import NotFolded
 from kinrank.manifold.export import export
 from kinrank.manifold.groups import Group, groups
 from kinrank.manifold.journal import ChangedMeanwhile
 from kinrank.manifold.manifold import Manifold
 from kinrank.manifold.telling import SearchedExactly
 
-__all__ = ["ChangedMeanwhile", "Group", "Manifold", "SearchedExactly", "export", "groups"]
+__all__ = ["ChangedMeanwhile", "Group", "Manifold", "NotFolded", "SearchedExactly", "export", "groups"]

@@ -53,9 +53,9 @@ def make_app(service: Service) -> FastAPI:
 
     @app.get("/ready", tags=["operation"], response_model=Status, responses=PROBLEMS, summary="It answers searches")
     async def ready() -> Response:
-        gate = service.gates.searches
-        if gate.inside >= service.settings.limits.waiting:
-            return answered({"detail": "too many requests wait"}, 503, {"Retry-After": "1"})
+        trouble = service.trouble
+        if trouble:
+            return answered({"detail": trouble}, 503, {"Retry-After": "1"})
         return answered({"status": "ready"})
 
     @app.get("/metrics", tags=["operation"], response_class=Response, responses=PROBLEMS, summary="For Prometheus")

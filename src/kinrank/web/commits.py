@@ -76,7 +76,7 @@ class Commits:
 
     def _write(self, wishes: list[Wish]) -> None:
         changes, receipts = list[Change](), dict[Wish, Receipt]()
-        before = self._log.version
+        before, broken = self._log.version, self._log.broken
         try:
             for wish in wishes:
                 change = self._granted(wish, before + len(changes) + 1, receipts)
@@ -91,9 +91,9 @@ class Commits:
             self._known.undo()
             if self._log.version != before:  # logged, and nobody will apply it: the next start does
                 self.closed = f"the service was interrupted ({type(error).__name__}); start it again"
+            unknown = self._log.version != before or self._log.broken != broken
             for wish in wishes:
-                kind = InDoubt if self._log.broken or self.closed else Unavailable
-                wish.error = wish.error or kind(self._why_not(error))
+                wish.error = wish.error or (InDoubt if unknown else Unavailable)(self._why_not(error))
             if not isinstance(error, OSError):
                 said.exception("a change could not be logged")
             if not isinstance(error, Exception):

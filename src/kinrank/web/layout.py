@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 ROUNDS = 60  # of stress minimisation
-WEIGHT = 10.0  # of pairs with the first one, the query: how far others are from it is what people look at
+WEIGHT = 20.0  # of pairs with the first one, the query: how far others are from it is what people look at
 EDGE = 0.04  # of the unit square is left free on all sides
 
 

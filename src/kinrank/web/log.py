@@ -46,7 +46,7 @@ class Log:
         path: the file.
         version: that of the last change in it, or that it begins behind.
         left: changes that the folder does not hold, oldest first, as they were found at the start.
-        broken: why nothing more can be appended; None as long as it can.
+        broken: why nothing more can be appended; empty as long as it can.
     """
 
     def __init__(self, path: Path, position: int) -> None:

@@ -7,55 +7,22 @@ body and on what is no body in it, on what a client leaves unread, on requests s
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any, ClassVar
 
 import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from kinrank.web.crowd import BUSY, IDLE, LEAVING, Crowd, Refused
 from kinrank.web.settings import Limits, Settings
 
 KEEP_ALIVE = 15  # seconds that a connection may be idle between two requests
 GRACE = 10  # seconds that requests get to finish when the service ends
 LINGER = 2.0  # seconds that a client gets to read why it was refused
-TICK = 0.25  # seconds between two looks at the clock
 AHEAD = 32  # requests that may wait behind one on the same connection
 OTHER_PROTOCOL = (b"upgrade", b"http2-settings")  # headers that ask for another protocol
-IDLE, BUSY, LEAVING = "idle", "busy", "leaving"
-
-
-class Refused(Exception):
-    """What came is no request that is answered here: status and sentence."""
-
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
-        self.status, self.words = status, words
-
-
-class Crowd:
-    """All connections of a process by what they do, those first that began it first; and the clock that ends them."""
-
-    def __init__(self) -> None:
-        self.places: dict[str, dict[Limited, None]] = {IDLE: {}, BUSY: {}, LEAVING: {}}
-        self._ticking = False
-
-    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look at the clock every now and then, as long as there is anybody."""
-        if not self._ticking:
-            self._ticking = True
-            loop.call_later(TICK, self._tick, loop)
-
-    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._ticking = False
-        present = [one for place in self.places.values() for one in place]
-        for connection in present:
-            connection.end_if_late(loop.time())
-        if present:
-            self.watch(loop)
 
 
 class Limited(HttpToolsProtocol):
@@ -82,15 +49,14 @@ class Limited(HttpToolsProtocol):
         self._to(IDLE)
         self._wait(self.limits.header_seconds)
         self.crowd.watch(self.loop)
-        idle, most = self.crowd.places[IDLE], self.limits.connections
-        if len(idle) + len(self.crowd.places[BUSY]) > most:
-            oldest = next(iter(idle))  # this one, where all others have requests under way
-            oldest._make_room(Refused(503, f"{most} connections are open, which is the most; try again later"))
+        self.crowd.limit(self.limits.connections)
 
-    def _make_room(self, why: Refused) -> None:
+    def make_room(self, why: Refused) -> None:
+        """Called where there are too many connections, and this one has no request under way."""
+        newest = next(reversed(self.crowd.places[IDLE]))
         if len(self.crowd.places[LEAVING]) >= self.limits.connections:
             self._leave(self.transport.abort)
-        elif self._heard or self is next(reversed(self.crowd.places[IDLE])):
+        elif self._heard or self is newest:
             self._refuse(why)
         else:
             self._leave(self.transport.close)
@@ -101,8 +67,7 @@ class Limited(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _to(self, place: str) -> None:
-        self.crowd.places[self._place].pop(self, None)
-        self.crowd.places[place][self] = None
+        self.crowd.move(self, self._place, place)
         self._place = place
 
     # ---- time
@@ -252,7 +217,7 @@ class Limited(HttpToolsProtocol):
         elif self.transport.is_closing() or (self._incomplete and (self.pipeline or self.cycle.response_started)):
             self._leave(self.transport.abort)  # there is no place for a sentence
         else:
-            self.transport.write(_answer(refused, self.server_state.default_headers))
+            self.transport.write(refused.answer(self.server_state.default_headers))
             self._leave(self.transport.write_eof)
 
     def _leave(self, how: Callable[[], None]) -> None:
@@ -262,15 +227,6 @@ class Limited(HttpToolsProtocol):
             self.cycle.disconnected = True  # the application must not write behind the sentence
             self.cycle.message_event.set()
         how()
-
-
-def _answer(refused: Refused, headers: list[tuple[bytes, bytes]]) -> bytes:
-    body = json.dumps({"detail": refused.words}).encode()
-    lines = [f"HTTP/1.1 {refused.status} {HTTPStatus(refused.status).phrase}".encode()]
-    lines += [name + b": " + value for name, value in headers]
-    lines += [b"content-type: application/json", b"content-length: %d" % len(body), b"connection: close"]
-    lines += [b"retry-after: 1"] if refused.status == 503 else []
-    return b"\r\n".join([*lines, b"", body])
 
 
 def configured(settings: Settings, app: Any) -> uvicorn.Config:

@@ -210,7 +210,7 @@ class Listening:
             return {"refused": str(error)}
         except Exception as error:
             said.exception("a change could not be made")
-            return {"unavailable": f"the change could not be made ({type(error).__name__})"}
+            return {"in doubt": f"the change could not be made, or not be told ({type(error).__name__}); look for it"}
 
 
 def serve_writer(writer: Writer, socket: str) -> Listening:

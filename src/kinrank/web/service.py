@@ -89,6 +89,13 @@ class Service:
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
         return f"http://{host}:{self.settings.port}"
 
+    @property
+    def trouble(self) -> str:
+        """Why requests should rather go elsewhere, in a sentence; empty when all is well."""
+        if self.gates.searches.inside >= self.settings.limits.waiting:
+            return "too many requests wait"
+        return str(getattr(self.gallery, "trouble", ""))  # only a writer can be in trouble
+
     @cached_property
     def methods(self) -> list[dict[str, Any]]:
         return declarations(self.manifold)

@@ -7,7 +7,6 @@ input ends; that is how tests and the benchmark start a service that cannot outl
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import signal
@@ -22,15 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from kinrank.web.child import Child
 from kinrank.web.listening import listening
 from kinrank.web.settings import Settings
 
 LOOK = 0.1  # seconds between two looks at the workers
-PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a worker is started again that died soon after its start
-SOON = 20.0  # seconds
 PATIENCE = 15.0  # seconds that workers get to finish their requests
 LONGEST = 100  # characters in the name of a Unix socket; some systems allow 104
-ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 log = logging.getLogger("kinrank.web")
 
 
@@ -100,83 +97,18 @@ def writing(settings: Settings) -> Iterator[str | None]:
         yield path
 
 
-class Worker:
-    """One process that answers, and its successors: they get the same sockets, with all connections that wait."""
-
-    def __init__(self, settings: Settings, sockets: list[socket.socket], writer: str | None) -> None:
-        self._settings, self._sockets, self._writer = settings, sockets, writer
-        self._counters = Path(settings.scratch) / "counters"
-        self._counters.mkdir(exist_ok=True)
-        self.deaths = 0  # in a row, each soon after the start
-        self.start()
-
-    def start(self) -> None:
-        self.ready, self.error, self.again = False, "", 0.0
-        self.started = time.monotonic()
-        told, tell = os.pipe()
-        self._told = open(told, "rb", buffering=0)  # noqa: SIM115 - as long as the process
-        os.set_blocking(told, False)
-        sockets = [one.fileno() for one in self._sockets]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "kinrank.web.worker"],
-            stdin=subprocess.PIPE,
-            pass_fds=[*sockets, tell],
-            env={**os.environ, **self._environment()},
-        )
-        os.close(tell)
-        order = {"settings": self._settings.to_json(), "sockets": sockets, "writer": self._writer, "tell": tell}
-        with contextlib.suppress(BrokenPipeError):  # it died at once, which is seen later
-            assert self.process.stdin is not None
-            self.process.stdin.write(json.dumps(order).encode() + b"\n")
-            self.process.stdin.flush()
-
-    def _environment(self) -> dict[str, str]:
-        """Processes share the cores, so that each needs few threads; and they add up what they count."""
-        threads = max(1, (os.cpu_count() or 1) // self._settings.workers)
-        return {
-            "PROMETHEUS_MULTIPROC_DIR": str(self._counters),
-            "KINRANK_THREADS": os.environ.get("KINRANK_THREADS", "") or str(threads),
-            **{name: os.environ.get(name, "") or "1" for name in ONE_THREAD},
-        }
-
-    def look(self) -> bool:
-        """Whether it runs; `ready` and `error` are what it has said."""
-        alive = self.process.poll() is None
-        for line in (self._told.read() or b"").splitlines():
-            said = json.loads(line)
-            self.ready, self.error = self.ready or "ready" in said, said.get("error", self.error)
-        return alive
-
-    def bury(self) -> None:
-        """Forget the process that died, and decide when the next one starts."""
-        from prometheus_client.multiprocess import mark_process_dead
-
-        self.close()
-        mark_process_dead(self.process.pid, str(self._counters))
-        soon = time.monotonic() - self.started < SOON
-        self.deaths = self.deaths + 1 if soon else 1
-        self.ready = False
-        self.again = time.monotonic() + PAUSES[min(self.deaths, len(PAUSES)) - 1]
-
-    def close(self) -> None:
-        self._told.close()
-        with contextlib.suppress(BrokenPipeError):
-            assert self.process.stdin is not None
-            self.process.stdin.close()
-
-
 class Supervisor:
     """Starts workers, replaces those that die, and stops them."""
 
     def __init__(self, settings: Settings, groups: list[list[socket.socket]], writer: str | None) -> None:
         self._settings, self._groups, self._writer = settings, groups, writer
-        self._workers: list[Worker] = []
+        self._workers: list[Child] = []
         self._stopping = False
 
     def run(self, ready: Callable[[], None]) -> None:
         before = {one: signal.signal(one, self._signal) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
-            self._workers = [Worker(self._settings, group, self._writer) for group in self._groups]
+            self._workers = [Child(self._settings, group, self._writer) for group in self._groups]
             announced = False
             while not self._stopping:
                 self._look(announced)
@@ -208,7 +140,7 @@ class Supervisor:
                 why = worker.error or f"it ended with code {worker.process.returncode}"
                 if not announced and worker.error:
                     raise ValueError(why)
-                if worker.deaths > len(PAUSES):
+                if worker.hopeless:
                     raise ChildProcessError(f"a worker died {worker.deaths} times soon after its start: {why}")
                 log.warning("worker %d died and is replaced: %s", worker.process.pid, why)
 
