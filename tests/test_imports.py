@@ -38,7 +38,19 @@ ORDER = [
     ["cli"],
 ]
 RANK = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
-HEAVY = ["numba", "scipy.sparse", "matplotlib", "torch", "faiss", "typer", "tqdm", "distributed", "http.client", "fastapi", "PIL"]
+HEAVY = [
+    "numba",
+    "scipy.sparse",
+    "matplotlib",
+    "torch",
+    "faiss",
+    "typer",
+    "tqdm",
+    "distributed",
+    "http.client",
+    "fastapi",
+    "PIL",
+]
 
 
 def name_of(path: Path) -> str:

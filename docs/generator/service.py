@@ -26,8 +26,8 @@ def parts(found: Measurements) -> list[str]:
         one = service["changes"]
         made.append(
             f"While items came and went under load ({one['present'] + one['gone']} added, {one['gone']} of them "
-            f"removed again), {one['readers']['per_second']:.0f} searches a second were answered. Of the acknowledged changes "
-            f"{one['lost'] + one['back']} were lost in the service, {one['lost_on_disk']} on disk."
+            f"removed again), {one['readers']['per_second']:.0f} searches a second were answered. Of the "
+            f"acknowledged changes {one['lost'] + one['back']} were lost in the service, {one['lost_on_disk']} on disk."
         )
     return [*made, f"Printed by `kinrank bench service --data DIR`, {found.machines['service']}."]
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 import kinrank as kr
 from kinrank.files.atomic import replacing
 from kinrank.manifold import journal
-from kinrank.web.writer import Writer
+from kinrank.web.lasting.writer import Writer
 
 WHO = ("t0", "t1", "t2")  # the threads
 FOLD = 2000  # bytes: the log is begun anew again and again

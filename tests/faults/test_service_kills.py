@@ -19,9 +19,9 @@ from faults.service_writers import WHO, a_gallery, content_of, forking, found_in
 from kinrank.manifold.beside import log_of
 from kinrank.manifold.manifest import MANIFEST
 from kinrank.manifold.verify import verify
-from kinrank.web import writer as module
-from kinrank.web.following import Following, serve_writer
-from kinrank.web.writer import InUse, Unavailable, Writer
+from kinrank.web.lasting import writer as module
+from kinrank.web.lasting.following import Following, serve_writer
+from kinrank.web.lasting.writer import InUse, Unavailable, Writer
 
 pytestmark = pytest.mark.faults
 

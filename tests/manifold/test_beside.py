@@ -17,8 +17,8 @@ from kinrank.manifold import beside, files
 from kinrank.manifold.beside import NotFolded, last_logged, left_out, log_of
 from kinrank.manifold.manifest import MANIFEST, PLAIN, POSITION, position_in, read_manifest, sealed
 from kinrank.manifold.verify import verify
-from kinrank.web.changes import Change
-from kinrank.web.log import Log
+from kinrank.web.lasting.changes import Change
+from kinrank.web.lasting.log import Log
 
 
 def rows_of(count: int, seed: int = 0) -> Any:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinrank
-from kinrank.web.collection import Collection
 from kinrank.web.settings import Files
+from kinrank.web.shown.collection import Collection
 
 ARCS, LENGTH, DIMENSIONS = 5, 16, 12
 

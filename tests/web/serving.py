@@ -16,7 +16,7 @@ import uvicorn
 from fastapi.testclient import TestClient
 
 import kinrank
-from kinrank.web.app import make_app
+from kinrank.web.http.app import make_app
 from kinrank.web.service import Service
 from kinrank.web.settings import Limits, Settings
 
@@ -60,7 +60,7 @@ def client(settings: Settings) -> Iterator[TestClient]:
 @contextlib.contextmanager
 def listening(settings: Settings) -> Iterator[str]:
     """The application behind a real server, in a thread; its address."""
-    from kinrank.web.protocol import configured
+    from kinrank.web.processes.protocol import configured
 
     door = socket.socket()
     door.bind(("127.0.0.1", 0))

@@ -18,8 +18,8 @@ pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'ki
 
 from fastapi.testclient import TestClient
 
-from kinrank.web.answering import MEANINGS
-from kinrank.web.models import Explain, Rerank, Search
+from kinrank.web.http.answering import MEANINGS
+from kinrank.web.http.models import Explain, Rerank, Search
 from kinrank.web.settings import Limits
 from web.serving import client, settings_in
 

@@ -18,8 +18,8 @@ pytest.importorskip("fastapi", reason="the page is served by fastapi; install it
 
 import kinrank
 from kinrank.web.settings import Files, Settings
-from kinrank.web.source import settings_for
-from kinrank.web.toys import toys
+from kinrank.web.sources.source import settings_for
+from kinrank.web.sources.toys import toys
 from web.browsing import Page, browser, serious, waiting_for
 from web.serving import listening, settings_in, vectors
 

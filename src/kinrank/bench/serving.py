@@ -17,7 +17,7 @@ END = 60.0  # seconds in which a service must have saved everything
 @contextlib.contextmanager
 def running(settings: Settings) -> Iterator[tuple[str, int]]:
     """The address of a service with these settings and the number of its first process, while the block runs."""
-    command = [sys.executable, "-m", "kinrank.web.supervisor"]
+    command = [sys.executable, "-m", "kinrank.web.processes.supervisor"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None

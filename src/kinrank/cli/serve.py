@@ -109,10 +109,10 @@ def serve(
     only, and are not changed. The API is described at /openapi.json.
     """
     needed("fastapi", "kinrank serve", "web")
-    from kinrank.web.guard import is_local
+    from kinrank.web.http.guard import is_local
+    from kinrank.web.processes.supervisor import run
     from kinrank.web.settings import Limits
-    from kinrank.web.source import settings_for
-    from kinrank.web.supervisor import run
+    from kinrank.web.sources.source import settings_for
 
     readers, writers = tokens_of(token)
     if not is_local(host) and not readers + writers:

@@ -15,14 +15,14 @@ from kinrank.given import NUMBER
 from kinrank.manifold import Manifold
 from kinrank.stores import Store
 from kinrank.stores.opening import open_store
-from kinrank.web.collection import Collection
-from kinrank.web.declared import declarations
-from kinrank.web.encoding import encoder_named
-from kinrank.web.following import Following
-from kinrank.web.gate import Busy, Gates
-from kinrank.web.looking import example
+from kinrank.web.asked.declared import declarations
+from kinrank.web.asked.looking import example
+from kinrank.web.http.gate import Busy, Gates
+from kinrank.web.lasting.following import Following
+from kinrank.web.lasting.writer import Receipt, Writer
 from kinrank.web.settings import Settings
-from kinrank.web.writer import Receipt, Writer
+from kinrank.web.shown.collection import Collection
+from kinrank.web.shown.encoding import encoder_named
 
 PAUSE = 0.005  # seconds between two looks at the version
 

@@ -1,0 +1,1 @@
+"""Requests -> answers: the API, the page, and what is refused before either sees it."""

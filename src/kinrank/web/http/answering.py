@@ -1,0 +1,114 @@
+"""How requests are read and answered, the same for the API and for the page: JSON in, JSON or a sentence out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic_core import from_json
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from kinrank.memory import NotEnoughMemory
+from kinrank.web.http.gate import Busy, Late
+from kinrank.web.http.models import Problem
+from kinrank.web.lasting.writer import InDoubt, Unavailable
+
+AGAIN = {"Retry-After": "1"}
+MEANINGS = {
+    400: "The request is no HTTP, or its body no JSON.",
+    401: "A token is needed.",
+    403: "The token may read only.",
+    404: "There is no such thing.",
+    405: "This address does not do that.",
+    408: "The request was not complete in time.",
+    413: "The body is too large.",
+    415: "The body is not declared as JSON.",
+    421: "The host is not served here.",
+    422: "What was asked for is not allowed; the sentence says what is.",
+    503: "Too much is asked at the moment, and nothing was changed; Retry-After says when to try again.",
+    504: "It took too long, and what was to be changed may be changed or not.",
+}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": words} for status, words in MEANINGS.items()
+}
+
+
+def answered(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Plain values as JSON, without the detour over models: an answer may have thousands of numbers."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode(), status, headers, "application/json")
+
+
+class JsonRequest(Request):
+    """A request whose body is read by a parser that refuses NaN, lone surrogates and endless nesting."""
+
+    async def json(self) -> Any:
+        try:
+            return from_json(await self.body(), allow_inf_nan=False)
+        except ValueError as error:
+            raise HTTPException(400, f"the body is no JSON: {error}") from None
+
+
+class JsonRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            return await handler(JsonRequest(request.scope, request.receive))
+
+        return handled
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Every error that has a sentence for users is answered with it."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        return answered({"detail": in_words(error)}, 422)
+
+    @app.exception_handler(ValueError)
+    async def refused(_: Request, error: ValueError) -> Response:
+        return answered({"detail": clean(str(error))}, 422)
+
+    @app.exception_handler(NotEnoughMemory)
+    async def too_much(_: Request, error: NotEnoughMemory) -> Response:
+        return answered({"detail": clean(str(error))}, 422)
+
+    @app.exception_handler(Busy)
+    async def busy(_: Request, error: Busy) -> Response:
+        return answered({"detail": str(error)}, 503, AGAIN)
+
+    @app.exception_handler(Late)
+    @app.exception_handler(InDoubt)
+    async def in_doubt(_: Request, error: Exception) -> Response:
+        return answered({"detail": clean(str(error))}, 504)
+
+    @app.exception_handler(Unavailable)
+    async def unavailable(_: Request, error: Unavailable) -> Response:
+        return answered({"detail": clean(str(error))}, 503, AGAIN)
+
+    @app.exception_handler(StarletteHTTPException)
+    async def http(_: Request, error: StarletteHTTPException) -> Response:
+        headers = None if error.headers is None else dict(error.headers)
+        return answered({"detail": clean(str(error.detail))}, error.status_code, headers)
+
+
+def in_words(error: RequestValidationError) -> str:
+    """The first mistake as a sentence: where it is, what was given, what is allowed."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path")) or "the body"
+    given = first.get("input")
+    said = "" if isinstance(given, dict | list) or first["type"] == "missing" else f"={given!r:.60}"
+    many = len(error.errors())
+    more = "" if many == 1 else f" ({many - 1} more like this)"
+    return clean(f"{place[:200]}{said} is not allowed: {first['msg']}{more}; see /openapi.json for what is")
+
+
+def clean(words: str) -> str:
+    """One line that any encoding can carry, of bounded length."""
+    line = " ".join(words.split()).encode("utf-8", "replace").decode()
+    return line if len(line) <= 1000 else line[:997] + "..."

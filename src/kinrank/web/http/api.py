@@ -1,0 +1,229 @@
+"""`/v1`: search, re-ranking, explanations and changes of items, over HTTP."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Body, HTTPException, Response
+from fastapi import Path as InPath
+from fastapi import Query as InQuery
+
+from kinrank.integrations.order import ordered
+from kinrank.manifold import Manifold
+from kinrank.methods import LPMT
+from kinrank.ranking import Ranking
+from kinrank.web.asked.asking import method_asked
+from kinrank.web.asked.looking import searched, vector_of
+from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
+from kinrank.web.http.models import Changed, Explain, Put, Remove, Rerank, Reranked, Search, Searched
+from kinrank.web.lasting.writer import Receipt
+from kinrank.web.service import Service
+from kinrank.web.settings import Limits
+
+NEIGHBORS = 12  # told of an item
+
+
+def api(service: Service) -> APIRouter:
+    """The routes of the versioned API."""
+    router = APIRouter(prefix="/v1", tags=["api"], route_class=JsonRoute, responses=PROBLEMS)
+    limits, gates = service.settings.limits, service.gates
+
+    @router.post("/search", response_model=Searched, summary="The nearest items of every query, re-ranked")
+    async def search(asked: Search) -> Response:
+        _within(limits, asked.k, asked.depth, asked.candidates)
+        await service.reached(asked.min_version)
+        return answered(await gates.searches.run(_search, service, asked))
+
+    @router.post("/rerank", response_model=Reranked, summary="Order the vectors that another search found")
+    async def rerank(asked: Rerank) -> Response:
+        _few(len(asked.vectors), limits.candidates, "vectors")
+        return answered(await gates.searches.run(_rerank, asked))
+
+    @router.post("/explain", summary="The chain from a query to an item", response_model=dict[str, Any])
+    async def explain(asked: Explain) -> Response:
+        await service.reached(asked.min_version)
+        return answered(await gates.searches.run(_explain, service, asked))
+
+    @router.post("/items", response_model=Changed, summary="Add items, or replace them")
+    async def put(asked: Put) -> Response:
+        _writable(service)
+        _few(len(asked.vectors), limits.items, "vectors")
+        return _changed(await gates.changes.run(_put, service, asked))
+
+    @router.delete("/items", response_model=Changed, summary="Remove items")
+    async def remove(asked: Annotated[Remove, Body()]) -> Response:
+        _writable(service)
+        _few(len(asked.ids), limits.items, "ids")
+        return _changed(await gates.changes.run(service.gallery.remove, asked.ids))
+
+    @router.get("/items/{id:path}", summary="One item and its neighbours", response_model=dict[str, Any])
+    async def item(
+        id: Annotated[str, InPath(max_length=1000)],
+        vector: bool = False,
+        min_version: Annotated[int | None, InQuery(ge=0, lt=2**53)] = None,
+    ) -> Response:
+        await service.reached(min_version)
+        return answered(await gates.searches.run(_item, service, id, vector))
+
+    @router.post("/sync", response_model=Changed, summary="Follow the vector database that the gallery was built from")
+    async def sync() -> Response:
+        if service.settings.store is None:
+            raise ValueError("there is no vector database to follow; start the service with --store URL")
+        return _changed(await gates.changes.run(service.gallery.sync))
+
+    @router.get("/info", summary="What is served", response_model=dict[str, Any])
+    async def info(min_version: Annotated[int | None, InQuery(ge=0, lt=2**53)] = None) -> Response:
+        await service.reached(min_version)
+        return answered(_info(service))
+
+    return router
+
+
+def _search(service: Service, asked: Search) -> dict[str, Any]:
+    started, limits = time.perf_counter(), service.settings.limits
+    version, manifold = service.gallery.version, service.manifold  # in this order: the gallery may be newer, not older
+    rows = _rows(service, manifold, asked, limits)
+    own = asked.ids if asked.vectors is None else None
+    more = 0 if own is None else 1
+    ranking = searched(
+        manifold, rows, k=asked.k + more, depth=None if asked.depth is None else asked.depth + more,
+        budget=asked.budget, max_distance=asked.max_distance, where=asked.where, positives=asked.positives,
+        negatives=asked.negatives, groups=asked.groups, method=asked.method, parameters=asked.parameters,
+        candidates=asked.candidates,
+    )  # fmt: skip
+    most = max(asked.k, asked.depth or 0)
+    ids, distances = told(ranking, most, own)
+    certain = ranking.meta.get("certain")
+    return {
+        "ids": ids,
+        "distances": distances,
+        "query_ids": None if ranking.query_ids is None else ranking.query_ids.tolist(),
+        "mode": ranking.meta["mode"],
+        "method": ranking.meta["method"],
+        "certain": None if certain is None else float(certain),
+        "seconds": round(time.perf_counter() - started, 6),
+        "version": version,
+    }
+
+
+def _rows(service: Service, manifold: Manifold, asked: Search, limits: Limits) -> Any:
+    """The vectors that ask, from whichever of the three was given."""
+    ways = {"vectors": asked.vectors, "ids": asked.ids, "queries": asked.queries}
+    named = [name for name, value in ways.items() if value is not None]
+    if len(named) != 1:
+        said = "nothing" if not named else " and ".join(named)
+        raise ValueError(f"who asks? {said} was given; give one of vectors, ids and queries")
+    _few(len(ways[named[0]] or ()), limits.queries, named[0])
+    if asked.ids is not None and asked.groups is not None:
+        raise ValueError("groups are for vectors; leave them out where ids ask")
+    if asked.vectors is not None:
+        return _array(asked.vectors)
+    kind, numbers = ("item", asked.ids) if asked.ids is not None else ("query", asked.queries)
+    found = [vector_of(manifold, service.collection, (kind, number)) for number in numbers or ()]
+    width = manifold.info()["dimensions"]
+    return np.stack(found) if found else np.zeros((0, width), np.float32)
+
+
+def _array(vectors: list[list[float]]) -> Any:
+    """(q, d) numbers; rows of different length are told apart from numbers that are no numbers."""
+    lengths = {len(row) for row in vectors}
+    if len(lengths) > 1:
+        raise ValueError(f"vectors have {min(lengths)} to {max(lengths)} numbers; all must have the same length")
+    return np.array(vectors, np.float64).reshape(len(vectors), lengths.pop() if lengths else 0)
+
+
+def told(ranking: Ranking, most: int, own: list[Any] | None = None) -> tuple[list[list[Any]], list[list[float]]]:
+    """Ids and distances per query, without padding, and without the item that asked."""
+    ids, distances = [], []
+    rows = zip(ranking.indices.tolist(), ranking.ids.tolist(), ranking.distances.tolist(), strict=True)
+    for number, (places, names, far) in enumerate(rows):
+        itself = None if own is None else own[number]
+        kept = [
+            (name, distance)
+            for place, name, distance in zip(places, names, far, strict=True)
+            if place >= 0 and (itself is None or name != itself)
+        ][:most]
+        ids.append([name for name, _ in kept])
+        distances.append([distance for _, distance in kept])
+    return ids, distances
+
+
+def _rerank(asked: Rerank) -> dict[str, Any]:
+    started = time.perf_counter()
+    method = method_asked(LPMT(), asked.method, dict(asked.parameters))
+    order = ordered(asked.query, asked.vectors, method, asked.top_n, asked.metric or "cosine")
+    results = [
+        {"index": place, "relevance_score": score} for place, score in zip(order.places, order.scores, strict=True)
+    ]
+    seconds = round(time.perf_counter() - started, 6)
+    return {"results": results, "mode": "candidates", "method": repr(method), "seconds": seconds}
+
+
+def _explain(service: Service, asked: Explain) -> dict[str, Any]:
+    ways = {"vector": asked.vector, "item": asked.id, "query": asked.query}
+    named = [(name, value) for name, value in ways.items() if value is not None]
+    if len(named) != 1:
+        raise ValueError(f"who asks? {len(named)} of vector, id and query were given; give one of them")
+    version, manifold = service.gallery.version, service.manifold
+    vector = vector_of(manifold, service.collection, named[0])
+    return {**manifold.explain(vector, asked.item, asked.flows).to_dict(), "version": version}
+
+
+def _put(service: Service, asked: Put) -> Receipt:
+    rows = _array(asked.vectors)
+    with np.errstate(over="ignore"):  # infinity is refused with a sentence
+        rows = rows.astype(np.float32)
+    return service.gallery.put(rows, asked.ids, asked.replace)
+
+
+def _changed(receipt: Receipt) -> Response:
+    return answered(receipt._asdict())
+
+
+def _item(service: Service, words: str, with_vector: bool) -> dict[str, Any]:
+    manifold, item = service.manifold, service.id_meant(words)
+    try:
+        vector = vector_of(manifold, service.collection, ("item", item))
+    except ValueError as error:
+        raise HTTPException(404, str(error)) from None
+    ids, distances = told(manifold.search(vector[None], k=NEIGHBORS + 1), NEIGHBORS, [item])
+    near = [{**service.collection.card(one), "distance": far} for one, far in zip(ids[0], distances[0], strict=True)]
+    more = {"vector": vector.tolist()} if with_vector else {}
+    return {**service.collection.card(item), "neighbors": near, **more}
+
+
+def _info(service: Service) -> dict[str, Any]:
+    facts, settings = service.manifold.info(), service.settings
+    return {
+        **facts,
+        "version": service.gallery.version,
+        "writable": settings.writable and settings.store is None,
+        "queries": 0 if service.collection.queries is None else len(service.collection.queries),
+        "has": service.collection.has,
+        "limits": {"k": settings.limits.k, "queries": settings.limits.queries, "items": settings.limits.items,
+                   "candidates": settings.limits.candidates, "body": settings.limits.body},
+    }  # fmt: skip
+
+
+def _writable(service: Service) -> None:
+    if service.settings.store is not None:
+        raise ValueError("items live in a vector database; change them there, and then POST /v1/sync")
+    if not service.settings.writable:
+        raise ValueError(
+            "this gallery was built for this run only, and cannot be changed; make a folder of it with `kinrank "
+            "build`, and serve that"
+        )
+
+
+def _within(limits: Limits, k: int, depth: int | None, candidates: int | None) -> None:
+    asked = (("k", k, limits.k), ("depth", depth, limits.k), ("candidates", candidates, limits.candidates))
+    for name, value, most in asked:
+        if value is not None and not 1 <= value <= most:
+            raise ValueError(f"{name}={value} is not allowed; give a whole number from 1 to {most}")
+
+
+def _few(count: int, most: int, name: str) -> None:
+    if count > most:
+        raise ValueError(f"{count} {name} are too many at a time; send at most {most}")

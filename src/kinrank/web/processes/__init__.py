@@ -1,0 +1,1 @@
+"""Settings -> processes that listen, within limits, and are replaced when they die."""

@@ -1,0 +1,87 @@
+"""Settings and sockets -> a worker process, watched, and its successors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from kinrank.web.settings import Settings
+
+PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a worker is started again that died soon after its start
+SOON = 20.0  # seconds
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+class Child:
+    """One process that answers, and its successors: they get the same sockets, with all connections that wait."""
+
+    def __init__(self, settings: Settings, sockets: list[socket.socket], writer: str | None) -> None:
+        self._settings, self._sockets, self._writer = settings, sockets, writer
+        self._counters = Path(settings.scratch) / "counters"
+        self._counters.mkdir(exist_ok=True)
+        self.deaths = 0  # in a row, each soon after the start
+        self.start()
+
+    def start(self) -> None:
+        self.ready, self.error, self.again = False, "", 0.0
+        self.started = time.monotonic()
+        told, tell = os.pipe()
+        self._told = open(told, "rb", buffering=0)  # noqa: SIM115 - as long as the process
+        os.set_blocking(told, False)
+        sockets = [one.fileno() for one in self._sockets]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kinrank.web.processes.worker"],
+            stdin=subprocess.PIPE,
+            pass_fds=[*sockets, tell],
+            env={**os.environ, **self._environment()},
+        )
+        os.close(tell)
+        order = {"settings": self._settings.to_json(), "sockets": sockets, "writer": self._writer, "tell": tell}
+        with contextlib.suppress(BrokenPipeError):  # it died at once, which is seen later
+            assert self.process.stdin is not None
+            self.process.stdin.write(json.dumps(order).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def _environment(self) -> dict[str, str]:
+        """Processes share the cores, so that each needs few threads; and they add up what they count."""
+        threads = max(1, (os.cpu_count() or 1) // self._settings.workers)
+        return {
+            "PROMETHEUS_MULTIPROC_DIR": str(self._counters),
+            "KINRANK_THREADS": os.environ.get("KINRANK_THREADS", "") or str(threads),
+            **{name: os.environ.get(name, "") or "1" for name in ONE_THREAD},
+        }
+
+    def look(self) -> bool:
+        """Whether it runs; `ready` and `error` are what it has said."""
+        alive = self.process.poll() is None
+        for line in (self._told.read() or b"").splitlines():
+            said = json.loads(line)
+            self.ready, self.error = self.ready or "ready" in said, said.get("error", self.error)
+        return alive
+
+    def bury(self) -> None:
+        """Forget the process that died, and decide when the next one starts."""
+        from prometheus_client.multiprocess import mark_process_dead
+
+        self.close()
+        mark_process_dead(self.process.pid, str(self._counters))
+        soon = time.monotonic() - self.started < SOON
+        self.deaths = self.deaths + 1 if soon else 1
+        self.ready = False
+        self.again = time.monotonic() + PAUSES[min(self.deaths, len(PAUSES)) - 1]
+
+    @property
+    def hopeless(self) -> bool:
+        return self.deaths > len(PAUSES)
+
+    def close(self) -> None:
+        self._told.close()
+        with contextlib.suppress(BrokenPipeError):
+            assert self.process.stdin is not None
+            self.process.stdin.close()

@@ -1,0 +1,110 @@
+"""Pictures: a folder or a zip -> thumbnails of what is in it, whatever that may be."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from kinrank.web.shown.archives import Archive, opened
+from kinrank.web.shown.images import check_installed, shrunk
+from kinrank.web.shown.thumbnails import Thumbnails
+
+SIZES = (96, 192, 384, 1024)
+MOST_BROKEN = 10_000  # pictures of which it is remembered that they cannot be shown
+
+log = logging.getLogger("kinrank")
+
+
+class Pictures:
+    """The pictures of a folder or a zip; many threads may ask at the same time.
+
+    Attributes:
+        names: of all pictures, sorted; with suffix, "/" between folders.
+        skipped: why others are not among them -> how many.
+
+    Example:
+        >>> pictures = Pictures.open("photos.zip", cache)
+        >>> content, media = pictures.thumbnail(pictures.find("all_souls_000013"), 192)
+    """
+
+    def __init__(self, archive: Archive, cache: Thumbnails) -> None:
+        """Not called by users: see `open`."""
+        self._archive, self._cache = archive, cache
+        self.names, self.skipped = archive.names, dict(archive.skipped)
+        self._known = set(self.names)
+        self._found = _by_name(self.names)
+        self._broken: dict[tuple[str, int], str] = {}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], cache: str | os.PathLike[str] | None) -> Pictures:
+        """The pictures at a path.
+
+        Args:
+            path: a folder, with everything below it, or a zip, which is read in place.
+            cache: a folder for thumbnails, which processes may share; None keeps none.
+        """
+        check_installed()
+        pictures = cls(opened(Path(path)), Thumbnails(cache))
+        for reason, count in pictures.skipped.items():
+            log.warning("%s: not shown: %d times %s", path, count, reason)
+        return pictures
+
+    def find(self, name: str) -> str | None:
+        """The picture that a name means: its own, or that without suffix, or without folders if only one is called so.
+
+        Example:
+            >>> pictures.find("x")
+            'sub/x.jpg'
+        """
+        return name if name in self._known else self._found.get(name)
+
+    def thumbnail(self, entry: str, size: int) -> tuple[bytes, str]:
+        """The picture with at most `size` pixels on its longest side, and its media type; a ValueError if it is broken.
+
+        Args:
+            entry: one of `names`.
+            size: one of SIZES.
+        """
+        if size not in SIZES:
+            raise ValueError(f"size={size!r} is not allowed; give one of {', '.join(map(str, SIZES))}")
+        if entry not in self._known:
+            raise ValueError(f"there is no picture {entry!r:.80}")
+        try:
+            stamp = self._archive.stamp(entry)
+            kept = self._cache.get(stamp, size)
+            if kept is not None:
+                return kept
+            if (stamp, size) in self._broken:
+                raise ValueError(self._broken[stamp, size])
+            made = self._made(entry, stamp, size)
+        except ValueError as error:
+            raise ValueError(f"the picture {entry!r:.80} cannot be shown: {error}") from None
+        self._cache.put(stamp, size, *made)
+        return made
+
+    def _made(self, entry: str, stamp: str, size: int) -> tuple[bytes, str]:
+        try:
+            return shrunk(self._archive.read(entry), size)
+        except ValueError as error:
+            if len(self._broken) < MOST_BROKEN:
+                self._broken[stamp, size] = str(error)
+            raise
+
+
+def _by_name(names: list[str]) -> dict[str, str]:
+    """Shorter names -> the picture: without suffix, and without folders where only one is called so."""
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(os.path.splitext(name)[0], name)  # of x.jpg and x.png the first
+    plain: dict[str, str | None] = {}
+    for name in names:
+        base = name.rpartition("/")[2]
+        if base == name:
+            continue
+        for short in {base, os.path.splitext(base)[0]}:
+            plain[short] = None if short in plain else name
+    for short, entry in plain.items():
+        if entry is not None:
+            found.setdefault(short, entry)
+    return found

@@ -1,0 +1,1 @@
+"""What a command was given -> Settings, with a prepared gallery on disk."""

@@ -1,0 +1,94 @@
+"""Who may ask, from where, and what they may send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the service needs the extra [web]")
+
+from fastapi.testclient import TestClient
+
+from kinrank.web.http.guard import is_local
+from web.serving import SMALL, client, settings_in
+
+READ, WRITE = "readers-only", "may-write-too"
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("guarded")
+    with client(settings_in(folder, read_tokens=(READ,), write_tokens=(WRITE,), limits=SMALL)) as found:
+        yield found
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_without_a_token_only_the_empty_page(asked: TestClient) -> None:
+    for path in ("/health", "/ready", "/", "/page/main.js"):
+        assert asked.get(path).status_code == 200, path
+    for path in ("/v1/info", "/view/start", "/view/items", "/metrics", "/openapi.json", "/pictures/query/0"):
+        refused = asked.get(path)
+        assert refused.status_code == 401, path
+        assert refused.headers["www-authenticate"] == "Bearer"
+    assert asked.get("/v1/info", headers=bearer("wrong")).status_code == 401
+    assert asked.get("/v1/info", headers=bearer("")).status_code == 401
+    assert asked.get("/v1/info", headers={"Authorization": f"Basic {READ}"}).status_code == 401
+
+
+def test_who_reads_does_not_write(asked: TestClient) -> None:
+    assert asked.get("/v1/info", headers=bearer(READ)).status_code == 200
+    body = {"ids": ["nobody"]}
+    assert asked.request("DELETE", "/v1/items", json=body).status_code == 401
+    assert asked.request("DELETE", "/v1/items", json=body, headers=bearer(READ)).status_code == 403
+    assert asked.request("DELETE", "/v1/items/", json=body, headers=bearer(READ)).status_code == 403
+    assert asked.post("/v1/sync", headers=bearer(READ)).status_code == 403
+    assert asked.request("DELETE", "/v1/items", json=body, headers=bearer(WRITE)).status_code == 422
+
+
+def test_the_page_shows_a_token_once(asked: TestClient) -> None:
+    assert asked.post("/view/enter", json={"token": "wrong"}).status_code == 401
+    entered = asked.post("/view/enter", json={"token": READ})
+    assert entered.status_code == 204
+    cookie = entered.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert asked.get("/view/start").json()["role"] == "read"
+    asked.cookies.clear()
+    assert asked.get("/view/start", headers={"Cookie": "kinrank_token=wrong; \x01=2"}).status_code == 401
+
+
+def test_the_name_of_another_site_does_not_lead_here(asked: TestClient) -> None:
+    for host in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "[::2]:80", ""):
+        assert asked.get("/health", headers={"Host": host}).status_code == 421, host
+    for host in ("localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000", "[::1]"):
+        assert asked.get("/health", headers={"Host": host}).status_code == 200, host
+
+
+def test_another_kind_of_body_is_refused(asked: TestClient) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        found = asked.post("/v1/search", content=b"{}", headers={"Content-Type": kind, **bearer(READ)})
+        assert found.status_code == 415, kind
+
+
+def test_every_answer_is_bound_to_this_site(asked: TestClient) -> None:
+    for path in ("/health", "/v1/info", "/nothing"):
+        found = asked.get(path, headers=bearer(READ))
+        assert "default-src 'none'" in found.headers["content-security-policy"]
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in found.headers
+
+
+def test_unknown_addresses_and_methods(asked: TestClient) -> None:
+    assert asked.get("/nothing", headers=bearer(READ)).status_code == 404
+    assert asked.put("/v1/search", headers=bearer(READ)).status_code == 405
+    for path in ("/page/../api.py", "/page/%2e%2e%2fapi.py", "/page/api.py", "/page/%00"):
+        assert asked.get(path, headers=bearer(READ)).status_code == 404, path
+
+
+def test_local_addresses() -> None:
+    assert all(map(is_local, ("localhost", "127.0.0.1", "127.8.8.8", "::1", "LOCALHOST")))
+    assert not any(map(is_local, ("0.0.0.0", "::", "10.0.0.1", "example.org", "", "127.0.0.1.example.org")))

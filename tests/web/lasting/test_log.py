@@ -1,0 +1,332 @@
+"""The log beside a folder: what was appended is there, a torn end is cut off, damage is refused, nothing is run."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinrank.files import atomic
+from kinrank.manifold.beside import (
+    BLOCK,
+    BODY_SUM,
+    HEAD,
+    HEAD_SUM,
+    MARK,
+    Head,
+    checksum,
+    last_logged,
+    log_of,
+    packed_head,
+)
+from kinrank.web.lasting import log as module
+from kinrank.web.lasting.changes import Change
+from kinrank.web.lasting.log import Log
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return log_of(tmp_path / "gallery")
+
+
+def put(version: int, *ids: Any) -> Change:
+    return Change(version, list(ids), np.full((len(ids), 3), version, np.float32))
+
+
+def versions(log: Log) -> list[int]:
+    return [change.version for change in log.left]
+
+
+def filled(path: Path, blocks: int, position: int = 0) -> list[int]:
+    """A closed log of so many blocks of two changes each; where each of them ends."""
+    log, ends = Log(path, position), []
+    for _ in range(blocks):
+        log.append([put(log.version + 1, "a", "b"), Change(log.version + 2, ["a"])])
+        ends.append(log.size)
+    log.close()
+    return ends
+
+
+def test_what_was_appended_is_there(path: Path) -> None:
+    log = Log(path, 0)
+    log.append([put(1, "a", "é\n"), Change(2, ["a"]), Change(3, [2**64 - 1, -5])])
+    log.append([Change(4, None, np.ones((2, 3), np.float32), first=7)])
+    log.close()
+    again = Log(path, 0)
+    assert again.version == 4
+    assert [(change.version, change.ids, change.first) for change in again.left] == [
+        (1, ["a", "é\n"], None),
+        (2, ["a"], None),
+        (3, [2**64 - 1, -5], None),
+        (4, None, 7),
+    ]
+    assert again.left[0].vectors is not None
+    assert again.left[0].vectors.tolist() == [[1, 1, 1]] * 2
+    assert again.left[1].vectors is None
+    again.append([put(5, "c")])
+    again.close()
+    assert versions(Log(path, 3)) == [4, 5]  # the folder holds the others
+
+
+def test_a_log_whose_changes_are_all_in_the_folder_begins_anew(path: Path) -> None:
+    filled(path, 3)
+    for position in (6, 9):
+        log = Log(path, position)
+        assert (log.version, log.left, log.size, path.stat().st_size) == (position, [], HEAD.size, HEAD.size)
+        log.close()
+    log.close()  # once more does nothing
+
+
+def test_whatever_is_cut_off_the_end_the_blocks_before_it_stay(path: Path) -> None:
+    ends = filled(path, 3)
+    content = path.read_bytes()
+    for size in sorted({*range(HEAD.size, len(content), 11), *ends[:-1]}):
+        path.write_bytes(content[:size])
+        log = Log(path, 0)
+        whole = sum(end <= size for end in ends)
+        assert log.version == 2 * whole
+        assert last_logged(path.with_suffix("")) == 2 * whole
+        assert path.stat().st_size == ([HEAD.size, *ends][whole])
+        log.append([put(log.version + 1, "z")])
+        log.close()
+        assert len(versions(Log(path, 0))) == 2 * whole + 1
+
+
+@pytest.mark.parametrize("zeros", [1, 7, 1000, 5000])
+def test_zeros_at_the_end_are_cut_off(path: Path, zeros: int) -> None:
+    """A file system may leave them after the machine lost its power."""
+    filled(path, 2)
+    with path.open("ab") as file:
+        file.write(bytes(zeros))
+    assert Log(path, 0).version == 4
+
+
+def test_a_wrong_last_block_is_cut_off_and_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    filled(path, 2)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert versions(Log(path, 0)) == [1, 2]
+    assert "not acknowledged were cut off" in caplog.text
+
+
+def test_damage_in_the_middle_is_refused(path: Path) -> None:
+    ends = filled(path, 3)
+    content = path.read_bytes()
+    for place in range(HEAD.size, ends[1], 3):
+        wrong = bytearray(content)
+        wrong[place] ^= 4
+        path.write_bytes(wrong)
+        with pytest.raises(
+            ValueError, match=r"gallery.log is damaged from byte \d+ to byte \d+, .* restore it .* or move"
+        ):
+            Log(path, 0)
+        assert path.read_bytes() == wrong  # and nothing was cut off
+
+
+def test_a_missing_block_is_refused(path: Path) -> None:
+    first, second, _ = filled(path, 3)
+    content = path.read_bytes()
+    path.write_bytes(content[:first] + content[second:])
+    with pytest.raises(ValueError, match="goes from change 2 to change 5; restore it"):
+        Log(path, 0)
+
+
+def test_an_older_copy_of_the_folder_is_refused(path: Path) -> None:
+    filled(path, 2, position=10)
+    with pytest.raises(ValueError, match=r"behind change 10, but .* older copy: .* up to 9; restore .* gives up its 4"):
+        Log(path, 9)
+    path.unlink()
+    filled(path, 0, position=10)
+    log = Log(path, 9)  # nothing is missing that the log would have
+    assert log.version == 10
+
+
+def test_only_what_the_folder_lacks_is_kept(path: Path) -> None:
+    log = Log(path, 0)
+    for number in range(1, 6):
+        log.append([put(number, "a")])
+    before = log.size
+    log.restart(3)
+    assert log.folded(3) == 0
+    assert log.folded(4) == log.folded(5) // 2 == (before - HEAD.size) // 5
+    log.append([put(6, "b")])
+    log.restart(2)  # it is begun behind 3 already
+    log.close()
+    again = Log(path, 3)
+    assert versions(again) == [4, 5, 6]
+    again.restart(6)
+    assert (again.version, again.size) == (6, HEAD.size)
+    again.append([put(7, "c")])
+    again.close()
+    assert versions(Log(path, 6)) == [7]
+    assert [name.name for name in path.parent.iterdir()] == [path.name]
+
+
+def test_a_block_that_the_folder_holds_in_part_is_kept_whole(path: Path) -> None:
+    filled(path, 2)
+    log = Log(path, 3)
+    assert versions(log) == [4]
+    log.restart(3)
+    log.close()
+    assert versions(Log(path, 3)) == [4]
+
+
+def test_what_a_killed_restart_left_is_removed(path: Path) -> None:
+    left = path.parent / f".{path.name}.x1y2.part"
+    other = path.parent / f".{path.name}x.y2.part"
+    left.write_bytes(b"")
+    other.write_bytes(b"")
+    Log(path, 0).close(remove=True)
+    assert list(path.parent.iterdir()) == [other]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, name: str, when: int = 0) -> None:
+    """A call of the system fails, once so many others succeeded."""
+    real, calls = getattr(os, name), []
+
+    def fail(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) > when:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*given)
+
+    monkeypatch.setattr(module.os, name, fail)
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(path, 0)
+    log.append([put(1, "a")])
+    size = path.stat().st_size
+    write, pieces = os.write, []
+
+    def some(number: int, content: Any) -> int:
+        """A few bytes at a time, then none."""
+        pieces.append(content)
+        if len(pieces) > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(number, bytes(content[:10]))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.os, "write", some)
+        with pytest.raises(OSError, match="No space"):
+            log.append([put(2, "b")])
+    assert path.stat().st_size == size
+    assert (log.version, log.broken) == (1, "")
+    log.append([put(2, "c")])
+    log.close()
+    assert [change.ids for change in Log(path, 0).left] == [["a"], ["c"]]
+
+
+def test_nothing_is_accepted_after_a_flush_that_failed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(path, 0)
+    with monkeypatch.context() as patched:
+        failing(patched, "fsync")
+        with pytest.raises(OSError, match="No space"):
+            log.append([put(1, "a")])
+    with pytest.raises(
+        OSError, match=r"gallery.log could not be written \(No space left on device\); start the service"
+    ):
+        log.append([put(1, "a")])
+    assert log.version == 0
+
+
+def test_nothing_is_accepted_when_what_was_written_cannot_be_cut_off(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(path, 0)
+    failing(monkeypatch, "write", 0)
+    failing(monkeypatch, "ftruncate", 0)
+    with pytest.raises(OSError, match="No space"):
+        log.append([put(1, "a")])
+    assert "start the service again" in log.broken
+
+
+def test_a_restart_that_fails_leaves_the_log_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(path, 0)
+    log.append([put(1, "a")])
+    log.append([put(2, "a")])
+    with monkeypatch.context() as patched:
+        patched.setattr(atomic.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space")))
+        with pytest.raises(OSError, match="No space"):
+            log.restart(1)
+    log.append([put(3, "c")])
+    log.close()
+    assert versions(Log(path, 0)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing of ours", bytes(200), packed_head(Head(3, bytes(16)))[:-1]])
+def test_foreign_files_are_refused_and_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="not a log that kinrank wrote, or its beginning is damaged"):
+        Log(path, 0)
+    assert path.read_bytes() == content
+    assert last_logged(path.with_suffix("")) == 0
+
+
+def test_folders_and_pipes_are_refused(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(ValueError, match="is not a file"):
+        Log(path, 0)
+    path.rmdir()
+    os.mkfifo(path)
+    with pytest.raises(ValueError, match="is not a file"):
+        Log(path, 0)
+    assert last_logged(path.with_suffix("")) == 0
+
+
+def crafted(body: bytes, count: int = 1, first: int = 1, length: int | None = None) -> bytes:
+    """A log whose checksums are right."""
+    key = bytes(16)
+    head = BLOCK.pack(MARK, count, first, len(body) if length is None else length)
+    return packed_head(Head(0, key)) + head + checksum(key, head, HEAD_SUM) + checksum(key, body, BODY_SUM) + body
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"x", "a line has no end"),
+        (b"x\n", "no JSON of a change"),
+        (b"[" * 10**5 + b"\n", "no JSON of a change"),
+        (b"[]\n", "no JSON of a change"),
+        (b'{"kind":"put","version":1,"ids":[1],"first":null}\n', "no JSON of a change"),
+        (b'{"kind":"drop","version":1,"ids":[1],"first":null,"shape":null}\n', "does not describe a change"),
+        (b'{"kind":"put","version":1,"ids":[1],"first":null,"shape":[1]}\n', "does not describe a change"),
+        (b'{"kind":"put","version":1,"ids":[1],"first":null,"shape":[-1,-1]}\n1234', "does not describe a change"),
+        (b'{"kind":"put","version":true,"ids":[1],"first":null,"shape":[1,1]}\n1234', "does not describe a change"),
+        (b'{"kind":"put","version":1,"ids":[{}],"first":null,"shape":[1,1]}\n1234', "does not describe a change"),
+        (b'{"kind":"put","version":1,"ids":[1],"first":null,"shape":[2,1]}\n12345678', "does not name its items"),
+        (b'{"kind":"put","version":1,"ids":null,"first":null,"shape":[1,1]}\n1234', "does not name its items"),
+        (b'{"kind":"put","version":1,"ids":null,"first":0,"shape":[99999999999,99999999999]}\n', "more numbers"),
+        (b'{"kind":"remove","version":1,"ids":null,"first":null,"shape":null}\n', "does not say of what"),
+        (b'{"kind":"remove","version":2,"ids":[1],"first":null,"shape":null}\n', "says that it is change 2"),
+        (b"", "holds 0 changes where it says 1"),
+    ],
+)
+def test_crafted_changes_are_refused(path: Path, body: bytes, said: str) -> None:
+    path.write_bytes(crafted(body))
+    with pytest.raises(ValueError, match=said):
+        Log(path, 0)
+
+
+def test_announced_sizes_are_not_believed(path: Path) -> None:
+    path.write_bytes(crafted(b"12", length=2**63))
+    assert Log(path, 0).version == 0
+
+
+def test_vectors_that_look_like_blocks_do_not_pass_for_any(path: Path) -> None:
+    """Somebody sends the bytes of a block with another key, and the service is killed while it writes them."""
+    filled(path, 1)
+    forged = path.read_bytes()[HEAD.size :]
+    path.unlink()
+    log = Log(path, 0)
+    log.append([put(1, "a")])
+    inner = np.frombuffer(forged + bytes(-len(forged) % 4), np.float32)[None]
+    log.append([Change(2, ["forged"], inner)])
+    log.close()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert versions(Log(path, 0)) == [1]
