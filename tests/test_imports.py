@@ -142,16 +142,19 @@ def test_nothing_can_unpickle() -> None:
 
 
 def test_import_is_light() -> None:
-    """Under half a second of work, best of three, and nothing heavy comes along."""
+    """Under half a second of work, best of three, and nothing heavy comes along.
+
+    On a machine that is slow at the moment, in units of what numpy takes, which is 0.1 s on the one this was set on.
+    """
     program = (
-        "import time, sys, json; start = time.process_time(); import kinrank; "
-        "print(json.dumps([time.process_time() - start, sorted(sys.modules)]))"
+        "import sys, json; from time import process_time as now; start = now(); import numpy; middle = now(); "
+        "import kinrank; end = now(); print(json.dumps([middle - start, end - start, sorted(sys.modules)]))"
     )
     seconds = []
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        spent, modules = json.loads(done.stdout)
-        seconds.append(spent)
+        numpy, spent, modules = json.loads(done.stdout)
+        seconds.append(spent / max(1.0, numpy / 0.1))
     assert [name for name in HEAVY if name in modules] == []
     assert min(seconds) < 0.5, f"import kinrank takes {min(seconds):.2f} s"
 

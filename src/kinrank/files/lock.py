@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -111,6 +110,8 @@ def _locked(number: int) -> bool:
 
 def _sign(number: int) -> None:
     """Write who has the lock, for the message to others; a full disk is no reason to fail here."""
+    import socket  # only who writes needs it
+
     with contextlib.suppress(OSError):
         os.ftruncate(number, 0)
         os.lseek(number, 0, os.SEEK_SET)

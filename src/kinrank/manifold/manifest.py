@@ -6,7 +6,6 @@ import hashlib
 import json
 import reprlib
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +163,8 @@ def method_in(manifest: dict[str, Any], folder: Path) -> Method:
 
 
 def installed_version() -> str:
+    from importlib import metadata  # takes long to import, and only who writes needs it
+
     try:
         return metadata.version("kinrank")
     except metadata.PackageNotFoundError:
