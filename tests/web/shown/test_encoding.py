@@ -48,9 +48,7 @@ def test_without_an_encoder_it_says_so(tmp_path: Path) -> None:
         assert "--encoder" in asked.post("/view/encode", json={"image": picture()}).json()["detail"]
 
 
-@pytest.mark.parametrize(
-    "words", ["", "eight", "no.module:eight", "web.shown.test_encoding:nobody", "os:name", ":x"]
-)
+@pytest.mark.parametrize("words", ["", "eight", "no.module:eight", "web.shown.test_encoding:nobody", "os:name", ":x"])
 def test_what_is_no_function(words: str) -> None:
     with pytest.raises(ValueError, match="--encoder"):
         encoder_named(words)
