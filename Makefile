@@ -16,7 +16,7 @@ AXE = out/web/node_modules/axe-core/axe.min.js
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 
-.PHONY: help serve demo test test-fast test-stores test-web chromium test-faults check bench bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo test test-fast test-stores test-web fuzz-web chromium test-faults check bench bench-stores bench-service docs fuzz clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 8
@@ -76,6 +76,9 @@ chromium:
 
 test-web: $(VENV)/browser.stamp $(AXE) chromium
 	KINRANK_NEED_BROWSER=1 KINRANK_AXE=$(AXE) $(VENV)/bin/python -m pytest tests/web/test_page.py tests/web/test_fuzz.py
+
+fuzz-web: $(VENV)/browser.stamp
+	SERVICE_SECONDS=300 $(VENV)/bin/python -m pytest tests/web/test_fuzz.py
 
 test-faults: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m faults

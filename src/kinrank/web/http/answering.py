@@ -91,6 +91,11 @@ def handle_problems(app: FastAPI) -> None:
     async def unavailable(_: Request, error: Unavailable) -> Response:
         return answered({"detail": clean(str(error))}, 503, AGAIN)
 
+    @app.exception_handler(OSError)
+    async def out_of_reach(_: Request, error: OSError) -> Response:
+        """A vector database that is gone, or a disk."""
+        return answered({"detail": clean(str(error))}, 503, AGAIN)
+
     @app.exception_handler(StarletteHTTPException)
     async def http(_: Request, error: StarletteHTTPException) -> Response:
         headers = None if error.headers is None else dict(error.headers)
