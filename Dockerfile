@@ -23,6 +23,7 @@ VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-c", "from urllib import request as r; r.build_opener(r.ProxyHandler({})).open('http://127.0.0.1:8000/ready', timeout=4)"]
-# Beyond this machine a token is needed: -e KINRANK_TOKENS=read:SECRET,write:SECRET
+# Beyond this machine a token is needed: -e KINRANK_TOKENS=read:READ-SECRET,write:WRITE-SECRET; make each secret with
+# openssl rand -hex 16
 ENTRYPOINT ["kinrank"]
 CMD ["serve", "/data/gallery.manifold", "--host", "0.0.0.0"]

@@ -26,7 +26,7 @@ Source = Annotated[
     ),
 ]
 Images = Annotated[File, typer.Option("--images", help="Folder or .zip of pictures, named as the items.")]
-Texts = Annotated[File, typer.Option("--texts", help="The text of every item: .txt, a line each, or .csv with ids.")]
+Texts = Annotated[File, typer.Option("--texts", help="The text of every item: .txt .csv .tsv .json .jsonl .parquet.")]
 Labels = Annotated[File, typer.Option("--labels", help="The label of every item: .txt, .npy, .npz or .csv.")]
 Truth = Annotated[File, typer.Option("--truth", help="What is right for the --queries: .pkl, qrels .txt, or labels.")]
 Queries = Annotated[File, typer.Option("--queries", help="Vectors of queries that can be picked on the page.")]
@@ -59,15 +59,20 @@ Tokens = Annotated[
     list[str] | None,
     typer.Option(
         "--token",
-        help="read:SECRET may read, write:SECRET may also change items. As often as needed; better in the environment "
-        "variable KINRANK_TOKENS, with commas between them.",
+        help="read:READ-SECRET may read, write:WRITE-SECRET may also change items; `openssl rand -hex 16` makes a "
+        "secret. As often as needed; better in the environment variable KINRANK_TOKENS, with commas between them.",
     ),
 ]
 Workers = Annotated[int, typer.Option("--workers", min=1, max=64, help="How many processes answer.")]
 Body = Annotated[int, typer.Option("--max-body", min=1024, help="Bytes of a request.")]
 MostResults = Annotated[int, typer.Option("--max-k", min=1, help="Results per query.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds per request.")]
-Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Requests that may wait, per process.")]
+Concurrency = Annotated[
+    int,
+    typer.Option(
+        "--concurrency", min=1, help="Requests that are computed or wait, per process; more are answered 503."
+    ),
+]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
@@ -102,7 +107,7 @@ def serve(
     kinrank serve
     kinrank serve gallery.manifold --images photos
     kinrank serve g.npy --ids names.txt --images photos.zip --labels labels.txt
-    kinrank serve gallery.manifold --host 0.0.0.0 --token read:SECRET1 --token write:SECRET2 --workers 4
+    kinrank serve gallery.manifold --host 0.0.0.0 --token read:READ-SECRET --token write:WRITE-SECRET --workers 4
 
     It listens on this machine only, unless --host says otherwise. A gallery that `kinrank build` wrote can be changed
     over HTTP: a change is acknowledged when it would survive a crash. Vectors from a file are prepared for this run
@@ -128,8 +133,7 @@ def serve(
         )  # fmt: skip
 
         def announce(address: str) -> None:
-            if not quiet:
-                print(f"{settings.title}: {address}   (Ctrl-C stops it)", flush=True)
+            print(address if quiet else f"{settings.title}: {address}   (Ctrl-C stops it)", flush=True)
             if open_page:
                 with contextlib.suppress(webbrowser.Error):
                     webbrowser.open(address)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +23,7 @@ from kinrank.web.settings import Settings
 from kinrank.web.shown.collection import Collection
 from kinrank.web.shown.encoding import encoder_named
 
-PAUSE = 0.005  # seconds between two looks at the version
+PAUSE = 0.005  # seconds between the first looks at the version; later ones are rarer
 
 
 class Gallery(Protocol):
@@ -38,6 +37,9 @@ class Gallery(Protocol):
 
     @property
     def logged(self) -> int: ...
+
+    @property
+    def trouble(self) -> str: ...
 
     def put(self, vectors: NDArray[np.float32], ids: list[Any] | None, replace: bool) -> Receipt: ...
 
@@ -54,10 +56,11 @@ class Service:
     def __init__(self, settings: Settings, gallery: Gallery) -> None:
         self.settings, self.gallery = settings, gallery
         self.gates = Gates(settings.limits)
+        self._opening: tuple[int, tuple[list[dict[str, Any]], dict[str, Any] | None]] | None = None
         cache = settings.cache or (Path(settings.scratch) / "thumbnails" if settings.scratch else None)
         self.collection = Collection.open(settings.files, gallery.manifold.ids, cache)
         self.encoder = None if settings.encoder is None else encoder_named(settings.encoder)
-        queries, width = self.collection.queries, gallery.manifold.info()["dimensions"]
+        queries, width = self.collection.queries, gallery.manifold._snapshot.vectors.shape[1]
         if queries is not None and queries.shape[1] != width:
             raise ValueError(
                 f"--queries has vectors of {queries.shape[1]} numbers but the gallery of {width}; both must come from "
@@ -94,34 +97,34 @@ class Service:
         """Why requests should rather go elsewhere, in a sentence; empty when all is well."""
         if self.gates.searches.inside >= self.settings.limits.waiting:
             return "too many requests wait"
-        return str(getattr(self.gallery, "trouble", ""))  # only a writer can be in trouble
+        return self.gallery.trouble
 
-    @cached_property
-    def methods(self) -> list[dict[str, Any]]:
-        return declarations(self.manifold)
-
-    @cached_property
-    def example(self) -> dict[str, Any] | None:
-        """A query and an item that show what re-ranking does."""
-        return example(self.manifold, self.collection)
+    def opening(self) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """The methods with their parameters, and a query and an item that show what re-ranking does; per version."""
+        version, manifold = self.gallery.version, self.manifold
+        if self._opening is None or self._opening[0] != version:
+            self._opening = version, (declarations(manifold), example(manifold, self.collection))
+        return self._opening[1]
 
     def id_meant(self, words: str) -> str | int:
         """The id that a piece of an address means: a number where the ids of the gallery are numbers."""
-        texts = self.manifold.ids.dtype.kind == "O"
+        ids = self.manifold._snapshot.names.ids
+        texts = ids is not None and ids.dtype.kind == "O"
         return words if texts or not NUMBER.fullmatch(words) else int(words)
 
     async def reached(self, version: int | None) -> None:
         """Return when this process knows the change that made this version."""
         if version is None or self.gallery.version >= version:
             return
-        last = await self.gates.changes.run(lambda: self.gallery.logged)  # another process may have to be asked
+        last = await self.gates.asking.run(lambda: self.gallery.logged)  # another process may have to be asked
         if version > last:
             raise ValueError(f"min_version={version} is a change that was never made here; the last one is {last}")
-        deadline = time.monotonic() + self.settings.limits.seconds
+        deadline, pause = time.monotonic() + self.settings.limits.seconds, PAUSE
         while self.gallery.version < version:
             if time.monotonic() > deadline:
                 raise Busy(f"version {version} has not arrived here; this is {self.gallery.version}, try again later")
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, 0.1)
 
 
 def _writer(settings: Settings, store: Store | None) -> Writer:

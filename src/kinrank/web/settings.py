@@ -15,8 +15,8 @@ class Limits:
         body: bytes of a request.
         k: results per query.
         queries: vectors of one search.
-        items: items that one request adds or removes, and vectors that one request re-ranks.
-        candidates: vectors that are re-ranked where a method other than the prepared one is asked for.
+        items: items that one request adds or removes.
+        candidates: vectors that one request re-ranks, also where a method other than the prepared one is asked for.
         seconds: time per request, waiting included.
         waiting: requests that are computed or wait, per worker; more are answered 503.
         threads: requests that are computed at the same time, per worker.

@@ -97,7 +97,7 @@ def test_an_item_that_asks_is_in_neither_list(known: Collection, how: dict[str, 
 def test_another_method_says_that_it_saw_the_nearest_only(known: Collection) -> None:
     answer = told(known, Asked(("query", 1), k=5, method="k-reciprocal", parameters={"k1": 9}, candidates=40))
     assert (answer["mode"], answer["method"], answer["certain"]) == ("candidates", "KReciprocal(k1=9)", None)
-    assert answer["note"].startswith("Re-ranked among the 40 nearest only: the prepared gallery answers for LPMT()")
+    assert answer["note"].startswith("Only the 40 nearest were re-ranked: the gallery was prepared for LPMT()")
 
 
 def test_marked_items_are_told_and_left_out_of_both_lists(known: Collection) -> None:
@@ -246,15 +246,15 @@ def test_over_candidates_the_chain_is_that_of_their_graph(known: Collection) -> 
 def test_who_was_not_reranked_has_no_chain(known: Collection) -> None:
     answer = why(known, Asked(("query", 0), parameters={"theta": 0.3}, candidates=20), FAR)
     assert (answer["reached"], answer["total"], answer["steps"]) == (False, None, [])
-    assert answer["words"].startswith("It is not among the 20 nearest, which alone were re-ranked.")
+    assert answer["words"].startswith("It is not among the 20 nearest, and only those were re-ranked.")
 
 
 def test_methods_without_chains_say_so(known: Collection) -> None:
     answer = why(known, Asked(("query", 0), method="aqe"), FAR)
-    assert answer["words"].startswith("AQE has no chains, so that there are no steps to show. 80th by distance")
+    assert answer["words"].startswith("AQE does not use chains, so there are no steps to show. 80th by distance")
     assert answer["map"]["points"]
     prepared = kinrank.Manifold.build(arcs(), "dfs", ids=names())
-    assert why(known, Asked(("query", 0)), FAR, prepared)["words"].startswith("DFS has no chains")
+    assert why(known, Asked(("query", 0)), FAR, prepared)["words"].startswith("DFS does not use chains")
 
 
 def test_the_words_say_what_happened(known: Collection) -> None:
@@ -266,7 +266,7 @@ def test_the_words_say_what_happened(known: Collection) -> None:
     shown = told(known, Asked(("query", 0), k=80))
     back = next(one for one in shown["before"] if (one["other"] or 0) > one["rank"])
     assert "are reached at less cost" in why(known, Asked(("query", 0)), back["id"])["words"]
-    assert why(known, Asked(("item", "a00")), "a00")["words"] == "This is the item that asks."
+    assert why(known, Asked(("item", "a00")), "a00")["words"] == "This is the query itself."
     marked = why(known, Asked(("query", 0), positives=["a10"]), FAR)
     assert marked["words"].endswith("Marked items had a part in it, too, which the chain does not show.")
 
@@ -277,7 +277,7 @@ def test_where_no_chain_leads_the_words_say_so(known: Collection) -> None:
     rows += np.random.default_rng(3).normal(0, 1e-3, rows.shape).astype(np.float32)
     answer = why(known, Asked(("item", 0)), 30, kinrank.Manifold.build(rows, kinrank.LPMT(k=4, k1=5, path_k=3)))
     assert not answer["reached"]
-    assert "no chain leads there, so that its distance alone decides" in answer["words"]
+    assert "no chain leads there, so only its plain distance counts" in answer["words"]
 
 
 def test_an_unknown_item_is_refused(known: Collection) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 
-from kinrank.web.http.gate import Busy, Gate, Late
+from kinrank.web.http.gate import CHANGED, Busy, Gate, Late
 
 
 def test_an_answer_and_an_error_come_through() -> None:
@@ -51,7 +51,7 @@ def test_what_takes_too_long_is_given_up_and_keeps_its_place_until_it_ends() -> 
     gate = Gate(1, 1, 0.1, "test")
 
     async def ask() -> None:
-        with pytest.raises(Busy, match="not answered within"):
+        with pytest.raises(Late, match="; ask for less"):
             await gate.run(time.sleep, 0.5)
         assert gate.inside == 1, "the thread still works on it"
         with pytest.raises(Busy, match="wait already"):
@@ -65,7 +65,7 @@ def test_what_takes_too_long_is_given_up_and_keeps_its_place_until_it_ends() -> 
 
 
 def test_who_changes_something_is_told_that_it_may_have_happened() -> None:
-    gate = Gate(1, 2, 0.1, "test", changes=True)
+    gate = Gate(1, 2, 0.1, "test", CHANGED)
 
     async def ask() -> list[object]:
         return await asyncio.gather(gate.run(time.sleep, 0.5), gate.run(time.sleep, 0.0), return_exceptions=True)

@@ -49,6 +49,54 @@ def test_who_reads_does_not_write(asked: TestClient) -> None:
     assert asked.request("DELETE", "/v1/items", json=body, headers=bearer(WRITE)).status_code == 422
 
 
+def test_no_other_writing_of_an_address_gets_around_the_roles(asked: TestClient) -> None:
+    new = {"vectors": [[1.0] * 8], "ids": ["sneaked-in"]}
+    for path in (
+        "/v1/items%0A",
+        "/v1/items%0a",
+        "/v1/items/",
+        "//v1/items",
+        "/v1/./items",
+        "/V1/items",
+        "/v1/items%00",
+    ):
+        assert asked.post(path, json=new, headers=bearer(READ)).status_code in (403, 404), path
+        assert asked.request("DELETE", path, json={"ids": ["item_001"]}, headers=bearer(READ)).status_code in (403, 404)
+    assert asked.get("/v1/info", headers=bearer(READ)).json()["version"] == 0
+
+
+def test_a_page_of_another_site_changes_nothing(asked: TestClient) -> None:
+    headers = {**bearer(WRITE), "Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}
+    assert asked.post("/v1/sync", headers=headers).status_code == 403
+    assert asked.post("/v1/sync", headers={**headers, "Sec-Fetch-Site": "same-origin"}).status_code == 422
+
+
+def test_cookies_of_others_do_not_matter(asked: TestClient) -> None:
+    cookies = 'a={"x": 1}; kinrank_token=' + READ + "; b=é"
+    assert asked.get("/v1/info", headers={"Cookie": cookies.encode("latin-1")}).status_code == 200
+
+
+def test_large_bodies_where_none_is_expected(asked: TestClient) -> None:
+    large = b'{"token": "' + b"x" * 5000 + b'"}'
+    headers = {"Content-Type": "application/json"}
+    assert asked.post("/view/enter", content=large, headers=headers).status_code == 413
+    assert asked.request("GET", "/health", content=large, headers=headers).status_code == 413
+
+
+def test_many_mistakes_are_told_once(asked: TestClient) -> None:
+    many = {"ids": [{}] * 3000}
+    found = asked.post("/v1/search", json=many, headers=bearer(READ))
+    assert found.status_code == 422
+    assert len(found.json()["detail"]) < 300
+    keys = {f"key_{number}": 0 for number in range(200)}
+    assert "keys" in asked.post("/v1/search", json=keys, headers=bearer(READ)).json()["detail"]
+
+
+def test_heads_are_answered(asked: TestClient) -> None:
+    for path in ("/health", "/ready", "/"):
+        assert asked.head(path).status_code == 200, path
+
+
 def test_the_page_shows_a_token_once(asked: TestClient) -> None:
     assert asked.post("/view/enter", json={"token": "wrong"}).status_code == 401
     entered = asked.post("/view/enter", json={"token": READ})

@@ -111,7 +111,7 @@ def test_a_wrong_last_block_is_cut_off_and_told(path: Path, caplog: pytest.LogCa
     content[-1] ^= 1
     path.write_bytes(content)
     assert versions(Log(path, 0)) == [1, 2]
-    assert "not acknowledged were cut off" in caplog.text
+    assert "no whole change, and were cut off" in caplog.text
 
 
 def test_damage_in_the_middle_is_refused(path: Path) -> None:
@@ -330,3 +330,16 @@ def test_vectors_that_look_like_blocks_do_not_pass_for_any(path: Path) -> None:
     log.close()
     path.write_bytes(path.read_bytes()[:-1])
     assert versions(Log(path, 0)) == [1]
+
+
+def test_a_log_that_cannot_be_opened_again_is_not_replaced(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of file numbers while it is begun anew: what is appended afterwards must be in the file that is there."""
+    log = Log(path, 0)
+    log.append([put(1, "a")])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "dup", lambda _: (_ for _ in ()).throw(OSError(errno.EMFILE, "too many open files")))
+        with pytest.raises(OSError, match="too many open files"):
+            log.restart(1)
+    log.append([put(2, "b")])
+    log.close()
+    assert versions(Log(path, 0)) == [1, 2]

@@ -534,3 +534,15 @@ def test_an_error_of_ours_while_writing_is_answered(folder: Path, monkeypatch: p
             with pytest.raises(Unavailable, match=r"ZeroDivisionError\), and was not made"):
                 service.put(rows_of(1), ["x"])
         assert service.put(rows_of(1), ["x"]).version == 1
+
+
+def test_nobody_waits_for_a_database_that_will_not_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw ends the background thread; those who wait are told."""
+    store = MemoryStore(rows_of(60), [f"n{number}" for number in range(60)], [{}] * 60, "cosine")
+    kr.Manifold.build(store, kr.AQE(k=3)).save(tmp_path / "g")
+    service = Writer(tmp_path / "g", store)
+    monkeypatch.setattr(service._applied, "save", lambda _: (_ for _ in ()).throw(MemoryError("none left")))
+    store.held["x"] = rows_of(1, 5)[0]
+    with pytest.raises(InDoubt, match="none left"):
+        service.sync()
+    service.close()

@@ -35,8 +35,9 @@ def mapped(found: Compared, walk: Walk, collection: Shown, problem: Problem) -> 
         for row, card, verdict, old, new in zip(rows, cards, right, *places, strict=True)
     ]
     note = (
-        f"Before: points lie as far apart as their vectors do, as well as a plane allows. After: two lie close "
-        f"where each stands high in the list that {found.method!r} makes of these {len(rows)} for the other."
+        "Before: distance on the map follows the distance between vectors, as far as two dimensions allow. "
+        "After: two items are close if each ranks the other high after re-ranking "
+        f"({found.method!r}), among the {len(rows)} items shown."
     )
     return {"points": points, "chain": [rows.index(row) for row in (ASKING, *walk.rows) if row in rows], "note": note}
 

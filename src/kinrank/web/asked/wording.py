@@ -16,16 +16,17 @@ def why(found: Compared, walk: Walk, collection: Shown, row: int, before: int | 
     `before` and `after` are its ranks, None where they are beyond what was looked at.
     """
     if row == found.own:
-        return "This is the item that asks."
+        return "This is the query itself."
     if not has_chains(found.method):
         name = type(found.method).__name__
-        return f"{name} has no chains, so that there are no steps to show. {_moved(before, after)}."
+        return f"{name} does not use chains, so there are no steps to show. {_moved(before, after)}."
     if not found.online and row not in found.candidates:
         return (
-            f"It is not among the {len(found.candidates)} nearest, which alone were re-ranked. {_moved(before, after)}."
+            f"It is not among the {len(found.candidates)} nearest, and only those were re-ranked. "
+            f"{_moved(before, after)}."
         )
     if not walk.rows:
-        return f"{_moved(before, after)}: no chain leads there, so that its distance alone decides."
+        return f"{_moved(before, after)}: no chain leads there, so only its plain distance counts."
     marks = " Marked items had a part in it, too, which the chain does not show." if found.marks_count else ""
     return f"{_moved(before, after)}: {_led(walk, collection, before, after)}.{marks or _beside(walk)}"
 
@@ -33,7 +34,7 @@ def why(found: Compared, walk: Walk, collection: Shown, row: int, before: int | 
 def _moved(before: int | None, after: int | None) -> str:
     beyond = f"beyond the first {DEEP}"
     if before is not None and before == after:
-        return f"{ordinal(before)} by distance, and {ordinal(before)} still"
+        return f"{ordinal(before)} by distance, and still {ordinal(before)}"
     old = f"Found at rank {before} by distance" if before is not None else f"{beyond.capitalize()} by distance"
     return f"{old}, now {beyond if after is None else ordinal(after)}"
 
@@ -59,7 +60,10 @@ def _beside(walk: Walk) -> str:
     """What counts beside the chain, where it is much."""
     if walk.direct < 0.5:
         return ""
-    return f" The chain counts only {1.0 - walk.direct:.0%} here, and wide neighbourhoods compared as a whole the rest."
+    return (
+        f" Apart from the plain distance, the chain makes only {1.0 - walk.direct:.0%} of the score here; the rest "
+        "compares wider neighbourhoods as a whole."
+    )
 
 
 def ordinal(number: int) -> str:
@@ -73,13 +77,15 @@ def note(found: Compared) -> str | None:
     asked, said = found.asked, []
     if not found.online:
         said.append(
-            f"Re-ranked among the {len(found.candidates)} nearest only: the prepared gallery answers for "
-            f"{found.snapshot.method!r} with its own settings."
+            f"Only the {len(found.candidates)} nearest were re-ranked: the gallery was prepared for "
+            f"{found.snapshot.method!r} with other settings. Reset to search all of it."
         )
     if asked.marked and found.marks_count:
         said.append("Marked items are left out of both lists.")
     if asked.marked and not found.marks_count:
         said.append(f"{type(found.method).__name__} has no use for marked items: they change nothing here.")
     if found.certain is False:
-        said.append(f"The first {asked.k} are not certain: the search stopped before it could be sure of them.")
+        said.append(
+            f"The first {asked.k} may not be exact: the search reached its budget before it could rule out all others."
+        )
     return " ".join(said) or None

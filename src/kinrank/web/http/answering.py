@@ -18,6 +18,7 @@ from kinrank.web.http.models import Problem
 from kinrank.web.lasting.writer import InDoubt, Unavailable
 
 AGAIN = {"Retry-After": "1"}
+KEYS = 100  # of a body, at most: each that is not known would be told
 MEANINGS = {
     400: "The request is no HTTP, or its body no JSON.",
     401: "A token is needed.",
@@ -48,9 +49,12 @@ class JsonRequest(Request):
 
     async def json(self) -> Any:
         try:
-            return from_json(await self.body(), allow_inf_nan=False)
+            found = from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
             raise HTTPException(400, f"the body is no JSON: {error}") from None
+        if isinstance(found, dict) and len(found) > KEYS:
+            raise HTTPException(422, f"the body has {len(found)} keys; no request has more than {KEYS}")
+        return found
 
 
 class JsonRoute(APIRoute):
@@ -97,18 +101,24 @@ def handle_problems(app: FastAPI) -> None:
         return answered({"detail": clean(str(error))}, 503, AGAIN)
 
     @app.exception_handler(StarletteHTTPException)
-    async def http(_: Request, error: StarletteHTTPException) -> Response:
-        headers = None if error.headers is None else dict(error.headers)
-        return answered({"detail": clean(str(error.detail))}, error.status_code, headers)
+    async def http(request: Request, error: StarletteHTTPException) -> Response:
+        headers, path, words = error.headers, request.url.path, str(error.detail)
+        if words == "Not Found":
+            words = f"there is nothing at {path:.200}; /openapi.json lists what there is"
+        elif words == "Method Not Allowed":
+            words = f"{request.method} is not what {path:.200} answers; /openapi.json says what is"
+        return answered({"detail": clean(words)}, error.status_code, None if headers is None else dict(headers))
 
 
 def in_words(error: RequestValidationError) -> str:
     """The first mistake as a sentence: where it is, what was given, what is allowed."""
-    first = error.errors()[0]
+    mistakes = error.errors()
+    first, many = mistakes[0], len(mistakes)
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path")) or "the body"
     given = first.get("input")
     said = "" if isinstance(given, dict | list) or first["type"] == "missing" else f"={given!r:.60}"
-    many = len(error.errors())
+    if first["type"] == "extra_forbidden":
+        return clean(f"{place[:200]!r} is no key of this request; /openapi.json lists those that it has")
     more = "" if many == 1 else f" ({many - 1} more like this)"
     return clean(f"{place[:200]}{said} is not allowed: {first['msg']}{more}; see /openapi.json for what is")
 

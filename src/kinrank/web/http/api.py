@@ -23,6 +23,7 @@ from kinrank.web.service import Service
 from kinrank.web.settings import Limits
 
 NEIGHBORS = 12  # told of an item
+WORK = 20_000  # vectors that one request has re-ranked, of all its queries
 
 
 def api(service: Service) -> APIRouter:
@@ -34,17 +35,17 @@ def api(service: Service) -> APIRouter:
     async def search(asked: Search) -> Response:
         _within(limits, asked.k, asked.depth, asked.candidates)
         await service.reached(asked.min_version)
-        return answered(await gates.searches.run(_search, service, asked))
+        return await gates.searches.run(lambda: answered(_search(service, asked)))
 
     @router.post("/rerank", response_model=Reranked, summary="Order the vectors that another search found")
     async def rerank(asked: Rerank) -> Response:
         _few(len(asked.vectors), limits.candidates, "vectors")
-        return answered(await gates.searches.run(_rerank, asked))
+        return await gates.searches.run(lambda: answered(_rerank(asked)))
 
     @router.post("/explain", summary="The chain from a query to an item", response_model=dict[str, Any])
     async def explain(asked: Explain) -> Response:
         await service.reached(asked.min_version)
-        return answered(await gates.searches.run(_explain, service, asked))
+        return await gates.searches.run(lambda: answered(_explain(service, asked)))
 
     @router.post("/items", response_model=Changed, summary="Add items, or replace them")
     async def put(asked: Put) -> Response:
@@ -65,7 +66,7 @@ def api(service: Service) -> APIRouter:
         min_version: Annotated[int | None, InQuery(ge=0, lt=2**53)] = None,
     ) -> Response:
         await service.reached(min_version)
-        return answered(await gates.searches.run(_item, service, id, vector))
+        return await gates.searches.run(lambda: answered(_item(service, id, vector)))
 
     @router.post("/sync", response_model=Changed, summary="Follow the vector database that the gallery was built from")
     async def sync() -> Response:
@@ -76,7 +77,7 @@ def api(service: Service) -> APIRouter:
     @router.get("/info", summary="What is served", response_model=dict[str, Any])
     async def info(min_version: Annotated[int | None, InQuery(ge=0, lt=2**53)] = None) -> Response:
         await service.reached(min_version)
-        return answered(_info(service))
+        return await gates.asking.run(lambda: answered(_info(service)))
 
     return router
 
@@ -85,6 +86,10 @@ def _search(service: Service, asked: Search) -> dict[str, Any]:
     started, limits = time.perf_counter(), service.settings.limits
     version, manifold = service.gallery.version, service.manifold  # in this order: the gallery may be newer, not older
     rows = _rows(service, manifold, asked, limits)
+    if isinstance(asked.where, dict) and service.settings.store is None:
+        raise ValueError("where filters by columns of a vector database, and there is none; give a list of ids")
+    if asked.method is not None or asked.parameters or asked.candidates is not None:
+        _few(len(rows) * (asked.candidates or 1), WORK, "candidates of all queries together")
     own = asked.ids if asked.vectors is None else None
     more = 0 if own is None else 1
     ranking = searched(
@@ -122,7 +127,7 @@ def _rows(service: Service, manifold: Manifold, asked: Search, limits: Limits) -
         return _array(asked.vectors)
     kind, numbers = ("item", asked.ids) if asked.ids is not None else ("query", asked.queries)
     found = [vector_of(manifold, service.collection, (kind, number)) for number in numbers or ()]
-    width = manifold.info()["dimensions"]
+    width = manifold._snapshot.vectors.shape[1]
     return np.stack(found) if found else np.zeros((0, width), np.float32)
 
 

@@ -60,7 +60,7 @@ def make_app(service: Service) -> FastAPI:
 
     @app.get("/metrics", tags=["operation"], response_class=Response, responses=PROBLEMS, summary="For Prometheus")
     async def told() -> Response:
-        return Response(metrics.text(), media_type=MEDIA_TYPE)
+        return Response(await service.gates.asking.run(metrics.text), media_type=MEDIA_TYPE)
 
     _describe_tokens(app)
     return app

@@ -12,24 +12,28 @@ from kinrank.web.settings import Limits
 Answer = TypeVar("Answer")
 
 
+LATE = "ask for less"
+CHANGED = "the change may be made or not: look, then try again"
+
+
 class Busy(RuntimeError):
     """The request is not answered now; it may be sent again."""
 
 
 class Late(RuntimeError):
-    """What was asked for is being done, and not done yet; whether it will be, nobody knows."""
+    """What was asked for was begun, and not done in time; whether it will be, nobody knows."""
 
 
 class Gate:
     """A few threads that compute, and a bounded number of requests that wait for them.
 
-    A request that takes too long is given up, and its place becomes free when its thread is done with it. Of one that
-    `changes` something, who asked is told that it may have happened.
+    A request that takes too long is given up, and its place becomes free when its thread is done with it. If it was
+    begun, who asked is told so, in the words `late`: it is no use to ask for the same again, or no good.
     """
 
-    def __init__(self, threads: int, waiting: int, seconds: float, name: str, changes: bool = False) -> None:
+    def __init__(self, threads: int, waiting: int, seconds: float, name: str, late: str = LATE) -> None:
         self.inside = 0
-        self._waiting, self._seconds, self._changes = waiting, seconds, changes
+        self._waiting, self._seconds, self._late = waiting, seconds, late
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def run(self, work: Callable[..., Answer], *given: Any) -> Answer:
@@ -43,12 +47,12 @@ class Gate:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
         except (TimeoutError, asyncio.TimeoutError):
-            if future.done() and not future.cancelled():  # the work itself says so
-                raise
+            if future.done() and not future.cancelled():  # just now, or the work itself took too long for somebody
+                return future.result()
             words = f"the request was not answered within {self._seconds:g} seconds"
-            if future.cancelled() or not self._changes:
-                raise Busy(f"{words}; ask for less, or try again later") from None
-            raise Late(f"{words}; the change may be made or not: look, then try again") from None
+            if future.cancelled():
+                raise Busy(f"{words}; try again later") from None
+            raise Late(f"{words}; {self._late}") from None
 
     def _later(self, loop: asyncio.AbstractEventLoop, _: Future[Any]) -> None:
         if not loop.is_closed():
@@ -66,9 +70,10 @@ class Gates:
 
     def __init__(self, limits: Limits) -> None:
         self.searches = Gate(limits.threads, limits.waiting, limits.seconds, "search")
-        self.changes = Gate(8, limits.waiting, limits.seconds, "change", changes=True)
+        self.changes = Gate(8, limits.waiting, limits.seconds, "change", CHANGED)
+        self.asking = Gate(2, limits.waiting, limits.seconds, "asking")
         self.pictures = Gate(2, 4 * limits.waiting, limits.seconds, "picture")
 
     def close(self) -> None:
-        for gate in (self.searches, self.changes, self.pictures):
+        for gate in (self.searches, self.changes, self.asking, self.pictures):
             gate.close()

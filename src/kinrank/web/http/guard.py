@@ -14,8 +14,9 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
+
+from starlette.requests import cookie_parser
 
 from kinrank.web.http.metrics import Metrics
 from kinrank.web.settings import Settings
@@ -28,7 +29,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 COOKIE = "kinrank_token"
 OPEN = ("/health", "/ready", "/view/enter", "/")  # what needs no token: nothing of the gallery is in there
 OPEN_FOLDERS = ("/page/",)
-WRITES = {("POST", "/v1/items"), ("DELETE", "/v1/items"), ("POST", "/v1/sync")}
+READING = ("GET", "HEAD", "OPTIONS")
+READING_POSTS = ("/v1/search", "/v1/rerank", "/v1/explain", "/view/rank", "/view/chain", "/view/encode", "/view/enter")
+LITTLE = 4096  # bytes of a body where none is expected
+TOGETHER = 8  # times the largest body may be held at once, of all requests
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -56,13 +60,14 @@ class Guard:
     def __init__(self, app: App, settings: Settings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
         self._local = is_local(settings.host)
+        self._held = 0  # bytes of bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started, status = time.perf_counter(), 500
-        begun = False
+        begun, parts = False, list[bytes]()
 
         async def sending(message: dict[str, Any]) -> None:
             nonlocal status, begun
@@ -72,10 +77,12 @@ class Guard:
             await send(message)
 
         try:
-            self._check_host(scope)
+            self._check_address(scope)
             scope["kinrank.role"] = self._role(scope)
-            body = await self._body(scope, receive)
-            await self._app(scope, _once(body, receive), sending)
+            await self._body(scope, receive, parts)
+            asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope  # the server sends no body then
+            await self._app(asked, _once(b"".join(parts), receive), sending)
+            scope = asked
         except Refusal as refusal:
             await _answer(sending, refusal)
         except Exception:
@@ -83,10 +90,16 @@ class Guard:
             if not begun:
                 await _answer(sending, Refusal(500, "this is a mistake in kinrank; what happened is in its log"))
         finally:
+            self._held -= sum(map(len, parts))
             self._metrics.answered(_route(scope), status, time.perf_counter() - started)
 
-    def _check_host(self, scope: Scope) -> None:
-        """On this machine only: nobody is led here by a name that somebody else gave this address."""
+    def _check_address(self, scope: Scope) -> None:
+        """Nobody is led here by a name that somebody else gave this machine, nor sent by a page of another site."""
+        if any(ord(sign) < 32 for sign in scope["path"]):  # routes may end before a line end, and rules would not
+            raise Refusal(404, "there is nothing at an address with line ends in it; /openapi.json lists what there is")
+        elsewhere = _header(scope, b"sec-fetch-site") in ("cross-site", "same-site")
+        if elsewhere and scope["method"] not in READING:
+            raise Refusal(403, "a page of another site may not do anything here")
         name = _header(scope, b"host").rsplit(":", 1)[0] if _header(scope, b"host").count(":") < 2 else ""
         name = name or _header(scope, b"host").partition("]")[0].lstrip("[")
         if self._local and not is_local(name):
@@ -101,21 +114,23 @@ class Guard:
             if path in OPEN or path.startswith(OPEN_FOLDERS):
                 return role
             if not role:
-                raise Refusal(
-                    401, "a token is needed; send the header `Authorization: Bearer TOKEN`",
-                    [(b"www-authenticate", b"Bearer")],
-                )  # fmt: skip
-        if (method, path.rstrip("/")) in WRITES and role != "write":
+                words = "this token is not known here; ask who runs the service for another"
+                if not _token(scope):
+                    words = "a token is needed; send the header `Authorization: Bearer TOKEN`"
+                raise Refusal(401, words, [(b"www-authenticate", b"Bearer")])
+        if method not in READING and path not in READING_POSTS and role != "write":
             raise Refusal(403, "this token may read only; use one that may write")
         return role
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body, of a size and kind that is allowed, within the time that is allowed."""
+    async def _body(self, scope: Scope, receive: Receive, parts: list[bytes]) -> None:
+        """Collect the whole body, of a size and kind that is allowed, within the time that is allowed."""
         most, seconds = self._settings.limits.body, self._settings.limits.seconds
+        together, open_to_all = TOGETHER * most, scope["path"] in OPEN or scope["path"].startswith(OPEN_FOLDERS)
+        most = LITTLE if open_to_all or scope["method"] in READING else most
         length = _header(scope, b"content-length")
         if length.isdigit() and int(length) > most:
             raise _too_large(most)
-        parts, size, deadline = [], 0, time.monotonic() + seconds
+        size, deadline = 0, time.monotonic() + seconds
         while True:
             try:
                 message = await asyncio.wait_for(receive(), max(deadline - time.monotonic(), 0.001))
@@ -125,6 +140,10 @@ class Guard:
                 raise Refusal(400, "the request was not complete")
             parts.append(message.get("body", b""))
             size += len(parts[-1])
+            self._held += len(parts[-1])
+            if self._held > together:
+                words = "too much is being sent at the moment; try again in a second"
+                raise Refusal(503, words, [(b"retry-after", b"1")])
             if size > most:
                 raise _too_large(most)
             if not message.get("more_body"):
@@ -133,7 +152,6 @@ class Guard:
         if size and kind != "application/json":
             words = f"the body is declared as {kind[:60]!r}; send JSON, with `Content-Type: application/json`"
             raise Refusal(415, words)
-        return b"".join(parts)
 
 
 def is_local(host: str) -> bool:
@@ -158,11 +176,8 @@ def _token(scope: Scope) -> str:
     kind, _, token = _header(scope, b"authorization").partition(" ")
     if kind.lower() == "bearer":
         return token.strip()
-    try:
-        found = SimpleCookie(_header(scope, b"cookie")).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
+    found: str = cookie_parser(_header(scope, b"cookie")).get(COOKIE, "")  # others of this machine may be in there
+    return found
 
 
 def _header(scope: Scope, name: bytes) -> str:

@@ -7,13 +7,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Vector = Annotated[list[Number], Field(min_length=1, max_length=65_536)]
+Vector = Annotated[list[Number], Field(fail_fast=True, min_length=1, max_length=65_536)]  # told the first mistake only
+Vectors = Annotated[list[Vector], Field(fail_fast=True)]
 Whole = Annotated[int, Field(strict=True)]
 Text = Annotated[str, Field(strict=True, max_length=1000)]
 Id = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**64)] | Text
-Ids = list[Id]
+Ids = Annotated[list[Id], Field(fail_fast=True)]
+Numbers = Annotated[list[Whole], Field(fail_fast=True)]
+Lists = Annotated[list[Ids], Field(fail_fast=True)]
 Value = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)] | Annotated[bool, Field(strict=True)]
-Parameters = dict[Text, Value | Text | None]
+Parameters = Annotated[dict[Text, Value | Text | None], Field(max_length=100)]
 Version = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 
 
@@ -36,9 +39,9 @@ class Search(Strict):
             ]
         },
     )
-    vectors: list[Vector] | None = Field(None, description="One row of numbers per query.")
+    vectors: Vectors | None = Field(None, description="One row of numbers per query.")
     ids: Ids | None = Field(None, description="Items of the gallery that ask; they are not among their own results.")
-    queries: list[Whole] | None = Field(None, description="Numbers of queries that the service was started with.")
+    queries: Numbers | None = Field(None, description="Numbers of queries that the service was started with.")
     k: Whole = Field(10, description="How many results per query.")
     depth: Whole | None = Field(None, description="How many to return; those behind the first k are less certain.")
     budget: Whole | None = Field(None, description="Most items whose chain is looked at.")
@@ -46,8 +49,8 @@ class Search(Strict):
     where: Ids | dict[str, Any] | None = Field(
         None, description="Only these items are results; over a database also a mapping of columns to values."
     )
-    positives: Ids | list[Ids] | None = Field(None, description="Items that are right.")
-    negatives: Ids | list[Ids] | None = Field(None, description="Items that are wrong.")
+    positives: Ids | Lists | None = Field(None, description="Items that are right.")
+    negatives: Ids | Lists | None = Field(None, description="Items that are wrong.")
     groups: Ids | None = Field(None, description="A label per vector: those of one label are one query.")
     method: Text | None = Field(None, description="Another method than the prepared one, over candidates only.")
     parameters: Parameters = Field({}, description="Parameters of the method.")
@@ -76,7 +79,7 @@ class Rerank(Strict):
         json_schema_extra={"examples": [{"query": [0.1, 0.9], "vectors": [[0.9, 0.1], [0.2, 0.8]], "top_n": 2}]},
     )
     query: Vector
-    vectors: list[Vector]
+    vectors: Vectors
     method: Text = "lpmt"
     parameters: Parameters = {}
     top_n: Annotated[int, Field(strict=True, ge=1)] | None = None
@@ -115,7 +118,7 @@ class Put(Strict):
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.1, 0.9, 0.2]], "ids": ["beach_18"]}]}
     )
-    vectors: list[Vector]
+    vectors: Vectors
     ids: Ids | None = None
     replace: Annotated[bool, Field(strict=True)] = False
 

@@ -63,14 +63,16 @@ def view(service: Service) -> APIRouter:
     @router.post("/view/rank", summary="Before and after", response_model=dict[str, Any])
     async def rank(asked: Rank) -> Response:
         question = _asked(service, asked)
-        return answered(
-            await gates.searches.run(looked, service.manifold, service.collection, question, service.address)
+        return await gates.searches.run(
+            lambda: answered(looked(service.manifold, service.collection, question, service.address))
         )
 
     @router.post("/view/chain", summary="Why an item moved", response_model=dict[str, Any])
     async def chain(asked: Chain) -> Response:
         question = _asked(service, asked)
-        return answered(await gates.searches.run(chained, service.manifold, service.collection, question, asked.item))
+        return await gates.searches.run(
+            lambda: answered(chained(service.manifold, service.collection, question, asked.item))
+        )
 
     @router.post("/view/encode", summary="The vector of a picture", response_model=dict[str, Any])
     async def encode(given: Picture) -> Response:
@@ -78,7 +80,7 @@ def view(service: Service) -> APIRouter:
             raise ValueError(
                 "pictures cannot be encoded here; start the service with --encoder package.module:function"
             )
-        width = service.manifold.info()["dimensions"]
+        width = service.manifold._snapshot.vectors.shape[1]
         return answered({"vector": await gates.searches.run(encoded, service.encoder, given.image, width)})
 
     @router.post("/view/enter", status_code=204, summary="Show a token once, and be known by a cookie")
@@ -127,6 +129,7 @@ def view(service: Service) -> APIRouter:
 def _start(service: Service) -> dict[str, Any]:
     settings, manifold, collection = service.settings, service.manifold, service.collection
     facts = manifold.info()
+    methods, example = service.opening()
     return {
         "title": settings.title,
         "items": facts["items"],
@@ -134,14 +137,15 @@ def _start(service: Service) -> dict[str, Any]:
         "version": service.gallery.version,
         "kinrank": kinrank.__version__,
         "prepared": {"method": facts["method"], "parameters": facts["parameters"]},
-        "methods": service.methods,
+        "methods": methods,
         "has": collection.has,
         "levels": collection.levels,
         "queries": 0 if collection.queries is None else len(collection.queries),
         "writable": settings.writable and settings.store is None,
+        "tokens": bool(settings.read_tokens or settings.write_tokens),
         "encoder": service.encoder is not None,
         "limits": {"k": settings.limits.k, "candidates": settings.limits.candidates},
-        "example": service.example,
+        "example": example,
     }
 
 

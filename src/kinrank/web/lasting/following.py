@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,6 +23,7 @@ __all__ = ["Following", "serve_writer"]
 
 EVERY = 0.05  # seconds between two looks at the folder
 HURRY = 0.005  # the same while somebody waits for a change
+ASKED = 1.0  # seconds between two questions whether the writer is well
 AGAIN = 1.0  # the same after it could not be read
 
 
@@ -52,7 +54,7 @@ class Following:
         self._held: Held = read(self.folder, mmap=True)
         self.manifold = Manifold(opened(self.folder, self._held, store))
         self.version = self._held.position
-        self.trouble = ""
+        self.trouble, self._asked_at = "", time.monotonic()
         self._thread = threading.Thread(target=self._watch, name="kinrank-following", daemon=True)
         self._thread.start()
 
@@ -110,13 +112,20 @@ class Following:
         while not self._ended:
             try:
                 self._catch_up()
-                self.trouble = ""
+                self.trouble = self._of_the_writer()
             except Exception as error:  # damaged, deleted, or too large: what was there before is searched on
                 if not self.trouble:
                     said.error("%s cannot be followed (%s: %s)", self.folder, type(error).__name__, error)
                 self.trouble = f"{self.folder} cannot be followed: {error}"
             self._look.wait(AGAIN if self.trouble else HURRY if self._waiting else EVERY)
             self._look.clear()
+
+    def _of_the_writer(self) -> str:
+        """Why changes cannot be made, as the writer says, who is asked every now and then."""
+        if self._remote is None or time.monotonic() - self._asked_at < ASKED:
+            return "" if self._remote is None else self.trouble
+        self._asked_at = time.monotonic()
+        return self._remote.trouble()
 
     def _stamp(self) -> tuple[int, int, int]:
         """What differs when the manifest is another one; asking takes a microsecond."""

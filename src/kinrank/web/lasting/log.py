@@ -5,7 +5,8 @@
       change   a line of JSON: kind, ids, shape; and behind it the numbers of the vectors, float32
 
 All changes that wait at the same time are one block, written and flushed at once. A block that is not whole, with no
-whole one behind it, was never acknowledged: a killed process left it, and it is cut off. One that is not whole and has
+whole one behind it, was left by a killed process, and never acknowledged: it is cut off. (That the disk has damaged the
+very last block looks the same.) One that is not whole and has
 others behind it was damaged on the disk, and the log is refused. Checksums are made with the key, so that nobody can
 send vectors whose bytes would pass for a block.
 """
@@ -131,10 +132,20 @@ class Log:
         self.broken = f"{self.path} could not be written ({why or type(error).__name__}); start the service again"
 
     def _renew(self, base: int, blocks: bytes) -> None:
-        with replacing(self.path) as file:
-            file.write(packed_head(Head(base, self._key)) + blocks)
+        """Replace the file in one step, and go on with the new one: it is open before it takes the old one's place."""
+        number = -1
+        try:
+            with replacing(self.path) as file:
+                file.write(packed_head(Head(base, self._key)) + blocks)
+                number = os.dup(file.fileno())
+        except BaseException:
+            if number >= 0:
+                os.close(number)
+            raise
+        before, self._number = self._number, number
+        if before >= 0:
+            os.close(before)
         _flush(self.path.parent)
-        self._open()
 
     def _open(self) -> None:
         before, self._number = self._number, os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
@@ -202,7 +213,12 @@ class Log:
                 )
             place = rest.find(MARK, place + 1)
         if rest:
-            said.warning("%s: %d bytes of a change that was not acknowledged were cut off", self.path, len(rest))
+            said.warning(
+                "%s: %d bytes at its end are no whole change, and were cut off: nobody was told that it was made, "
+                "unless the disk has damaged it since",
+                self.path,
+                len(rest),
+            )
             file.truncate(start)
             os.fsync(file.fileno())
 

@@ -58,7 +58,20 @@ class Remote:
 
     def logged(self) -> int:
         """As `Writer.logged`."""
-        return int(self._answer(Message({"what": "logged"}), SECONDS)["logged"])
+        return int(self._told()["logged"])
+
+    def trouble(self) -> str:
+        """As `Writer.trouble`; a writer that does not answer is in trouble, too."""
+        try:
+            return str(self._told()["trouble"])
+        except Unavailable as error:
+            return str(error)
+
+    def _told(self) -> dict[str, Any]:
+        try:
+            return self._answer(Message({"what": "logged"}), SECONDS)
+        except InDoubt:  # it was only a question
+            raise Unavailable("the process that makes changes does not answer; try again later") from None
 
     def close(self) -> None:
         self._closed = True
@@ -200,7 +213,7 @@ class Listening:
                 case "sync":
                     return {"receipt": writer.sync()}
                 case "logged":
-                    return {"logged": writer.logged}
+                    return {"logged": writer.logged, "trouble": writer.trouble}
             return {"refused": "the writer was asked for something that it does not know"}
         except InDoubt as error:
             return {"in doubt": str(error)}

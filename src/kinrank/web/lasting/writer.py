@@ -193,16 +193,22 @@ class Writer:
             self._state.wait_for(lambda: self._pending or self._asked or self._closing, patience)
             changes, asked, closing = _some(self._pending), list(self._asked), self._closing
             self._asked.clear()
-        if changes:
-            self._applied.apply(changes)
-            self._reached(changes[-1].version)
-            with self._state:
-                del self._pending[: len(changes)]
-                self._waiting -= sum(change.items for change in changes)
-        if asked:
-            self._follow(asked)
-        if not self._applied.saved:
-            self._applied.save(self._commits.alone)
+        try:
+            if changes:
+                self._applied.apply(changes)
+                self._reached(changes[-1].version)
+                with self._state:
+                    del self._pending[: len(changes)]
+                    self._waiting -= sum(change.items for change in changes)
+            if asked:
+                self._follow(asked)
+            if not self._applied.saved:
+                self._applied.save(self._commits.alone)
+        except BaseException as error:
+            for one in asked:  # nobody waits for an answer that never comes
+                if not one.done():
+                    one.set_exception(InDoubt(f"the vector database may be followed or not ({error}); look for it"))
+            raise
         return not closing or bool(changes)
 
     def _reached(self, version: int) -> None:

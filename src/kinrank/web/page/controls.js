@@ -65,8 +65,8 @@ export class Controls {
     this.reset.hidden = !changed;
     this.way.className = `way ${direct ? "online" : "candidates"}`;
     this.way.textContent = direct
-      ? "As prepared: answered from the whole gallery."
-      : "Other than prepared: plain search finds candidates, and these are re-ranked.";
+      ? "Uses the prepared gallery: all items are searched."
+      : "Not the prepared settings: only the nearest candidates are re-ranked.";
     for (const one of this.parameters) one.update(state.parameters[one.dataset.parameter]);
   }
 

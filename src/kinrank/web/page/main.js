@@ -249,7 +249,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 byId("close-rail").addEventListener("click", closeRail);
 byId("copy-link").addEventListener("click", () => copyLink(state, toast));
-byId("copy-python").addEventListener("click", () => copyPython(answer, toast));
+byId("copy-python").addEventListener("click", () => copyPython(answer, start, toast));
 byId("save").addEventListener("click", () => offer(answer, toast));
 tabs();
 begin();

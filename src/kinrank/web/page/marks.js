@@ -83,7 +83,7 @@ export class Marks {
         {},
         el("b", {}, "Your marks: "),
         words,
-        pending ? "" : ". They are in force, and left out of the results.",
+        pending ? "" : ". They are applied; marked items are not shown in the results.",
         reason ? ` ${reason}` : "",
       ),
       el("div", { class: "chips" }, chips),

@@ -22,7 +22,7 @@ export async function vectorIn(file) {
   if (!["json", "csv", "tsv", "txt"].includes(kind)) {
     throw new Error(`${file.name} is not a file of vectors that this page reads; give .npy, .json, .csv or .txt.`);
   }
-  if (file.size > MOST) throw new Error(`${file.name} is larger than 32 MB; give the one vector that is to ask.`);
+  if (file.size > MOST) throw new Error(`${file.name} is larger than 32 MB; give one query vector.`);
   const text = await file.text();
   return checked(kind === "json" ? fromJson(text, file.name) : fromText(text, file.name), file.name);
 }
@@ -64,7 +64,7 @@ async function npy(file) {
   const [bytes, read] = KINDS[type[2]];
   const stride = columns ? rows * bytes : bytes;
   const size = (width - 1) * stride + bytes;
-  if (size > MOST) throw new Error(`${file.name} is too large to be read here; save the one vector that is to ask.`);
+  if (size > MOST) throw new Error(`${file.name} is too large to be read here; save one query vector.`);
   const view = new DataView(await file.slice(start, start + size).arrayBuffer());
   if (view.byteLength < size) throw broken;
   return Array.from({ length: width }, (_, place) => read(view, place * stride, type[1] !== ">"));

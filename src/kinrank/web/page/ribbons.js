@@ -44,8 +44,9 @@ export function flowsOf(step, place, count) {
     el("b", {}, `${percent(step.moved)} of the mass moves`),
     `, at a cost of ${short(step.cost)}.`,
     flows.length
-      ? ` The ${plural(flows.length, "largest flow")} ${flows.length === 1 ? "carries" : "carry"} ${percent(shown)}; the darker, the farther.`
+      ? ` The ${plural(flows.length, "largest flow")} ${flows.length === 1 ? "carries" : "carry"} ${percent(shown)}; darker ribbons go farther.`
       : "",
+    " Mass is the share of an item's neighbourhood.",
   );
   const share = svg(
     "svg",

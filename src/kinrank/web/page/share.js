@@ -43,20 +43,28 @@ export async function copyLink(state, toast) {
   );
 }
 
+/** The lines with the address by which this page is reached, and a place for the token where one is needed. */
+function fromHere(lines, start) {
+  const here = new URL(".", location.href).href.replace(/\/$/, "");
+  const token = start.tokens ? ', token="YOUR-TOKEN"' : "";
+  return lines.replace(/kr\.Client\('[^']*'\)/, () => `kr.Client(${JSON.stringify(here)}${token})`);
+}
+
 /** The lines of Python that give the same result: copied at once, and shown. */
-export async function copyPython(answer, toast) {
+export async function copyPython(answer, start, toast) {
   if (!answer) return toast("Pick a query first.");
-  const done = await copy(answer.python);
+  const lines = fromHere(answer.python, start);
+  const done = await copy(lines);
   const again = button(
     done ? "Copy again" : "Copy",
-    async () => toast((await copy(answer.python)) ? "Copied." : "It could not be copied."),
+    async () => toast((await copy(lines)) ? "Copied." : "It could not be copied."),
     { kind: "tool primary", autofocus: true },
   );
   box(
     "The same in Python",
     [
       el("p", {}, done ? "These lines are on the clipboard." : "Copy these lines:"),
-      el("pre", { tabindex: "0", role: "region", "aria-label": "Python lines" }, el("code", {}, answer.python)),
+      el("pre", { tabindex: "0", role: "region", "aria-label": "Python lines" }, el("code", {}, lines)),
     ],
     again,
   );

@@ -8,7 +8,7 @@ const SIGHT = 8; // results that are seen without scrolling
 
 const MODES = {
   online: ["online", "answered from the prepared gallery"],
-  candidates: ["candidates", "what plain search finds nearest is re-ranked on the spot"],
+  candidates: ["candidates", "only the nearest items are re-ranked"],
 };
 
 /** The band on top: the query, what it is, and in which way it was answered. */
@@ -17,8 +17,6 @@ export function band(answer, { change, level }) {
   const [mode, meaning] = MODES[answer.mode] ?? [answer.mode, ""];
   const name = String(query.name ?? "your vector");
   const asked = picture(query, 192, query.picture ? `The query: ${name}` : "");
-  const certain =
-    answer.certain === false ? " The search stopped at its budget: the first places are not certain." : "";
   return el(
     "div",
     { class: "band" },
@@ -29,7 +27,7 @@ export function band(answer, { change, level }) {
       el("h1", {}, el("small", {}, "Query "), name),
       query.text ? el("p", { class: "query-text" }, query.text) : null,
       query.label && query.label !== name ? el("p", { class: "soft" }, String(query.label)) : null,
-      el("p", { class: "mode" }, el("b", { class: answer.mode }, mode), ` ${meaning}.`),
+      el("p", { class: "mode" }, el("b", { class: answer.mode }, mode), `: ${meaning}.`),
     ),
     el(
       "div",
@@ -38,7 +36,7 @@ export function band(answer, { change, level }) {
       button("Settings", () => change("settings"), { drawing: "tune", kind: "tool needs-sheet", id: "tune" }),
       button("Query", () => change(), { drawing: "seek", kind: "tool needs-sheet", id: "change" }),
     ),
-    answer.note || certain ? el("p", { class: "note" }, `${answer.note ?? ""}${certain}`) : null,
+    answer.note ? el("p", { class: "note" }, answer.note) : null,
   );
 }
 

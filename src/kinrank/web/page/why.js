@@ -157,6 +157,6 @@ function beside(answer) {
   return el(
     "p",
     { class: "soft beside" },
-    `Beside the chain, wide neighbourhoods are compared: they have ${percent(answer.shared)} in common, which counts ${percent(answer.direct)}.`,
+    `Apart from the plain distance, the chain makes ${percent(1 - answer.direct)} of the score. The other ${percent(answer.direct)} compares the wider neighbourhoods of query and result, which overlap by ${percent(answer.shared)}.`,
   );
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ class Grid:
     def __init__(self, entries: list[Any], written: list[str]) -> None:
         self._entries, self._written = entries, written
         self._answers: dict[tuple[str, int | None], Places] = {}
+        self._alone = threading.Lock()
 
     def page(self, words: str, offset: int, limit: int, seed: int | None) -> tuple[list[Any], int]:
         """Entries `offset` to `offset + limit` of those that have all words in them, and how many these are.
@@ -42,9 +44,10 @@ class Grid:
             found: Places = order(self._found(words, None))
         else:
             found = self._matching(words.split())
-        while len(self._answers) >= KEPT:
-            self._answers.pop(next(iter(self._answers)), None)  # another thread may have been faster
-        self._answers[words, seed] = found
+        with self._alone:
+            while len(self._answers) >= KEPT:
+                del self._answers[next(iter(self._answers))]
+            self._answers[words, seed] = found
         return found
 
     def _matching(self, words: list[str]) -> Places:
