@@ -26,7 +26,7 @@ from web.serving import client, settings_in
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "service"
 API = (DOCS / "api.md").read_text("utf-8")
 HERE = "http://127.0.0.1:8000"
-EXACT = ("ids", "names", "chain", "rank_before", "rank_after", "mode", "added", "items")  # what rounding does not touch
+EXACT = ("ids", "names", "chain", "rank_before", "rank_after", "mode", "method", "added", "items")  # never rounded
 
 
 def sections() -> dict[str, str]:
@@ -52,12 +52,14 @@ def calls(text: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A service over the gallery that the page says how to make."""
     folder = tmp_path_factory.mktemp("documented")
-    angles = np.linspace(0, np.pi / 2, 40)  # beaches along one arc, boats along another
-    beaches = np.stack([np.cos(angles), np.sin(angles), 0 * angles + 0.2, 0 * angles + 0.1], axis=1)
-    rows = np.concatenate([beaches, beaches[:20, [2, 3, 0, 1]]])
-    ids = [f"beach_{number}" for number in range(40)] + [f"boat_{number}" for number in range(20)]
-    kr.Manifold.build(rows, ids=ids).save(folder / "gallery.manifold")
+    (block,) = re.findall(r"^```py\n(.*?)^```", API, flags=re.MULTILINE | re.DOTALL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        exec(compile(block, "the gallery of api.md", "exec"), {})
+    ids = (folder / "names.txt").read_text("utf-8").splitlines()
+    kr.Manifold.build(np.load(folder / "gallery.npy"), ids=ids).save(folder / "gallery.manifold")
     with client(settings_in(folder)) as made:
         yield made
 

@@ -97,7 +97,10 @@ def test_an_item_that_asks_is_in_neither_list(known: Collection, how: dict[str, 
 def test_another_method_says_that_it_saw_the_nearest_only(known: Collection) -> None:
     answer = told(known, Asked(("query", 1), k=5, method="k-reciprocal", parameters={"k1": 9}, candidates=40))
     assert (answer["mode"], answer["method"], answer["certain"]) == ("candidates", "KReciprocal(k1=9)", None)
-    assert answer["note"].startswith("Only the 40 nearest were re-ranked: the gallery was prepared for LPMT()")
+    only = "nearest were re-ranked: the gallery was prepared for LPMT()"
+    assert answer["note"] == f"Only the 40 {only}. Choose that method to search all of it."
+    other = told(known, Asked(("query", 1), k=5, parameters={"theta": 0.3}, candidates=30))
+    assert other["note"] == f"Only the 30 {only} with other settings. Reset to search all of it."
 
 
 def test_marked_items_are_told_and_left_out_of_both_lists(known: Collection) -> None:

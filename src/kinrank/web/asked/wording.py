@@ -76,9 +76,11 @@ def note(found: Compared) -> str | None:
     """What has to be known to read the two lists; None where nothing has."""
     asked, said = found.asked, []
     if not found.online:
+        prepared = found.snapshot.method
+        only = f"Only the {len(found.candidates)} nearest were re-ranked: the gallery was prepared for {prepared!r}"
+        same = type(found.method) is type(prepared)
         said.append(
-            f"Only the {len(found.candidates)} nearest were re-ranked: the gallery was prepared for "
-            f"{found.snapshot.method!r} with other settings. Reset to search all of it."
+            only + (" with other settings. Reset" if same else ". Choose that method") + " to search all of it."
         )
     if asked.marked and found.marks_count:
         said.append("Marked items are left out of both lists.")

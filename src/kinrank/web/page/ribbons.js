@@ -46,7 +46,7 @@ export function flowsOf(step, place, count) {
     flows.length
       ? ` The ${plural(flows.length, "largest flow")} ${flows.length === 1 ? "carries" : "carry"} ${percent(shown)}; darker ribbons go farther.`
       : "",
-    " Mass is the share of an item's neighbourhood.",
+    " Mass is the share that an item has in a neighbourhood.",
   );
   const share = svg(
     "svg",
