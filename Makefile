@@ -13,6 +13,7 @@ RESULTS ?= out/bench.jsonl
 PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 
 AXE = out/web/node_modules/axe-core/axe.min.js
+TWO = -n 2 --dist loadfile  # two processes, each with files of its own
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 
@@ -58,7 +59,7 @@ demo: $(VENV)/core.stamp | out
 	$(VENV)/bin/kinrank demo -o out/demo.html
 
 test: $(VENV)/dev.stamp
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest $(TWO)
 
 test-fast: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m fast
