@@ -40,11 +40,11 @@ class Search(Strict):
         },
     )
     vectors: Vectors | None = Field(None, description="One row of numbers per query.")
-    ids: Ids | None = Field(None, description="Items of the gallery to use as queries; an item is not among its own results.")
+    ids: Ids | None = Field(None, description="Items of the gallery to use as queries; none is its own result.")
     queries: Numbers | None = Field(None, description="Numbers of queries that the service was started with.")
     k: Whole = Field(10, description="How many results per query.")
     depth: Whole | None = Field(None, description="How many to return; those behind the first k are less certain.")
-    budget: Whole | None = Field(None, description="The most items whose chains are examined; more is slower and more certain.")
+    budget: Whole | None = Field(None, description="The most items to examine; more is slower and more certain.")
     max_distance: Number | None = Field(None, description="Items farther than this are left out.")
     where: Ids | dict[str, Any] | None = Field(
         None, description="Only these items are results; over a database also a mapping of columns to values."
