@@ -36,4 +36,5 @@ def test_requests_of_all_kinds_get_an_answer_that_is_described(tmp_path: Path) -
         assert httpx.get(f"{address}/ready").status_code == 200
         answers = httpx.get(f"{address}/metrics").text
         assert 'status="500"' not in answers
-        assert 'route="/v1/search",status="200"' in answers, "not only refusals"
+        for route in ("search", "rerank", "explain"):
+            assert f'route="/v1/{route}",status="200"' in answers, "not only refusals"

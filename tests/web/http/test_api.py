@@ -111,8 +111,9 @@ def test_the_description_has_examples_that_work(asked: TestClient) -> None:
     assert set(described["paths"]["/v1/items"]) >= {"post", "delete"}
     for model in ("Search", "Rerank", "Explain", "Put", "Remove"):
         assert described["components"]["schemas"][model]["examples"]
-    example = described["components"]["schemas"]["Rerank"]["examples"][0]
-    assert asked.post("/v1/rerank", json=example).status_code == 200
+    for model, path in (("Rerank", "rerank"), ("Search", "search"), ("Explain", "explain")):
+        example = described["components"]["schemas"][model]["examples"][0]
+        assert asked.post(f"/v1/{path}", json=example).status_code == 200, example
 
 
 def test_changes_are_seen_and_stay(tmp_path: Path) -> None:

@@ -62,12 +62,12 @@ def make_app(service: Service) -> FastAPI:
     async def told() -> Response:
         return Response(await service.gates.asking.run(metrics.text), media_type=MEDIA_TYPE)
 
-    _describe_tokens(app)
+    _describe(app, service)
     return app
 
 
-def _describe_tokens(app: FastAPI) -> None:
-    """Say in the description that tokens are sent as `Authorization: Bearer`."""
+def _describe(app: FastAPI, service: Service) -> None:
+    """Say in the description that tokens are sent as `Authorization: Bearer`, and give examples of this gallery."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -75,6 +75,15 @@ def _describe_tokens(app: FastAPI) -> None:
         parts = described.setdefault("components", {})
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         described["security"] = [{"token": []}, {}]
+        first, second = ([*service.manifold.ids[:2].tolist(), None, None])[:2]
+        if second is not None:
+            others = parts["schemas"]["Search"]["examples"][:1]  # vectors, which are not as long as those here
+            parts["schemas"]["Search"]["examples"] = [
+                {"ids": [first], "k": 10},
+                {"ids": [first], "method": "k-reciprocal", "parameters": {"k1": 20}, "candidates": 500},
+                *others,
+            ]
+            parts["schemas"]["Explain"]["examples"] = [{"id": first, "item": second, "flows": 5}]
         return described
 
     app.openapi = openapi
