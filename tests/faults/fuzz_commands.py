@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
+import webbrowser
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -68,6 +69,7 @@ GOOD = {
     "queries": ["queries.npy"],
     "vectors": ["queries.npy"],
     "folder": ["plain.manifold", "named.manifold", "dfs.manifold"],
+    "source": ["plain.manifold", "named.manifold", "good.npy"],
     "ranking": ["ranking.npz", "ranking.trec"],
     "rankings": ["ranking.npz", "ranking.csv"],
     "output": ["new.npz", "new.csv", "new.trec", "new.html", "new.manifold"],
@@ -86,6 +88,7 @@ SMALL = {
     "bench speed": ["--methods", "none", "--sizes", "60", "--repetitions", "1", "--parts", "growth"],
     "bench candidates": ["--counts", "20", "--repetitions", "1"],
     "bench memory": ["--methods", "none", "--sizes", "60"],
+    "bench service": ["--data", "folder"],
     "bench scale": ["--sizes", "200", "--probes", "1", "--change", ""],
 }
 
@@ -161,6 +164,22 @@ def arguments(verb: str, command: Any, folder: Path) -> st.SearchStrategy[list[s
     return st.tuples(most, some).map(lambda both: start + [word for part in (*both[0], *both[1]) for word in part])
 
 
+def open_only() -> None:
+    """`kinrank serve` opens what it would serve, and ends; it opens no browser, and draws few toys."""
+    from kinrank.web.processes import supervisor
+    from kinrank.web.service import Service
+    from kinrank.web.sources import source, toys
+
+    def run(settings: Any, announce: Any) -> int:
+        Service.open(settings).close()
+        announce("http://127.0.0.1")
+        return 0
+
+    supervisor.run = run
+    source.toys = lambda scratch, method, progress: toys.toys(scratch, method, progress, 2, 6)
+    webbrowser.open = lambda *_: True  # type: ignore[assignment]
+
+
 def check(words: list[str]) -> None:
     """Call the command, and complain if it did not end as commands should."""
     faulthandler.dump_traceback_later(LONGEST, exit=True)
@@ -178,6 +197,8 @@ def check(words: list[str]) -> None:
 def fuzz(verb: str, seconds: float) -> int:
     """Call the verb for some seconds; how often."""
     calls = 0
+    if verb == "serve":
+        open_only()
     with tempfile.TemporaryDirectory() as place:
         fresh, used = Path(place, "fresh"), Path(place, "used")
         fresh.mkdir()

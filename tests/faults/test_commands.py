@@ -14,7 +14,7 @@ from faults.fuzz_commands import verbs
 
 SCRIPT = Path(__file__).with_name("fuzz_commands.py")
 SECONDS = float(os.environ.get("KINRANK_FUZZ_SECONDS", "60"))
-AT_ONCE = 11  # so that all verbs have their time in two rounds
+AT_ONCE = 13  # so that all verbs have their time in two rounds
 
 
 def _fuzz(verb: str) -> subprocess.CompletedProcess[str]:

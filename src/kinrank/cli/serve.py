@@ -64,9 +64,9 @@ Tokens = Annotated[
     ),
 ]
 Workers = Annotated[int, typer.Option("--workers", min=1, max=64, help="How many processes answer.")]
-Body = Annotated[int, typer.Option("--max-body", min=1024, help="Bytes of a request.")]
-MostResults = Annotated[int, typer.Option("--max-k", min=1, help="Results per query.")]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds per request.")]
+Body = Annotated[int, typer.Option("--max-body", min=1024, max=2**30, help="Bytes of a request.")]
+MostResults = Annotated[int, typer.Option("--max-k", min=1, max=100_000, help="Results per query.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds per request.")]
 Concurrency = Annotated[
     int,
     typer.Option(
