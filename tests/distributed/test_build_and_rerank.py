@@ -33,9 +33,13 @@ WIDE = {f"wide_{part}" for part in PARTS}  # of two items and more
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
+    import dask.config
     from distributed import Client, LocalCluster
 
     with (
+        # A lost worker's name is given up after 15 s if nobody has it then. Tests kill one after the other, so that the
+        # timer of one kill could fall into the restart after the next, and close the nanny that was restarting it.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
         LocalCluster(
             n_workers=3,
             threads_per_worker=1,
