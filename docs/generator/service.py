@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from generator.pages import table
 from generator.records import Measurements
+from kinrank.bench.service import table_rows
+
+HEAD = ("clients at once", "seconds", "searches a second", "p50, ms", "p95, ms", "p99, ms", "200", "503", "other")
 
 
 def parts(found: Measurements) -> list[str]:
@@ -16,7 +17,7 @@ def parts(found: Measurements) -> list[str]:
     made = [
         f"{service['set']}, {service['items']} items of {service['dimensions']} dimensions, {service['workers']} "
         "workers, online LPMT, k 10; clients and service share the machine.",
-        table(_rows(service)),
+        table([HEAD, *table_rows(service)]),
     ]
     memory = [size for size in service.get("sustained", {}).get("memory_bytes", ()) if size is not None]
     if memory:
@@ -30,16 +31,3 @@ def parts(found: Measurements) -> list[str]:
             f"acknowledged changes {one['lost'] + one['back']} were lost in the service, {one['lost_on_disk']} on disk."
         )
     return [*made, f"Printed by `kinrank bench service --data DIR`, {found.machines['service']}."]
-
-
-def _rows(service: dict[str, Any]) -> list[tuple[str, ...]]:
-    head = ("clients at once", "seconds", "searches a second", "p50, ms", "p95, ms", "p99, ms", "200", "503", "other")
-    rows: list[tuple[str, ...]] = [head]
-    for one in [*service.get("clients", ()), *(service[part] for part in ("sustained", "overload") if part in service)]:
-        statuses = dict(one["statuses"])
-        good, later = statuses.pop("200", 0), statuses.pop("503", 0)
-        other = sum(statuses.values()) + sum(one["errors"].values())
-        times = (f"{one[name]:.1f}" for name in ("p50_ms", "p95_ms", "p99_ms"))
-        counts = (str(good), str(later), str(other))
-        rows.append((str(one["clients"]), f"{one['seconds']:.0f}", f"{one['per_second']:.0f}", *times, *counts))
-    return rows

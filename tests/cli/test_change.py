@@ -15,7 +15,7 @@ import pytest
 
 import kinrank as kr
 from kinrank.files.lock import LOCK, alone_in
-from kinrank.manifold import files
+from kinrank.manifold import files, reading
 from reference.commands import bad, good, run
 
 METHOD = kr.LPMT(k2=4, theta=0.3)
@@ -74,6 +74,7 @@ def test_the_manifest_is_read_twice(folder: Path, monkeypatch: pytest.MonkeyPatc
         seen.append(path)
         return read(path)
 
+    monkeypatch.setattr(reading, "read_manifest", counted)
     monkeypatch.setattr(files, "read_manifest", counted)
     assert run(folder, "add", "@numbered", "--vectors", "@all.npy").exit_code == 0
     assert len(seen) == 2  # to load it, and to see, before it is written, that it is still the same

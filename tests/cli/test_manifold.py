@@ -416,9 +416,9 @@ def test_verify_refuses_what_it_does_not_know(folder: Path) -> None:
 
 def test_verify_follows_a_save_that_came_between(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of the old state vanish while they are read; the new state is whole, and that is the answer."""
-    from kinrank.manifold import files
+    from kinrank.manifold import reading
 
-    read, other = files.read_array, kr.Manifold.load(folder / "numbered", mmap=False)
+    read, other = reading.read_array, kr.Manifold.load(folder / "numbered", mmap=False)
     seen: list[str] = []
 
     def slow(place: Path, manifest: dict[str, Any], name: str, mmap: bool) -> Any:
@@ -427,7 +427,7 @@ def test_verify_follows_a_save_that_came_between(folder: Path, monkeypatch: pyte
         seen.append(name)
         return read(place, manifest, name, mmap)
 
-    monkeypatch.setattr(files, "read_array", slow)
+    monkeypatch.setattr(reading, "read_array", slow)
     found = verify(folder / "m")
     assert found.whole
     assert len(seen) > len(found.checked)

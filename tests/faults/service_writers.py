@@ -6,7 +6,6 @@ line after it. Threads change items of their own names only, so that what must b
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ import threading
 import time
 import traceback
 import zlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,6 +26,7 @@ import kinrank as kr
 from kinrank.files.atomic import replacing
 from kinrank.manifold import journal
 from kinrank.web.lasting.writer import Writer
+from reference.writers import started
 
 WHO = ("t0", "t1", "t2")  # the threads
 FOLD = 2000  # bytes: the log is begun anew again and again
@@ -128,19 +128,9 @@ def fork_writers(folder: Path) -> None:
         _say(str(os.WTERMSIG(os.waitpid(writer_process, 0)[1])))
 
 
-@contextlib.contextmanager
-def forking(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def forking(folder: Path) -> AbstractContextManager[subprocess.Popen[str]]:
     """The process that forks writers, when it is ready."""
-    places = [str(Path(__file__).parents[1]), str(Path(kr.__file__).parents[1])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "KINRANK_THREADS": "1"}
-    command, pipe = [sys.executable, "-m", "faults.service_writers", str(folder)], subprocess.PIPE
-    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            yield process
-        finally:
-            process.kill()
+    return started(folder, program="faults.service_writers")
 
 
 if __name__ == "__main__":

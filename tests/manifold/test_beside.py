@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.manifold import beside, files
+from kinrank.manifold import beside, reading
 from kinrank.manifold.beside import NotFolded, last_logged, left_out, log_of
 from kinrank.manifold.manifest import MANIFEST, PLAIN, POSITION, position_in, read_manifest, sealed
 from kinrank.manifold.verify import verify
@@ -157,21 +157,21 @@ def test_a_lock_that_cannot_be_asked_is_nobodys(folder: Path, monkeypatch: pytes
 
 
 def test_a_later_state_is_read_from_its_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = files.read(folder, mmap=True)
+    first = reading.read(folder, mmap=True)
     manifold = kr.Manifold.load(folder)
     for number in range(2):
         manifold.add(rows_of(1, number))
         manifold.save(folder)
     with monkeypatch.context() as patched:
-        patched.setattr(files, "read_array", lambda *_: pytest.fail("an array was read again"))
-        later = files.read(folder, mmap=True, known=first)
-        same = files.read(folder, mmap=True, known=later)
+        patched.setattr(reading, "read_array", lambda *_: pytest.fail("an array was read again"))
+        later = reading.read(folder, mmap=True, known=first)
+        same = reading.read(folder, mmap=True, known=later)
     assert same.arrays is later.arrays
-    whole = files.read(folder, mmap=True)
+    whole = reading.read(folder, mmap=True)
     assert {name: array.tobytes() for name, array in later.arrays.items()} == {
         name: array.tobytes() for name, array in whole.arrays.items()
     }
     manifold.save(folder)  # everything anew: nothing of what is known is there
-    anew = files.read(folder, mmap=True, known=later)
+    anew = reading.read(folder, mmap=True, known=later)
     assert anew.arrays is not later.arrays
-    assert len(files.opened(folder, anew, None)) == 32
+    assert len(reading.opened(folder, anew, None)) == 32

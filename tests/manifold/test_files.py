@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import kinrank as kr
 from kinrank.files.lock import LOCK, alone_in
-from kinrank.manifold import ChangedMeanwhile, files
+from kinrank.manifold import ChangedMeanwhile, files, reading
 from kinrank.manifold.manifest import MANIFEST, sealed
 from kinrank.manifold.verify import verify
 from reference.writers import a_gallery, at_once, killed, left_by_lines
@@ -370,7 +370,7 @@ def test_pickled_arrays_are_not_read(saved: Path) -> None:
     manifest = json.loads((saved / MANIFEST).read_text())
     path = saved / manifest["data"] / "lengths.npy"
     np.save(path, np.array([{}] * 90, dtype=object), allow_pickle=True)
-    manifest["arrays"]["lengths"] |= {"sha256": files.checksum(path)}
+    manifest["arrays"]["lengths"] |= {"sha256": reading.checksum(path)}
     (saved / MANIFEST).write_text(json.dumps(sealed(manifest)))
     with pytest.raises(ValueError, match=r"lengths.npy is not an array"):
         kr.Manifold.load(saved)

@@ -404,7 +404,7 @@ def test_nothing_to_observe(manifold: kr.Manifold) -> None:
     ],
 )
 def test_marks_of_a_stranger(manifold: kr.Manifold, mask: Any, message: str) -> None:
-    from kinrank.manifold.files import snapshot_of
+    from kinrank.manifold.reading import snapshot_of
 
     snapshot = manifold._snapshot
     arrays = {**snapshot.arrays, "remembered": mask}
@@ -419,7 +419,7 @@ def test_limits_of_a_stranger(limit: float) -> None:
 
 
 def test_marks_need_a_method_that_remembers_and_ids_that_fit(manifold: kr.Manifold) -> None:
-    from kinrank.manifold.files import snapshot_of
+    from kinrank.manifold.reading import snapshot_of
 
     vectors = manifold._snapshot.vectors
     marks = {"vectors": vectors, "remembered": np.arange(130) >= 120}

@@ -168,10 +168,10 @@ def _add_for_ever(folder: Path, who: str, way: str) -> None:
 
 
 @contextlib.contextmanager
-def started(*words: object) -> Iterator[subprocess.Popen[str]]:
-    """One of the processes of this file; its first line was read, which says that it is ready."""
+def started(*words: object, program: str = "reference.writers") -> Iterator[subprocess.Popen[str]]:
+    """A process of this file, or of another program; its first line was read, which says that it is ready."""
     places = [str(Path(__file__).parents[1]), str(Path(kr.__file__).parents[1])]
-    command = [sys.executable, "-m", "reference.writers", *map(str, words)]
+    command = [sys.executable, "-m", program, *map(str, words)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "KINRANK_THREADS": "1"}
     pipe: Any = subprocess.PIPE
     with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:

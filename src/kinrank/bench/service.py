@@ -90,6 +90,24 @@ def service(
     return record("service", found)
 
 
+def table_rows(measured: dict[str, Any], unit: str = "") -> list[tuple[str, ...]]:
+    """A row per number of clients, then those of the long run and of the overload, as far as they were measured.
+
+    Its cells: clients, seconds, searches per second; milliseconds until 50, 95 and 99 % were answered, with the unit
+    behind them; how many were answered 200, how many 503, and how many were answered otherwise or not at all.
+    """
+    rows: list[tuple[str, ...]] = []
+    parts = [measured[part] for part in ("sustained", "overload") if part in measured]
+    for one in [*measured.get("clients", ()), *parts]:
+        statuses = dict(one["statuses"])
+        good, later = statuses.pop("200", 0), statuses.pop("503", 0)
+        other = sum(statuses.values()) + sum(one["errors"].values())
+        times = (f"{one[name]:.1f}{unit}" for name in ("p50_ms", "p95_ms", "p99_ms"))
+        counts = (str(good), str(later), str(other))
+        rows.append((str(one["clients"]), f"{one['seconds']:.0f}", f"{one['per_second']:.0f}", *times, *counts))
+    return rows
+
+
 def _set(folder: str | os.PathLike[str] | None, rows: tuple[Any, Any] | None) -> tuple[str, Any, Any]:
     if rows is not None:
         return "given", *rows

@@ -45,7 +45,7 @@ def removed(snapshot: Snapshot, ids: Any, tolerance: float | None = None) -> Sna
         return snapshot
     snapshot.method.check_changes(snapshot.kept, "remove items")
     names = snapshot.names.without(np.setdiff1d(np.arange(len(snapshot)), gone))
-    return _changed(snapshot, _without(snapshot, gone), snapshot.vectors[:0], names, tolerance)
+    return swapped(snapshot, gone, snapshot.vectors[:0], names, tolerance)
 
 
 def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot:
@@ -62,12 +62,26 @@ def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot
         raise ValueError(f"ids= is missing; give the name of each of the {len(rows)} rows, new or there already")
     places = {name: place for place, name in enumerate(before.all.tolist())}
     there = [places[name] for name in given.tolist() if name in places]
-    others = np.setdiff1d(np.arange(len(snapshot)), there)
-    names = (before.without(others) if there else before).and_more(given, len(rows))
+    names = before.swapped(there, given, len(rows))
     if not len(rows):
         return snapshot
     snapshot.method.check_changes(snapshot.kept, "upsert items")
-    return _changed(snapshot, _without(snapshot, there), rows, names, None)
+    return swapped(snapshot, there, rows, names)
+
+
+def swapped(
+    snapshot: Snapshot,
+    leaving: NDArray[np.int64] | list[int],
+    rows: Vectors,
+    names: Names,
+    tolerance: float | None = None,
+) -> Snapshot:
+    """The snapshot without the items at the places `leaving`, and with rows behind the others: one change.
+
+    Places count items only; remembered queries stay. `names` are those of all items afterwards, see `Names.swapped`.
+    """
+    stay = np.setdiff1d(_everyone(snapshot), snapshot.remembered.items[leaving])
+    return _changed(snapshot, stay, rows, names, tolerance)
 
 
 class Synced(NamedTuple):
@@ -92,10 +106,9 @@ def synced(snapshot: Snapshot, progress: Progress) -> tuple[Snapshot, Synced]:
         return snapshot, Synced(0, 0, 0)
     snapshot.method.check_changes(snapshot.kept, "bring items up to date")
     leaving = np.concatenate([gone, current.replaced])
-    others = np.setdiff1d(np.arange(len(snapshot)), leaving)
-    names = (snapshot.names.without(others) if len(leaving) else snapshot.names).and_more(current.ids, len(current.ids))
+    names = snapshot.names.swapped(leaving, current.ids, len(current.ids))
     beside = replace(snapshot, store=None)  # all rows are here: what changed is searched here, exactly
-    after = _changed(beside, _without(snapshot, leaving), current.rows, names, None).over(engine)
+    after = swapped(beside, leaving, current.rows, names).over(engine)
     counts = Synced(len(current.ids) - len(current.replaced), len(gone), len(current.replaced))
     return after, counts
 
@@ -186,11 +199,6 @@ def _rescaled(snapshot: Snapshot, store: Store | None) -> tuple[Vectors, Store |
 def _everyone(snapshot: Snapshot) -> NDArray[np.int64]:
     """The places of items and remembered queries."""
     return np.arange(len(snapshot.gallery))
-
-
-def _without(snapshot: Snapshot, items: NDArray[np.int64] | list[int]) -> NDArray[np.int64]:
-    """The same without some items, given by their numbers."""
-    return np.setdiff1d(_everyone(snapshot), snapshot.remembered.items[items])
 
 
 def _changed(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import Vectors
-from kinrank.manifold.changes import _changed, _without
+from kinrank.manifold.changes import swapped
 from kinrank.manifold.names import Names, check_ids
 from kinrank.manifold.snapshot import Snapshot
 
@@ -25,18 +25,15 @@ def exchanged(snapshot: Snapshot, vectors: Any, ids: list[Any] | None, gone: lis
     """
     rows = snapshot.space.rows(vectors, "vectors", snapshot.vectors.shape[1])
     before = snapshot.names
-    if not len(rows) and not any(place is not None for place in map(before._place_of, gone)):
+    if not len(rows) and not any(place is not None for place in map(before.place_of, gone)):
         return snapshot
     snapshot.method.check_changes(snapshot.kept, "change items")
-    if ids is None and before.kind != "given":
+    if before.kind != "given" and (ids is None or not len(rows)):
         return _numbered(snapshot, rows, gone)
     given = check_ids([] if ids is None else ids, len(rows))
     assert given is not None
     leaving = _places(before, [*gone, *given.tolist()])
-    others = np.setdiff1d(np.arange(len(snapshot)), leaving)
-    names = before.without(others) if len(leaving) else before
-    names = names.and_more(given, len(rows)) if len(rows) else names
-    return _changed(snapshot, _without(snapshot, leaving), rows, names, None)
+    return swapped(snapshot, leaving, rows, before.swapped(leaving, given, len(rows)))
 
 
 def _numbered(snapshot: Snapshot, rows: Vectors, gone: list[Any]) -> Snapshot:
@@ -45,12 +42,10 @@ def _numbered(snapshot: Snapshot, rows: Vectors, gone: list[Any]) -> Snapshot:
     leaving = _places(names, gone)
     stay = np.setdiff1d(np.arange(count + len(rows)), leaving)
     names = names.without(stay) if len(leaving) else names
-    return _changed(
-        snapshot, _without(snapshot, leaving[leaving < count]), rows[stay[stay >= count] - count], names, None
-    )
+    return swapped(snapshot, leaving[leaving < count], rows[stay[stay >= count] - count], names)
 
 
 def _places(names: Names, wanted: list[Any]) -> NDArray[np.int64]:
     """Places of the names that are there, each once."""
-    found = {place for place in map(names._place_of, wanted) if place is not None}
+    found = {place for place in map(names.place_of, wanted) if place is not None}
     return np.array(sorted(found), np.int64)

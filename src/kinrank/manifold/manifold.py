@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.files.lock import WAIT, alone_in, seconds
-from kinrank.manifold import files
+from kinrank.manifold import files, reading
 from kinrank.manifold.beside import NotFolded, left_out
 from kinrank.manifold.building import built
 from kinrank.manifold.changes import (
@@ -358,7 +358,7 @@ class Manifold:
     def _opened(cls, path: str | os.PathLike[str], mmap: bool = True, store: Store | None = None) -> Manifold:
         """What `load` returns, without a warning."""
         journal = Journal()
-        manifold = cls(files.load(path, mmap, store, journal))
+        manifold = cls(reading.load(path, mmap, store, journal))
         manifold._journal = journal
         return manifold
 

@@ -126,7 +126,7 @@ class Names:
         found = []
         for name in map(_plain, wanted):
             known = isinstance(name, (str, int)) and not isinstance(name, bool)
-            place = self._place_of(name) if known else None
+            place = self.place_of(name) if known else None
             if place is None:
                 such = f", such as {self.all[:1].tolist()[0]!r}" if self.count else ", which is empty"
                 raise ValueError(f"{parameter} names {name!r}, which is not in this manifold{such}{ending}")
@@ -137,10 +137,11 @@ class Names:
         """(len(ids),) places of items by their names, as `stores.ids.names_of` makes them; -1 for unknown ones."""
         texts = self.all.dtype.kind == "O"
         names = map(str, ids.tolist()) if texts else ids.tolist()
-        places = (self._place_of(name) for name in names)
+        places = (self.place_of(name) for name in names)
         return np.array([-1 if place is None else place for place in places], np.int64)
 
-    def _place_of(self, name: str | int) -> int | None:
+    def place_of(self, name: str | int) -> int | None:
+        """The place of the item with a name; None if it is not there."""
         if self.ids is None:
             return name if isinstance(name, int) and 0 <= name < self.count else None
         return self._places.get(name)
@@ -174,6 +175,11 @@ class Names:
         if old is None or not len(old) or not count:
             return Names(total, names if old is None or count else old)
         return Names(total, _joined(old, names))
+
+    def swapped(self, leaving: NDArray[np.int64] | list[int], ids: ArrayLike | None, count: int) -> Names:
+        """Without the items at the places `leaving`, then with `count` items behind, as `and_more` names them."""
+        stay = np.setdiff1d(np.arange(self.count), leaving)
+        return (self.without(stay) if len(leaving) else self).and_more(ids, count)
 
 
 def check_ids(ids: Any, count: int) -> NDArray[Any] | None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from kinrank.manifold.files import snapshot_of
+from kinrank.manifold.reading import snapshot_of
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
 from kinrank.stores import Store

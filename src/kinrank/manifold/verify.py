@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kinrank import stages
-from kinrank.manifold import files
+from kinrank.manifold import reading
 from kinrank.manifold.manifest import FORMAT, MANIFEST, PLAIN, VERSION, read_manifest
 
 
@@ -62,9 +62,9 @@ def _problem(folder: Path, entry: dict[str, Any], name: str | None = None) -> st
     """What is wrong with an array of the manifest, or with a file of changes, where no name is given."""
     try:
         if name is None:
-            files.read_change(folder, entry)
+            reading.read_change(folder, entry)
         else:
-            files.read_array(folder, entry, name, mmap=True)
+            reading.read_array(folder, entry, name, mmap=True)
     except FileNotFoundError as error:
         return f"{error.filename} is missing; save the manifold again"
     except OSError as error:
@@ -80,7 +80,7 @@ def _unfit(folder: Path, names: dict[str, str]) -> dict[str, str]:
     The manifest, where it is not one array that is to blame.
     """
     try:
-        files.load(folder, mmap=True, store=None)
+        reading.load(folder, mmap=True, store=None)
     except ValueError as error:
         cause = error.__cause__
         file = names.get(cause.name, MANIFEST) if isinstance(cause, stages.checks.BadArray) else MANIFEST

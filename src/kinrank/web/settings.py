@@ -37,6 +37,13 @@ class Limits:
     header_seconds: float = 10.0
     connections: int = 1000
 
+    def check(self, k: int, depth: int | None = None, candidates: int | None = None) -> None:
+        """A ValueError if a search asks for more than is allowed, or for less than one."""
+        asked = (("k", k, self.k), ("depth", depth, self.k), ("candidates", candidates, self.candidates))
+        for name, value, most in asked:
+            if value is not None and not 1 <= value <= most:
+                raise ValueError(f"{name}={value} is not allowed; give a whole number from 1 to {most}")
+
 
 @dataclass(frozen=True)
 class Files:

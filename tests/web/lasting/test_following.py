@@ -22,7 +22,7 @@ import pytest
 
 import kinrank as kr
 from engines.memory import MemoryStore
-from kinrank.manifold import files, journal
+from kinrank.manifold import journal, reading
 from kinrank.web.lasting import messages, remote
 from kinrank.web.lasting.following import Following, serve_writer
 from kinrank.web.lasting.messages import Message, packed, receive
@@ -122,7 +122,7 @@ def test_many_writers_lose_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_only_new_changes_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_array, read_change, read = files.read_array, files.read_change, list[str]()
+    read_array, read_change, read = reading.read_array, reading.read_change, list[str]()
 
     def noted(real: Any, kind: str) -> Any:
         def call(*given: Any, **named: Any) -> Any:
@@ -132,8 +132,8 @@ def test_only_new_changes_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch
 
         return call
 
-    monkeypatch.setattr(files, "read_array", noted(read_array, "array"))
-    monkeypatch.setattr(files, "read_change", noted(read_change, "change"))
+    monkeypatch.setattr(reading, "read_array", noted(read_array, "array"))
+    monkeypatch.setattr(reading, "read_change", noted(read_change, "change"))
     with served(folder) as (writer, (worker,)):
         for number in range(4):
             assert worker.wait(worker.put(rows_of(1, number), [f"x{number}"]).version, 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -63,6 +64,18 @@ class Asked:
     @property
     def marked(self) -> list[Any]:
         return [*self.positives, *self.negatives]
+
+
+def only_one(ways: Mapping[str, Any], sentence: str) -> tuple[str, Any]:
+    """The one way to ask that was given, by its name, and what it holds.
+
+    Otherwise a ValueError with the sentence, in which {count} says how many were given, and {given} which.
+    """
+    found = [(name, value) for name, value in ways.items() if value is not None]
+    if len(found) != 1:
+        named = " and ".join(name for name, _ in found) or "nothing"
+        raise ValueError(sentence.format(count=len(found), given=named))
+    return found[0]
 
 
 def method_asked(prepared: Method, name: str | None, parameters: dict[str, Any] | None) -> Method:

@@ -14,7 +14,7 @@ from kinrank.integrations.order import ordered
 from kinrank.manifold import Manifold
 from kinrank.methods import LPMT
 from kinrank.ranking import Ranking
-from kinrank.web.asked.asking import method_asked
+from kinrank.web.asked.asking import method_asked, only_one
 from kinrank.web.asked.looking import searched, vector_of
 from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
 from kinrank.web.http.models import Changed, Explain, Put, Remove, Rerank, Reranked, Search, Searched
@@ -33,7 +33,7 @@ def api(service: Service) -> APIRouter:
 
     @router.post("/search", response_model=Searched, summary="The nearest items of every query, re-ranked")
     async def search(asked: Search) -> Response:
-        _within(limits, asked.k, asked.depth, asked.candidates)
+        limits.check(asked.k, asked.depth, asked.candidates)
         await service.reached(asked.min_version)
         return await gates.searches.run(lambda: answered(_search(service, asked)))
 
@@ -116,17 +116,14 @@ def _search(service: Service, asked: Search) -> dict[str, Any]:
 def _rows(service: Service, manifold: Manifold, asked: Search, limits: Limits) -> Any:
     """The vectors that ask, from whichever of the three was given."""
     ways = {"vectors": asked.vectors, "ids": asked.ids, "queries": asked.queries}
-    named = [name for name, value in ways.items() if value is not None]
-    if len(named) != 1:
-        said = "nothing" if not named else " and ".join(named)
-        raise ValueError(f"who asks? {said} was given; give one of vectors, ids and queries")
-    _few(len(ways[named[0]] or ()), limits.queries, named[0])
+    name, asking = only_one(ways, "who asks? {given} was given; give one of vectors, ids and queries")
+    _few(len(asking), limits.queries, name)
     if asked.ids is not None and asked.groups is not None:
         raise ValueError("groups are for vectors; leave them out where ids ask")
-    if asked.vectors is not None:
-        return _array(asked.vectors)
-    kind, numbers = ("item", asked.ids) if asked.ids is not None else ("query", asked.queries)
-    found = [vector_of(manifold, service.collection, (kind, number)) for number in numbers or ()]
+    if name == "vectors":
+        return _array(asking)
+    kind = "item" if name == "ids" else "query"
+    found = [vector_of(manifold, service.collection, (kind, number)) for number in asking]
     width = manifold._snapshot.vectors.shape[1]
     return np.stack(found) if found else np.zeros((0, width), np.float32)
 
@@ -168,11 +165,9 @@ def _rerank(asked: Rerank) -> dict[str, Any]:
 
 def _explain(service: Service, asked: Explain) -> dict[str, Any]:
     ways = {"vector": asked.vector, "item": asked.id, "query": asked.query}
-    named = [(name, value) for name, value in ways.items() if value is not None]
-    if len(named) != 1:
-        raise ValueError(f"who asks? {len(named)} of vector, id and query were given; give one of them")
+    query = only_one(ways, "who asks? {count} of vector, id and query were given; give one of them")
     version, manifold = service.gallery.version, service.manifold
-    vector = vector_of(manifold, service.collection, named[0])
+    vector = vector_of(manifold, service.collection, query)
     return {**manifold.explain(vector, asked.item, asked.flows).to_dict(), "version": version}
 
 
@@ -220,13 +215,6 @@ def _writable(service: Service) -> None:
             "this gallery was built for this run only, and cannot be changed; make a folder of it with `kinrank "
             "build`, and serve that"
         )
-
-
-def _within(limits: Limits, k: int, depth: int | None, candidates: int | None) -> None:
-    asked = (("k", k, limits.k), ("depth", depth, limits.k), ("candidates", candidates, limits.candidates))
-    for name, value, most in asked:
-        if value is not None and not 1 <= value <= most:
-            raise ValueError(f"{name}={value} is not allowed; give a whole number from 1 to {most}")
 
 
 def _few(count: int, most: int, name: str) -> None:

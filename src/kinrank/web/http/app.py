@@ -15,6 +15,7 @@ from kinrank.web.http.api import api
 from kinrank.web.http.guard import Guard
 from kinrank.web.http.metrics import MEDIA_TYPE, Metrics
 from kinrank.web.http.models import Status
+from kinrank.web.http.pictures import pictures
 from kinrank.web.http.view import view
 from kinrank.web.service import Service
 
@@ -46,6 +47,7 @@ def make_app(service: Service) -> FastAPI:
     handle_problems(app)
     app.include_router(api(service))
     app.include_router(view(service))
+    app.include_router(pictures(service))
 
     @app.get("/health", tags=["operation"], response_model=Status, responses=PROBLEMS, summary="The process runs")
     async def health() -> Response:

@@ -47,7 +47,8 @@ class Metrics:
         self._inside = Gauge(
             "kinrank_requests_inside", "Searches that are computed or wait.", multiprocess_mode="livesum", **kept
         )
-        self._inside.set_function(lambda: service.gates.searches.inside) if SHARED not in os.environ else None
+        if SHARED not in os.environ:
+            self._inside.set_function(lambda: service.gates.searches.inside)
         self._service = service
 
     def answered(self, route: str, status: int, seconds: float) -> None:

@@ -1,35 +1,32 @@
-"""What the page asks for: what there is, pictures, before and after, the chain.
+"""What the page asks for: its own files, what there is, before and after, the chain.
 
 This is not versioned: it changes with the page.
 """
 
 from __future__ import annotations
 
-import hashlib
 from importlib import resources
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
-from fastapi import Path as InPath
 
 import kinrank
-from kinrank.web.asked.looking import Asked, chained, looked
+from kinrank.web.asked.asking import Asked, only_one
+from kinrank.web.asked.looking import chained, looked
 from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
 from kinrank.web.http.guard import COOKIE, role_of
 from kinrank.web.http.models import Chain, Picture, Rank, Token
 from kinrank.web.service import Service
-from kinrank.web.shown.encoding import encoded
-from kinrank.web.shown.pictures import SIZES
+from kinrank.web.shown.encoding import Encoder, encoded
 
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PAGES = resources.files("kinrank.web") / "page"
-DAY = 86_400
 
 
 def view(service: Service) -> APIRouter:
     """The routes that only the page uses."""
     router = APIRouter(tags=["page"], route_class=JsonRoute, responses=PROBLEMS)
-    limits, gates = service.settings.limits, service.gates
+    gates = service.gates
 
     @router.get("/", response_class=Response, summary="The page")
     async def page() -> Response:
@@ -76,54 +73,29 @@ def view(service: Service) -> APIRouter:
 
     @router.post("/view/encode", summary="The vector of a picture", response_model=dict[str, Any])
     async def encode(given: Picture) -> Response:
-        if service.encoder is None:
-            raise ValueError(
-                "pictures cannot be encoded here; start the service with --encoder package.module:function"
-            )
-        width = service.manifold._snapshot.vectors.shape[1]
-        return answered({"vector": await gates.searches.run(encoded, service.encoder, given.image, width)})
+        encoder, width = _encoder(service), service.manifold._snapshot.vectors.shape[1]
+        return answered({"vector": await gates.searches.run(encoded, encoder, given.image, width)})
 
     @router.post("/view/enter", status_code=204, summary="Show a token once, and be known by a cookie")
     async def enter(given: Token) -> Response:
-        settings = service.settings
-        if not role_of(given.token, settings) or not given.token.isascii() or not given.token.isprintable():
-            raise HTTPException(401, "this token is not known here; ask who runs the service for another")
-        response = Response(status_code=204)
-        response.set_cookie(COOKIE, given.token, httponly=True, samesite="strict", path="/")
-        return response
-
-    @router.get("/pictures/item/{id:path}", response_class=Response, summary="The picture of an item")
-    async def picture(
-        request: Request, id: Annotated[str, InPath(max_length=1000)], size: Annotated[int, Query()] = 192
-    ) -> Response:
-        found = await gates.pictures.run(service.collection.picture, service.id_meant(id), _size(size))
-        return _picture(request, found)
-
-    @router.get("/pictures/query/{number}", response_class=Response, summary="The picture of a query")
-    async def query_picture(
-        request: Request, number: Annotated[int, InPath(ge=0, lt=2**31)], size: Annotated[int, Query()] = 192
-    ) -> Response:
-        found = await gates.pictures.run(service.collection.query_picture, number, _size(size))
-        return _picture(request, found)
-
-    def _asked(service: Service, asked: Rank) -> Asked:
-        ways = {"item": asked.query.item, "query": asked.query.query, "vector": asked.query.vector}
-        named = [(name, value) for name, value in ways.items() if value is not None]
-        if len(named) != 1:
-            raise ValueError(f"query has {len(named)} of item, query and vector; give one of them")
-        for name, value, most in (("k", asked.k, limits.k), ("candidates", asked.candidates, limits.candidates)):
-            if not 1 <= value <= most:
-                raise ValueError(f"{name}={value} is not allowed; give a whole number from 1 to {most}")
-        level = asked.level
-        if level is not None and level not in service.collection.levels:
-            known = ", ".join(service.collection.levels) or "none"
-            raise ValueError(f"level={level!r} is not known; known here: {known}")
-        return Asked(
-            named[0], asked.k, asked.method, dict(asked.parameters), asked.candidates, list(asked.positives),
-            list(asked.negatives), level,
-        )  # fmt: skip
+        return _entered(service, given.token)
 
     return router
+
+
+def _asked(service: Service, asked: Rank) -> Asked:
+    """The question of a request; a ValueError for what this service does not allow, or does not know."""
+    ways = {"item": asked.query.item, "query": asked.query.query, "vector": asked.query.vector}
+    query = only_one(ways, "query has {count} of item, query and vector; give one of them")
+    service.settings.limits.check(asked.k, candidates=asked.candidates)
+    level = asked.level
+    if level is not None and level not in service.collection.levels:
+        known = ", ".join(service.collection.levels) or "none"
+        raise ValueError(f"level={level!r} is not known; known here: {known}")
+    return Asked(
+        query, asked.k, asked.method, dict(asked.parameters), asked.candidates, list(asked.positives),
+        list(asked.negatives), level,
+    )  # fmt: skip
 
 
 def _start(service: Service) -> dict[str, Any]:
@@ -149,26 +121,19 @@ def _start(service: Service) -> dict[str, Any]:
     }
 
 
-def _size(size: int) -> int:
-    if size not in SIZES:
-        raise ValueError(f"size={size} is not allowed; give one of {', '.join(map(str, SIZES))}")
-    return size
+def _encoder(service: Service) -> Encoder:
+    if service.encoder is None:
+        raise ValueError("pictures cannot be encoded here; start the service with --encoder package.module:function")
+    return service.encoder
 
 
-def _picture(request: Request, found: tuple[bytes, str] | None) -> Response:
-    if found is None:
-        raise HTTPException(404, "there is no picture of it")
-    content, kind = found
-    return _tagged(request, content, kind, f"private, max-age={DAY}")
-
-
-def _tagged(request: Request, content: bytes, kind: str, keep: str) -> Response:
-    """The content, or word that the browser has it already."""
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": keep}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(content, 200, headers, kind)
+def _entered(service: Service, token: str) -> Response:
+    """A cookie that holds the token, if it is one of those that are known."""
+    if not role_of(token, service.settings) or not token.isascii() or not token.isprintable():
+        raise HTTPException(401, "this token is not known here; ask who runs the service for another")
+    response = Response(status_code=204)
+    response.set_cookie(COOKIE, token, httponly=True, samesite="strict", path="/")
+    return response
 
 
 def _static(file: str, keep: str) -> Response:

@@ -12,8 +12,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from kinrank.manifold import Manifold
-from kinrank.manifold.files import Held, opened, read
 from kinrank.manifold.manifest import MANIFEST, POSITION
+from kinrank.manifold.reading import Held, opened, read
 from kinrank.stores import Store
 from kinrank.web.lasting.log import said
 from kinrank.web.lasting.receipts import Receipt, Refused

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from kinrank.client import Receipt
+
+__all__ = ["InDoubt", "InUse", "Receipt", "Refused", "Unavailable"]
 
 
 class Refused(ValueError):
@@ -19,21 +21,3 @@ class InDoubt(Unavailable):
 
 class InUse(OSError):
     """Somebody else holds the lock of the folder."""
-
-
-class Receipt(NamedTuple):
-    """What a change did.
-
-    Attributes:
-        version: how many changes there were in all, this one included.
-        added, replaced, removed: how many items.
-        items: how many there are then.
-        ids: names, or numbers, of the items that were put; None for other changes.
-    """
-
-    version: int
-    added: int
-    replaced: int
-    removed: int
-    items: int
-    ids: list[Any] | None = None
