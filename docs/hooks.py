@@ -52,6 +52,7 @@ def on_config(config: Any) -> Any:
                 {"Guide": "guide.md"},
                 {"Which method when": "which-method-when.md"},
                 {"How we read LPMT": "lpmt.md"},
+                {"Thermodynamics of a step": "thermodynamics.md"},
                 {"Beyond one machine": "scale.md"},
                 {"Examples": "examples.md"},
             ]

@@ -23,7 +23,7 @@ ORDER = [
     ["items", "combine"],
     ["space"],
     ["stages"],
-    ["stores", "methods"],
+    ["stores", "methods", "thermodynamics"],
     ["rerank"],
     ["augment", "explain"],
     ["manifold"],

@@ -23,6 +23,7 @@ PUBLIC = {
     "kinrank.stores": "where vectors live and are searched",
     "kinrank.evaluation": "truth, measures, means with intervals, paired comparisons",
     "kinrank.files": "rankings in files",
+    "kinrank.thermodynamics": "one step as a flow: rates, currents, entropy",
     "kinrank.distributed": "the same on a Dask cluster",
     "kinrank.testing": "the promises of a method as checks, and small sets with known answers",
 }

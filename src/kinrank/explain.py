@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinrank import stages
+from kinrank import stages, thermodynamics
 from kinrank.items import Items
 from kinrank.methods import Method, resolve
 from kinrank.progress import Progress, Show
@@ -20,6 +20,10 @@ from kinrank.stores.rows import gallery_rows
 class Explanation:
     """Why an item stands where it stands.
 
+    A step carries the mass of one neighbourhood over to the next. `kinrank.thermodynamics` tells how such a flow runs
+    and what entropy it produces: log 2 times the mass it moves, of which the states gain a part and the environment
+    the rest.
+
     Attributes:
         kinds: "query" or "item" for every link of the chain; in a joint graph other queries may be links.
         items: the numbers of the links, queries counted among queries and items among the gallery.
@@ -29,6 +33,9 @@ class Explanation:
         flows: for each step, (from, to, mass, cost of one unit), largest masses first; numbers as in the joint graph.
         shared: how much the wide states of query and item share, from 0 to 1: what is compared beside the chain.
         direct: how much that counts beside the chain, from 0 to 1.
+        moved: the share of all mass that each step moves.
+        entropy: the entropy each step produces.
+        entropy_of_states: how much of it the states gain; negative where a step concentrates them.
     """
 
     kinds: tuple[str, ...]
@@ -39,6 +46,9 @@ class Explanation:
     flows: tuple[tuple[tuple[Any, Any, float, float], ...], ...]
     shared: float = 0.0
     direct: float = 0.0
+    moved: tuple[float, ...] = ()
+    entropy: tuple[float, ...] = ()
+    entropy_of_states: tuple[float, ...] = ()
 
     @property
     def reached(self) -> bool:
@@ -54,6 +64,9 @@ class Explanation:
             "distance": self.distance,
             "shared": self.shared,
             "direct": self.direct,
+            "moved": list(self.moved),
+            "entropy": list(self.entropy),
+            "entropy_of_states": list(self.entropy_of_states),
         }
 
     @property
@@ -115,24 +128,51 @@ def explain(
 def explain_prepared(prepared: Any, query: int, item: int, flows: int = 5) -> Explanation:
     """The same for problems already prepared by LPMT: several explanations for the price of one."""
     items: Items = prepared.items
-    states, steps, rho = prepared.states, prepared.steps, prepared.powers.rho
     source, target = int(items.queries[query]), int(items.gallery[item])
-    totals, parents = stages.chains.chains_from(np.array([source]), steps, parents=True)
-    chain = stages.chains.chain_to(parents[0], target) if np.isfinite(totals[0, target]) else [target]
-    costs = tuple(float(totals[0, b] - totals[0, a]) for a, b in itertools.pairwise(chain))
-    passed = [stages.transport.state_of(states, node) for node in chain]
-    plans = (stages.transport.exact_flows(a, b, items.vectors, rho, items.unit) for a, b in itertools.pairwise(passed))
-    moved = tuple(tuple(plan[:flows]) for plan in plans)
+    chain, totals = _chain(prepared, source, target)
+    steps = _transitions(prepared, chain)
+    produced = [step.entropy_production() for step in steps]
     first = 0 if items.self_query else len(items.queries)
-    kinds = tuple("query" if node == source or node < first else "item" for node in chain)
-    numbers = tuple(node if node < first else node - first for node in chain)
     difference = items.vectors[source] - items.vectors[target]
-    total = float(totals[0, target]) if len(chain) > 1 or source == target else float("inf")
     shared, direct = 0.0, prepared.powers.direct
     if direct:
         gap = stages.direct.apart(prepared.wide, np.array([source]), np.array([target]))
         shared = 1.0 - float(gap[0, 0]) if difference.any() else 1.0
-    return Explanation(kinds, numbers, costs, total, float(np.sqrt(difference @ difference)), moved, shared, direct)
+    return Explanation(
+        kinds=tuple("query" if node == source or node < first else "item" for node in chain),
+        items=tuple(node if node < first else node - first for node in chain),
+        costs=tuple(b - a for a, b in itertools.pairwise(totals)),
+        total=totals[-1],
+        distance=float(np.sqrt(difference @ difference)),
+        flows=tuple(tuple(step.flows[:flows]) for step in steps),
+        shared=shared,
+        direct=direct,
+        moved=tuple(step.moved for step in steps),
+        entropy=tuple(entropy.total for entropy in produced),
+        entropy_of_states=tuple(entropy.states for entropy in produced),
+    )
+
+
+def transitions(prepared: Any, query: int, item: int) -> list[thermodynamics.Stage]:
+    """The steps of the cheapest chain as flows of mass, for problems already prepared by LPMT; none without a chain.
+
+    Items are numbered as in the joint graph: queries first, then the gallery (`prepared.items` has both).
+    """
+    items: Items = prepared.items
+    return _transitions(prepared, _chain(prepared, int(items.queries[query]), int(items.gallery[item]))[0])
+
+
+def _chain(prepared: Any, source: int, target: int) -> tuple[list[int], list[float]]:
+    """The items of the cheapest chain, and what it costs to get to each; the target alone where no chain leads."""
+    totals, parents = stages.chains.chains_from(np.array([source]), prepared.steps, parents=True)
+    chain = stages.chains.chain_to(parents[0], target) if np.isfinite(totals[0, target]) else [target]
+    return chain, [float(totals[0, node]) for node in chain]
+
+
+def _transitions(prepared: Any, chain: list[int]) -> list[thermodynamics.Stage]:
+    items, rho = prepared.items, prepared.powers.rho
+    passed = [stages.transport.state_of(prepared.states, node) for node in chain]
+    return [thermodynamics.stage_between(a, b, items.vectors, rho, items.unit) for a, b in itertools.pairwise(passed)]
 
 
 def _inside(number: int, count: int, name: str) -> None:

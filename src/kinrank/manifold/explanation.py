@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from kinrank import thermodynamics
 from kinrank.explain import Explanation
 from kinrank.features import Vectors
 from kinrank.manifold.gallery import rank_of
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.stages.masks import EVERYONE
 
-ENTROPY_PER_MASS = float(np.log(2.0))
 FLOW = ("from", "to", "mass", "cost")  # how JSON names what a flow holds
 SINGLE = ("distance", "shared", "direct", "rank_before", "rank_after")  # what JSON holds as it is
 PER_STEP = ("costs", "names", "moved", "entropy", "entropy_of_states")
@@ -26,28 +26,17 @@ PER_STEP = ("costs", "names", "moved", "entropy", "entropy_of_states")
 class OnlineExplanation(Explanation):
     """Why an item stands where it stands for a query outside the graph; item 0 of the chain is the query.
 
-    Appendix B carries a step's plan out as one transfer after the other, with rates T[r, s] q[s] = x / dt and
-    T[s, r] q[r] = 2x / dt for a mass x from r to s (its free parameter theta = 1). The force on such a transfer is
-    log 2, so that a step produces log 2 times the mass it moves; of this, the states themselves gain
-    S(p_end) - S(p_start), S = - sum p log p, and the environment the rest.
-
     Items are told by their ids, also in `flows`; `items` has the numbers of the chain's items behind the query. A chain
     may pass through a query that was remembered: its kind is "remembered", its number counts such queries, the oldest
     is 0, and its name says so.
 
     Attributes:
         names: the ids of the chain's items, the query's left out; "remembered query 0" is no item.
-        moved: the share of all mass that each step moves.
-        entropy: the entropy each step produces.
-        entropy_of_states: how much of it the states gain; negative where a step concentrates them.
         rank_before: the item's place in the search, from 1.
         rank_after: its place in the re-ranked answer, from 1.
     """
 
     names: tuple[Any, ...] = ()
-    moved: tuple[float, ...] = ()
-    entropy: tuple[float, ...] = ()
-    entropy_of_states: tuple[float, ...] = ()
     rank_before: int = 0
     rank_after: int = 0
 
@@ -56,9 +45,6 @@ class OnlineExplanation(Explanation):
         return {
             **super().to_dict(),
             "names": list(self.names),
-            "moved": list(self.moved),
-            "entropy": list(self.entropy),
-            "entropy_of_states": list(self.entropy_of_states),
             "flows": [[dict(zip(FLOW, flow, strict=True)) for flow in step] for step in self.flows],
             "rank_before": self.rank_before,
             "rank_after": self.rank_after,
@@ -126,6 +112,8 @@ def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> Onli
     masks = () if snapshot.masks() is EVERYONE else (snapshot.masks(),)
     chain = method.explain_answer(gallery, snapshot.opened, query, found, place, flows, *masks)
     kinds, numbers, names = _links(snapshot, chain.items or (place,))
+    gained = (b - a for a, b in itertools.pairwise(chain.entropies))
+    produced = [thermodynamics.produced(*step) for step in zip(chain.moved, gained, strict=True)]
     difference = query[0] - gallery.vectors[place]
     return OnlineExplanation(
         kinds=("query", *kinds) if chain.items else kinds,
@@ -141,8 +129,8 @@ def explained(snapshot: Snapshot, query: Vectors, item: int, flows: int) -> Onli
         direct=chain.direct,
         names=names,
         moved=chain.moved,
-        entropy=tuple(mass * ENTROPY_PER_MASS for mass in chain.moved),
-        entropy_of_states=tuple(b - a for a, b in itertools.pairwise(chain.entropies)),
+        entropy=tuple(entropy.total for entropy in produced),
+        entropy_of_states=tuple(entropy.states for entropy in produced),
         rank_before=rank_of(query, snapshot.item_vectors, item, gallery.unit),
         rank_after=_rank_after(snapshot, query, item),
     )

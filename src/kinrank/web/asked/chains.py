@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from kinrank import stages
+from kinrank import stages, thermodynamics
 from kinrank.explain import explain_prepared
 from kinrank.features import scale_of
 from kinrank.items import Items
@@ -22,7 +21,6 @@ from kinrank.web.asked.comparing import ASKING, Compared
 
 FLOWS = 8  # movements of mass that are told of a step
 ALL = 10**9
-ENTROPY_PER_MASS = math.log(2.0)  # see manifold.explanation
 
 Flow = tuple[int, int, float, float]  # from, to, mass, cost of one unit
 
@@ -63,7 +61,7 @@ class Walk:
                 "cost": cost,
                 "share": cost / self.total if self.total else 0.0,
                 "moved": moved,
-                "entropy": moved * ENTROPY_PER_MASS,
+                "entropy": moved * thermodynamics.force(),
                 "flows": [{"from": card(a), "to": card(b), "mass": mass, "cost": price} for a, b, mass, price in flows],
             }
             for (start, end), cost, moved, flows in zip(
@@ -124,8 +122,8 @@ def _among_candidates(problem: Problem, row: int) -> Walk:
         return Walk(shared=found.shared, direct=found.direct)
     rows, plans = problem.rows, found.flows
     flows = tuple(tuple((rows[a], rows[b], mass, cost) for a, b, mass, cost in plan[:FLOWS]) for plan in plans)
-    moved = tuple(float(sum(mass for _, _, mass, _ in plan)) for plan in plans)
-    return Walk(tuple(rows[node] for node in found.items[1:]), found.costs, moved, flows, found.shared, found.direct)
+    reached = tuple(rows[node] for node in found.items[1:])
+    return Walk(reached, found.costs, found.moved, flows, found.shared, found.direct)
 
 
 def _from_itself(walk: Walk, own: int) -> Walk:
