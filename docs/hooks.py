@@ -53,6 +53,7 @@ def on_config(config: Any) -> Any:
                 {"Which method when": "which-method-when.md"},
                 {"How we read LPMT": "lpmt.md"},
                 {"Thermodynamics of a step": "thermodynamics.md"},
+                {"Sets to measure on": "datasets.md"},
                 {"Beyond one machine": "scale.md"},
                 {"Examples": "examples.md"},
             ]

@@ -59,10 +59,11 @@ def test_no_reranking_gives_the_published_baseline(
 
 
 def test_four_thousand_full_rows_take_less_than_two_seconds(ranked) -> None:
+    """Of work: on a machine that does other things at the same time, the clock on the wall says nothing."""
     benchmark, ranking = ranked("caltech101")
-    started = time.perf_counter()
+    started = time.process_time()
     kr.evaluate(ranking, benchmark.truths["class"], benchmark.measures)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_every_baseline_is_declared_and_unknown_ones_are_refused(tmp_path) -> None:
@@ -71,3 +72,5 @@ def test_every_baseline_is_declared_and_unknown_ones_are_refused(tmp_path) -> No
         load("imagenet", tmp_path)
     with pytest.raises(FileNotFoundError, match="orl needs"):
         load("orl", tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"roxford5k needs .*; gnd_roxford5k.pkl is published by the revisitop"):
+        load("roxford5k", tmp_path)

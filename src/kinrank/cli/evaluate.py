@@ -36,7 +36,7 @@ def evaluate(
     gallery_labels: GalleryLabels = None,
     labels_key: LabelsKey = None,
     measures: Annotated[
-        str | None, typer.Option("--measures", help="Such as mAP,R@1,mP@10,nDCG@10,P@5,recall@100,MRR.")
+        str | None, typer.Option("--measures", help="Such as mAP,R@1,mP@10,nDCG@10,P@5,recall@100,MRR,CMC@1,mINP.")
     ] = None,
     query_ids: Annotated[
         File,

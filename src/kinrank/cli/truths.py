@@ -8,12 +8,17 @@ from typing import Annotated
 import typer
 
 from kinrank.evaluation import Truth
+from kinrank.evaluation.splits import is_split
 from kinrank.files.names import read_labels
 
 LABELS = (".npy", ".npz", ".csv")
 File = Path | None
 TruthFile = Annotated[
-    File, typer.Option("--truth", help="Ground truth .pkl of revisited Oxford or Paris, TREC qrels .txt, or labels.")
+    File,
+    typer.Option(
+        "--truth",
+        help="Ground truth .pkl of revisited Oxford or Paris, TREC qrels .txt, a split list .txt, or labels.",
+    ),
 ]
 Protocol = Annotated[str | None, typer.Option("--protocol", help="easy, medium (unless given) or hard, for a .pkl.")]
 Labels = Annotated[File, typer.Option("--labels", help="Labels .npz, .npy or .csv of items that query each other.")]
@@ -51,6 +56,9 @@ def truth_from(
         both = read_labels(query_labels, key), read_labels(gallery_labels, key)
         return Truth.from_labels(*both, item_ids=item_ids, query_ids=query_ids), "mAP,R@1"
     if revisited:
-        names = {"item_ids": item_ids, "query_ids": query_ids}
-        return Truth.revisited(truth, protocol or "medium", **names), "mAP,mP@10"
+        return Truth.revisited(truth, protocol or "medium", item_ids=item_ids, query_ids=query_ids), "mAP,mP@10"
+    if is_split(truth):
+        if query_ids is not None or item_ids is not None:
+            raise ValueError(f"{truth} names its queries and items itself; leave out --query-ids and --item-ids")
+        return Truth.from_split(truth), "mAP,R@1"
     return Truth.from_qrels(truth, query_ids, item_ids, graded=not binary), "mAP,nDCG@10"

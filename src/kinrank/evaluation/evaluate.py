@@ -124,7 +124,8 @@ def evaluate(
             refused: give the truth `item_ids=manifold.ids`.
         measures: `mAP`, `mAP@k` (only hits in the first k, over the number of all positives: trec_eval's map_cut_k),
             `R@k` (at least one positive in the first k), `recall@k` (share of positives found), `mP@k` (precision of
-            the revisited protocol), `P@k`, `nDCG`, `nDCG@k`, `MRR`, `bullseye@k`.
+            the revisited protocol), `P@k`, `nDCG`, `nDCG@k`, `MRR`, `bullseye@k`, `CMC@k` (R@k as person
+            re-identification calls it), `mINP` (positives over the rank of the last one).
         confidence: of the interval, between 0 and 1.
         resamples: of the queries, with replacement; 0 for no interval (NaN).
         seed: same seed, same interval.

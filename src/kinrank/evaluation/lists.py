@@ -49,6 +49,11 @@ class Lists:
         """(items,) the query that each entry belongs to."""
         return np.repeat(np.arange(len(self)), self.counts)
 
+    def where(self, kept: NDArray[np.bool_]) -> Lists:
+        """The entries that are kept, in the same lists; (items,) yes or no."""
+        counts = np.bincount(self.owners[kept], minlength=len(self))
+        return Lists(np.concatenate([[0], np.cumsum(counts)]), self.items[kept])
+
     def take(self, queries: Integers) -> tuple[Lists, Integers]:
         """The lists of some queries, and where in `items` their entries stood."""
         counts = self.counts[queries]

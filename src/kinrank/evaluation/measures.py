@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinrank.evaluation.hits import Hits, Values
 
@@ -16,7 +17,7 @@ class Kind:
     """One family of measures: its function of the hits and the cut k, whether it takes a cut, its meaning."""
 
     function: Callable[[Hits, int], Values]
-    cut: str  # "needed" or "possible"
+    cut: str  # "needed", "possible" or "none"
     meaning: str
 
 
@@ -33,7 +34,7 @@ class Measure:
         name = _NAMES.get(match[1].lower()) if match else None
         if match and name:
             k = int(match[2]) if match[2] else None
-            if k is not None or MEASURES[name].cut == "possible":
+            if MEASURES[name].cut in ("possible", "none" if k is None else "needed"):
                 return cls(name, k)
         raise ValueError(f"measure {text!r} is not known; give one of: {', '.join(_spelled())} with k a number >= 1")
 
@@ -75,9 +76,7 @@ def _precision(hits: Hits, k: int) -> Values:
 
 def _revisited_precision(hits: Hits, k: int) -> Values:
     """Precision at min(k, rank of the last positive); a positive that was not found has its rank beyond k."""
-    last = np.zeros(len(hits.truth), np.int64)
-    np.maximum.at(last, hits.query, hits.rank + 1)
-    complete = np.bincount(hits.query, minlength=len(last)) == hits.positives
+    complete, last = _last(hits)
     cut = np.where(complete, np.clip(last, 1, k), k)
     return hits.total(hits.rank < cut[hits.query]) / cut
 
@@ -102,6 +101,23 @@ def _reciprocal_rank(hits: Hits, k: int) -> Values:
 def _bullseye(hits: Hits, k: int) -> Values:
     """(1 + positives in the first k - 1) / (1 + positives): the query counts as found, at the very top."""
     return (1 + hits.total(hits.rank < k - 1)) / (1 + hits.positives)
+
+
+def _inverse_negative_penalty(hits: Hits, k: int) -> Values:
+    """Positives / rank of the last of them, ranks from 1 and without junk; 0 where one was not found.
+
+    A ranking that stops before the last positive does not say where it stands. It could be anywhere behind, so such a
+    query counts as the worst there is: the measure is meant for rankings of the whole gallery.
+    """
+    complete, last = _last(hits)
+    return np.where(complete, hits.positives / np.maximum(last, 1), 0.0)
+
+
+def _last(hits: Hits) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Whether every positive of a query was found, and the rank of the last one found, from 1; 0 for none."""
+    last = np.zeros(len(hits.truth), np.int64)
+    np.maximum.at(last, hits.query, hits.rank + 1)
+    return np.bincount(hits.query, minlength=len(last)) == hits.positives, last
 
 
 def _positives(hits: Hits) -> Values:
@@ -130,10 +146,22 @@ MEASURES: dict[str, Kind] = {
     "nDCG": Kind(_ndcg, "possible", "discounted cumulative gain over the best possible, gain = grade"),
     "MRR": Kind(_reciprocal_rank, "possible", "mean of 1 / rank of the first positive"),
     "bullseye": Kind(_bullseye, "needed", "share of the query's class, itself included, in the first k, itself first"),
+    "CMC": Kind(
+        _hit,
+        "needed",
+        "share of queries whose first positive stands in the first k, junk taken out: the same number as R@k, under "
+        "the name that person re-identification uses (cumulative matching characteristic)",
+    ),
+    "mINP": Kind(
+        _inverse_negative_penalty,
+        "none",
+        "mean of (number of positives) / (rank of the last one), junk taken out: how far one must look to find all of "
+        "them; 0 for a query whose ranking does not list all",
+    ),
 }
 _NAMES = {name.lower(): name for name in MEASURES}
 
 
 def _spelled() -> list[str]:
-    forms = {"needed": "{0}@k", "possible": "{0}, {0}@k"}
+    forms = {"needed": "{0}@k", "possible": "{0}, {0}@k", "none": "{0}"}
     return [forms[kind.cut].format(name) for name, kind in MEASURES.items()]

@@ -1,4 +1,4 @@
-"""Labels, revisited ground truth or TREC judgements -> Truth: per query, what is right and what to ignore."""
+"""Labels, cameras, lists, revisited ground truth, TREC judgements -> Truth: what is right and what to ignore."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank import given
+from kinrank.evaluation.landmarks import REVISITED as REVISITED
+from kinrank.evaluation.landmarks import ground_truth, image_names
 from kinrank.evaluation.lists import MOST, Integers, Lists
 from kinrank.evaluation.names import Naming
 from kinrank.evaluation.qrels import Qrels, judgements
+from kinrank.evaluation.splits import Split, read_split
 
 Protocol = Literal["trapezoidal", "rectangle"]
-REVISITED = {
-    "easy": (("easy",), ("junk", "hard")),
-    "medium": (("easy", "hard"), ("junk",)),
-    "hard": (("hard",), ("junk", "easy")),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,12 +134,44 @@ class Truth:
         positives, _ = Lists(starts, order).take(codes[: len(asked)])
         if gallery_labels is not None:
             return cls(positives, Lists.empty(len(asked)), len(offered), items=items, queries=queries)
-        owners = positives.owners
-        others = positives.items != owners
-        counts = np.bincount(owners[others], minlength=len(asked))
+        right = positives.where(positives.items != positives.owners)
         own = Lists(np.arange(len(asked) + 1), np.arange(len(asked)))
-        right = Lists(np.concatenate([[0], np.cumsum(counts)]), positives.items[others])
         return cls(right, own, len(asked), items=items, queries=queries or items)
+
+    @classmethod
+    def from_split(cls, path_or_split: str | os.PathLike[str] | Split) -> Truth:
+        """From a list of pictures in the published format of Caltech101, CUB-200 and Indoor.
+
+        A line is `folder/class/picture.jpg 0` for a query, and 1 at its end for the gallery. Items of the query's class
+        are right. Rows are the queries in the order of the list, items its gallery; both have their paths as names.
+        """
+        split = path_or_split if isinstance(path_or_split, Split) else read_split(path_or_split)
+        asked = split.is_query
+        names = {"item_ids": split.paths[~asked], "query_ids": split.paths[asked]}
+        return cls.from_labels(split.classes[asked], split.classes[~asked], **names)
+
+    @classmethod
+    def across_cameras(
+        cls,
+        query_labels: ArrayLike,
+        gallery_labels: ArrayLike,
+        query_cameras: ArrayLike,
+        gallery_cameras: ArrayLike,
+        *,
+        item_ids: ArrayLike | None = None,
+        query_ids: ArrayLike | None = None,
+    ) -> Truth:
+        """Person re-identification: items of the query's person are right if another camera took them.
+
+        Those that the query's own camera took are ignored: they take no rank.
+        """
+        same = cls.from_labels(query_labels, gallery_labels, item_ids=item_ids, query_ids=query_ids)
+        asked, offered = _labels(query_cameras, "query_cameras"), _labels(gallery_cameras, "gallery_cameras")
+        for name, cameras, count in (("query", asked, len(same)), ("gallery", offered, same.gallery_size)):
+            if len(cameras) != count:
+                raise ValueError(f"{name}_cameras has {len(cameras)} entries and {name}_labels {count}; give one each")
+        own = asked[same.positives.owners] == offered[same.positives.items]
+        return dataclasses.replace(same, positives=same.positives.where(~own), junk=same.positives.where(own))
 
     @classmethod
     def revisited(
@@ -149,6 +179,7 @@ class Truth:
         path_or_dict: str | os.PathLike[str] | Mapping[str, Any],
         difficulty: str = "medium",
         *,
+        distractors: int = 0,
         item_ids: ArrayLike | None = None,
         query_ids: ArrayLike | None = None,
     ) -> Truth:
@@ -157,35 +188,31 @@ class Truth:
         Positives | junk: easy (easy | junk + hard), medium (easy + hard | junk), hard (hard | junk + easy).
         The file is read by `closed_pickle`, which executes nothing. Items go by number, and by their names in its
         `imlist`, queries by those in `qimlist`; `item_ids` and `query_ids` give other names, in the same order.
+        So many `distractors` follow the images in the gallery and are right for no query; items then go by number only,
+        unless `item_ids` names all of them.
         """
         if difficulty not in REVISITED:
             raise ValueError(f"difficulty={difficulty!r} is not allowed; give {' | '.join(REVISITED)}")
-        if isinstance(path_or_dict, Mapping):
-            content: Any = path_or_dict
-        else:
-            from kinrank.files import closed_pickle
-
-            content = closed_pickle.load(path_or_dict)
-        try:
-            right, ignored = (
-                [[item for part in parts for item in entry[part]] for entry in content["gnd"]]
-                for parts in REVISITED[difficulty]
-            )
-            size = len(content["imlist"])
-            names = content["imlist"], content.get("qimlist")
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(
-                f"this is no revisited ground truth ({type(error).__name__}: {error}); it must hold "
-                "imlist and gnd, a list of entries with easy, hard and junk"
-            ) from None
-        return cls.from_lists(
-            right,
-            ignored,
-            gallery_size=size,
-            average_precision="trapezoidal",
-            item_ids=_image_names(names[0], size) if item_ids is None else item_ids,
-            query_ids=_image_names(names[1], len(right)) if query_ids is None else query_ids,
+        content = ground_truth(path_or_dict)
+        right, ignored = (
+            [[item for part in parts for item in entry[part]] for entry in content["gnd"]]
+            for parts in REVISITED[difficulty]
         )
+        images = len(content["imlist"])
+        if item_ids is None and not distractors:
+            item_ids = image_names(content, "imlist", images)
+        try:
+            return cls.from_lists(
+                right,
+                ignored,
+                gallery_size=images + distractors,
+                average_precision="trapezoidal",
+                item_ids=item_ids,
+                query_ids=image_names(content, "qimlist", len(right)) if query_ids is None else query_ids,
+            )
+        except ValueError as error:
+            source = "" if isinstance(path_or_dict, Mapping) else f"{os.fspath(path_or_dict)}: "
+            raise ValueError(f"{source}{error}") from None
 
     @classmethod
     def from_qrels(
@@ -256,12 +283,6 @@ def _keys(lists: Lists, span: int) -> Integers:
 
 def _naming(ids: ArrayLike | None, parameter: str) -> Naming | None:
     return None if ids is None else Naming(given.names(ids, parameter))
-
-
-def _image_names(names: Any, count: int) -> list[str] | None:
-    """The names in a ground truth file, if they can tell its images apart."""
-    usable = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name for name in names)
-    return list(names) if usable and len(set(names)) == len(names) == count else None
 
 
 def _labels(labels: ArrayLike, name: str) -> NDArray[Any]:

@@ -1,0 +1,144 @@
+"""A folder of features: sets by the names of their files, and distractors behind a gallery."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+from kinrank.datasets import distractors as module
+from kinrank.datasets import found, missing
+
+GND = {
+    "imlist": ["a", "b", "c"],
+    "qimlist": ["q"],
+    "gnd": [{"easy": [0], "hard": [1], "junk": []}],
+}
+pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.NotAsPublished")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
+    (tmp_path / "revisited").mkdir()
+    for place, name in (("revisited/gnd_roxford5k.pkl", "r"), ("gnd_rparis6k.pkl", "p")):
+        (tmp_path / place).write_bytes(pickle.dumps(GND | {"qimlist": [name]}))
+    rows = rng.normal(size=(4, 6)).astype(np.float32)
+    for name in ("rparis6k_rgem", "roxford5k_rgem", "roxford5k_dolg"):
+        np.savez(tmp_path / f"{name}.npz", q=rows[:1], d=rows[1:])
+    np.save(tmp_path / "distractors_rgem.npy", rng.normal(size=(50, 6)).astype(np.float32))
+    np.savez(tmp_path / "cub200_rgem.npz", x=rows, label=[1, 1, 2, 2], is_query=[True, False, False, True])
+    np.savez(tmp_path / "indoor_rgem.npz", x=rows)
+    (tmp_path / "indoor_split.txt").write_text("I/bar/1 0\nI/bar/2 1\nI/attic/3 0\nI/attic/4 1\n")
+    return tmp_path
+
+
+def test_what_is_in_a_folder_in_a_stable_order(folder: Path) -> None:
+    (folder / "cub200.txt").write_text("not looked at: the file has its labels")
+    entries = found(folder)
+    assert [(entry.set, entry.features, entry.distractors) for entry in entries] == [
+        ("roxford5k", "dolg", False),
+        ("roxford5k", "rgem", False),
+        ("roxford5k", "rgem", True),
+        ("rparis6k", "rgem", False),
+        ("rparis6k", "rgem", True),
+        ("cub200", "rgem", False),
+        ("indoor", "rgem", False),
+    ]
+    assert missing(folder) == []
+    for entry in entries:
+        benchmark = entry.load()
+        assert benchmark.name == entry.set
+        ranking = kr.rerank(benchmark.queries, benchmark.gallery, "none")
+        for truth in benchmark.truths.values():
+            assert 0 <= kr.evaluate(ranking, truth)["mAP"].mean <= 1
+
+
+def test_real_features(shared_dir: Path) -> None:
+    entries = found(shared_dir / "data")
+    assert [(entry.set, entry.features, entry.distractors) for entry in entries] == [
+        ("roxford5k", "sscd", False),
+        ("caltech101", "efflite2", False),
+    ]
+    assert [entry.load().notes for entry in entries] == [(), ()]
+
+
+def test_what_cannot_be_used_is_said_with_where_to_get_the_rest(folder: Path) -> None:
+    (folder / "gnd_rparis6k.pkl").unlink()
+    (folder / "indoor_split.txt").unlink()
+    (folder / "caltech101_bad.npz").write_bytes(b"nothing")
+    said = missing(folder)
+    assert "has no gnd_rparis6k.pkl beside it; gnd_rparis6k.pkl is published by the revisitop project" in said[0]
+    assert "indoor_split.txt of the PyRetri project" in said[1]
+    assert "caltech101_bad.npz is truncated, damaged or no .npz file" in said[2]
+    assert {entry.set for entry in found(folder)} == {"roxford5k", "cub200"}
+    with pytest.raises(FileNotFoundError, match="is not a folder"):
+        found(folder / "absent")
+
+
+def with_distractors(folder: Path):
+    return next(entry for entry in found(folder) if entry.distractors)
+
+
+def test_distractors_follow_the_gallery_in_one_file_that_is_used_again(folder: Path) -> None:
+    entry = with_distractors(folder)
+    benchmark = entry.load()
+    near, far = np.load(folder / "roxford5k_rgem.npz")["d"], np.load(folder / "distractors_rgem.npy")
+    np.testing.assert_array_equal(benchmark.gallery, np.concatenate([near, far]))
+    assert isinstance(benchmark.gallery, np.memmap)
+    assert benchmark.truths["hard"].gallery_size == 53
+    joined = folder / "roxford5k_rgem_joined.npy"
+    before = joined.stat().st_ino
+    entry.load()
+    assert joined.stat().st_ino == before
+    elsewhere = folder / "scratch"
+    elsewhere.mkdir()
+    entry.load(joined=elsewhere)
+    assert (elsewhere / joined.name).is_file()
+    with pytest.raises(FileNotFoundError, match="is not there; make it, or choose another path"):
+        entry.load(joined=folder / "absent")
+
+
+@pytest.mark.parametrize("change", ["vectors", "distractors", "count", "type", "cut short"])
+def test_a_joined_file_of_other_rows_is_written_again(folder: Path, change: str) -> None:
+    entry = with_distractors(folder)
+    entry.load()
+    joined, source = folder / "roxford5k_rgem_joined.npy", folder / "distractors_rgem.npy"
+    far = np.load(source)
+    if change == "vectors":
+        np.savez(folder / "roxford5k_rgem.npz", q=np.ones((1, 6), np.float32), d=np.ones((3, 6), np.float32))
+    elif change == "cut short":
+        joined.write_bytes(joined.read_bytes()[:-8])
+    else:
+        changed = {"distractors": far[::-1], "count": far[:-1], "type": far.astype(np.float64)}[change]
+        np.save(source, changed)
+        os.utime(source, ns=(0, 0))  # the age alone must not decide
+    gallery = entry.load().gallery
+    near = np.load(folder / "roxford5k_rgem.npz")["d"]
+    np.testing.assert_array_equal(gallery, np.concatenate([near, np.load(source)]))
+    assert gallery.dtype == np.load(source).dtype
+
+
+def test_distractors_of_another_model_are_refused(folder: Path) -> None:
+    np.save(folder / "distractors_rgem.npy", np.ones((5, 7)))
+    with pytest.raises(ValueError, match=r"distractors_rgem.npy has 7 dimensions and the gallery 6"):
+        with_distractors(folder).load()
+
+
+def test_joining_holds_a_block_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "far.npy"
+    np.save(source, np.zeros((40_000, 64), np.float32))  # 10 MB
+    monkeypatch.setattr(module, "BLOCK", 2**18)
+    gallery, far = np.ones((10, 64), np.float32), np.load(source, mmap_mode="r")
+    tracemalloc.start()
+    joined = module.joined_with(gallery, far, tmp_path / "joined.npy", source)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert joined.shape == (40_010, 64)
+    assert peak < 2**21
+    with pytest.raises(ValueError, match="holds the distractors themselves"):
+        module.joined_with(gallery, far, source, source)

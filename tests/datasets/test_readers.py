@@ -1,0 +1,201 @@
+"""The readers of published sets: what they make of small files, and what they say of files that do not fit."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+from kinrank.datasets import (
+    PUBLISHED,
+    NotAsPublished,
+    class_split,
+    leave_one_out,
+    persons,
+    revisited,
+    texts,
+)
+from kinrank.datasets.cameras import persons_in
+from kinrank.datasets.published import checksum
+
+GND = {
+    "imlist": ["a", "b", "c", "d"],
+    "qimlist": ["q", "r"],
+    "gnd": [{"easy": [0], "hard": [1], "junk": [2]}, {"easy": [3], "hard": [], "junk": []}],
+}
+pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.NotAsPublished")
+LIST = "I/bar/1.jpg 0\nI/bar/2.jpg 1\nI/attic/3.jpg 1\nI/attic/4.jpg 0\n"
+
+
+@pytest.fixture
+def rows(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(6, 5)).astype(np.float32)
+
+
+def saved(path: Path, **arrays) -> Path:
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.fixture
+def landmarks(tmp_path: Path, rows: np.ndarray) -> tuple[Path, Path]:
+    truth = tmp_path / "gnd_toy.pkl"
+    truth.write_bytes(pickle.dumps(GND))
+    return saved(tmp_path / "toy_random.npz", q=rows[:2], d=rows[2:]), truth
+
+
+def test_landmarks(landmarks: tuple[Path, Path], rows: np.ndarray) -> None:
+    benchmark = revisited(*landmarks)
+    assert (benchmark.name, list(benchmark.truths), benchmark.notes) == ("toy", ["easy", "medium", "hard"], ())
+    np.testing.assert_array_equal(benchmark.gallery, rows[2:])
+    truth = benchmark.truths["medium"]
+    assert truth.positives[0].tolist() == [0, 1]
+    assert truth.item_ids.tolist() == GND["imlist"]
+    assert kr.evaluate(kr.rerank(benchmark.queries, benchmark.gallery, "none"), truth).left_out == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"q": (3, 5)}, r"toy_random.npz: q has 3 rows and .*gnd_toy.pkl has 2 queries"),
+        ({"d": (5, 5)}, r"d has 5 rows and .*gnd_toy.pkl has 4 images"),
+        ({"d": (4, 6)}, "q has 5 dimensions and d 6; both must come from the same model"),
+        ({"d": (4,)}, "d holds float64 of shape"),
+        ({"d": None}, r"has no array 'd', only q; a revisited set holds q"),
+    ],
+)
+def test_landmarks_that_do_not_fit(landmarks: tuple[Path, Path], changed: dict, said: str) -> None:
+    shapes = {"q": (2, 5), "d": (4, 5)} | changed
+    saved(landmarks[0], **{key: np.ones(shape) for key, shape in shapes.items() if shape is not None})
+    with pytest.raises(ValueError, match=said):
+        revisited(*landmarks)
+
+
+def test_files_that_are_not_there_or_damaged(landmarks: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"absent.npz is not there"):
+        revisited(tmp_path / "absent.npz", landmarks[1])
+    landmarks[0].write_bytes(landmarks[0].read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"toy_random.npz is truncated, damaged or no .npz file"):
+        revisited(*landmarks)
+
+
+def test_a_set_without_any_right_item_is_refused(landmarks: tuple[Path, Path]) -> None:
+    empty = {"easy": [], "hard": [], "junk": [1]}
+    landmarks[1].write_bytes(pickle.dumps(GND | {"gnd": [empty, empty]}))
+    with pytest.raises(ValueError, match=r"gnd_toy.pkl: no query has a right item in the gallery"):
+        revisited(*landmarks)
+
+
+def test_what_differs_from_the_published_set_is_said(landmarks: tuple[Path, Path]) -> None:
+    with pytest.warns(NotAsPublished, match=r"has 2 queries, and ROxford5k as published has 70"):
+        benchmark = revisited(*landmarks, name="roxford5k")
+    assert len(benchmark.notes) == 2
+    assert "has 4 images, and ROxford5k as published has 4993" in benchmark.notes[1]
+
+
+@pytest.mark.parametrize("name", ["roxford5k", "rparis6k"])
+def test_published_ground_truth_has_its_checksum_and_counts(name: str, shared_dir: Path, tmp_path: Path) -> None:
+    published = shared_dir / "data" / "revisited" / f"gnd_{name}.pkl"
+    known = PUBLISHED[name]
+    assert checksum(published) == known.sha256
+    truth = kr.Truth.revisited(published)
+    assert ((len(truth),), (truth.gallery_size,)) == (known.counts["queries"], known.counts["images"])
+    vectors = saved(tmp_path / f"{name}_ones.npz", q=np.ones((70, 2)), d=np.ones((truth.gallery_size, 2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotAsPublished)
+        assert revisited(vectors, published).notes == ()
+    other = tmp_path / f"gnd_{name}.pkl"
+    with published.open("rb") as file:
+        other.write_bytes(pickle.dumps(pickle.load(file)))
+    with pytest.warns(NotAsPublished, match="not the file that was published, byte for byte"):
+        revisited(vectors, other)
+
+
+def test_class_split_with_labels_and_with_a_list_are_the_same(tmp_path: Path, rows: np.ndarray) -> None:
+    rows = rows[:4]
+    with_labels = saved(tmp_path / "toy_a.npz", x=rows, label=[5, 5, 6, 6], is_query=np.array([1, 0, 0, 1]))
+    alone = saved(tmp_path / "toy_b.npz", x=rows)
+    (tmp_path / "toy.txt").write_text(LIST)
+    first, second = class_split(with_labels), class_split(alone, tmp_path / "toy.txt")
+    for benchmark in (first, second):
+        np.testing.assert_array_equal(benchmark.queries, rows[[0, 3]])
+        np.testing.assert_array_equal(benchmark.gallery, rows[[1, 2]])
+        assert [benchmark.truths["class"].positives[query].tolist() for query in range(2)] == [[0], [1]]
+    assert second.truths["class"].item_ids.tolist() == ["I/bar/2.jpg", "I/attic/3.jpg"]
+    ranking = kr.rerank(second.queries, second.gallery, "none")
+    scores = [kr.evaluate(ranking, benchmark.truths["class"]) for benchmark in (first, second)]
+    assert scores[0]["mAP"].mean == scores[1]["mAP"].mean
+    with pytest.warns(NotAsPublished, match=r"has 4 pictures, and CUB-200-2011 as published has 11788"):
+        assert len(class_split(with_labels, name="cub200").notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("arrays", "listed", "said"),
+    [
+        ({}, None, r"has no array 'label', only x; a class split holds x, label and is_query"),
+        ({"label": [1, 2]}, None, r"label has the shape \(2,\) and there are 6 vectors; it needs one each"),
+        ({"label": [1] * 6, "is_query": [2] * 6}, None, "is_query must be yes or no"),
+        ({"label": [1] * 6, "is_query": [1] * 6}, None, "has no items of the gallery; a split needs both"),
+        ({"label": range(6), "is_query": [1, 0, 0, 0, 0, 0]}, None, "no query has a right item"),
+        ({}, LIST, r"x has 6 rows and .*toy.txt lists 4 pictures; give a row for each line"),
+        ({}, "a/b 0\nc\n", "toy.txt line 2 is 'c'"),
+    ],
+)
+def test_class_splits_that_do_not_fit(
+    tmp_path: Path, rows: np.ndarray, arrays: dict, listed: str | None, said: str
+) -> None:
+    path = saved(tmp_path / "toy_a.npz", x=rows, **{key: np.array(value) for key, value in arrays.items()})
+    if listed is not None:
+        (tmp_path / "toy.txt").write_text(listed)
+    with pytest.raises(ValueError, match=said):
+        class_split(path, None if listed is None else tmp_path / "toy.txt")
+
+
+def test_leave_one_out(tmp_path: Path, rows: np.ndarray) -> None:
+    benchmark = leave_one_out(saved(tmp_path / "toy_a.npz", x=rows, label=np.array(list("aabbbc"))))
+    assert (benchmark.name, benchmark.queries, len(benchmark.gallery)) == ("toy", None, 6)
+    assert benchmark.truths["class"].positives[2].tolist() == [3, 4]
+    with pytest.raises(ValueError, match="no query has a right item"):
+        leave_one_out(saved(tmp_path / "toy_b.npz", x=rows, label=np.arange(6)))
+
+
+def test_persons_by_label_and_by_name_are_the_same(tmp_path: Path, rows: np.ndarray) -> None:
+    names = ["0002_c1s1_000451_03.jpg", "0002_c1s1_1.jpg", "x/0002_c3s1_1.jpg", "0000_c2s1_1.jpg", "-1_c2s1_1.jpg"]
+    asked = np.array([True, False, False, False, False])
+    people, cameras = persons_in(names)
+    assert (people.tolist(), cameras.tolist()) == ([2, 2, 2, 0, -1], [1, 1, 3, 2, 2])
+    first = persons(saved(tmp_path / "a.npz", x=rows[:5], label=people, cam=cameras, is_query=asked))
+    second = persons(saved(tmp_path / "b.npz", x=rows[:5], name=np.array(names), is_query=asked))
+    for benchmark in (first, second):
+        np.testing.assert_array_equal(benchmark.gallery, rows[1:4])  # junk is not in it
+        truth = benchmark.truths["person"]
+        assert (truth.positives[0].tolist(), truth.junk[0].tolist()) == ([1], [0])
+        scores = kr.evaluate([[0, 2, 1]], truth, benchmark.measures)
+        assert [scores[name].mean for name in ("CMC@1", "CMC@5", "mAP", "mINP")] == [0.0, 1.0, 0.5, 0.5]
+    with pytest.raises(ValueError, match=r"name 1 is 'me.jpg'; a name starts with the number of the person"):
+        persons_in(["0002_c1.jpg", "me.jpg"])
+    with pytest.raises(ValueError, match="has no array 'label', only x, is_query; persons across cameras are"):
+        persons(saved(tmp_path / "c.npz", x=rows[:5], is_query=asked))
+    with pytest.warns(NotAsPublished, match="has 1 queries, and Market-1501 as published has 3368"):
+        persons(tmp_path / "a.npz", name="market1501")
+
+
+def test_texts_with_judgements(tmp_path: Path, rows: np.ndarray) -> None:
+    qrels = tmp_path / "qrels.txt"
+    qrels.write_text("1 0 x 2\n2 0 z 1\n")
+    arrays = {"q": rows[:2], "d": rows[2:5], "docno": np.array(["x", "y", "z"])}
+    benchmark = texts(saved(tmp_path / "toy_a.npz", **arrays), qrels)
+    assert [benchmark.truths["relevant"].positives[query].tolist() for query in range(2)] == [[0], [2]]
+    assert benchmark.truths["relevant"].grades.tolist() == [2.0, 1.0]
+    named = texts(saved(tmp_path / "toy_b.npz", **arrays, qno=np.array([2, 1])), qrels, graded=False)
+    assert named.truths["relevant"].positives[0].tolist() == [2]
+    qrels.write_text("1 0 x 2\n2 0 z\n")
+    with pytest.raises(ValueError, match=r"qrels.txt line 2 is '2 0 z'; a judgement is"):
+        texts(tmp_path / "toy_a.npz", qrels)
+    qrels.write_text("1 0 x 0\n")
+    with pytest.raises(ValueError, match=r"qrels.txt: no query has a right item"):
+        texts(tmp_path / "toy_a.npz", qrels)
