@@ -1,5 +1,5 @@
 """METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its pictures,
-and the numbers in README.md, docs/stores/README.md and docs/service/README.md.
+and the numbers in README.md, docs/stores/README.md, docs/service/README.md, docs/paper.md and docs/diagnose.md.
 
 `python docs/build.py` writes what changed; `--check` only says what would change, and ends with 1.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from generator import figure, pages, readme, service, stores, which  # noqa: E402
+from generator import diagnosis, figure, pages, paper, readme, service, stores, which  # noqa: E402
 from generator.records import Measurements, read  # noqa: E402
 
 from kinrank import METHODS  # noqa: E402
@@ -21,6 +21,8 @@ RESULTS = DOCS.parent / "benchmarks"
 README = DOCS.parent / "README.md"
 STORES = DOCS / "stores" / "README.md"
 SERVICE = DOCS / "service" / "README.md"
+PAPER = DOCS / "paper.md"
+DIAGNOSE = DOCS / "diagnose.md"
 PICTURE = DOCS / "figures" / "accuracy-against-time.svg"
 REMEMBERED = DOCS / "figures" / "remembered-queries.svg"
 
@@ -33,6 +35,8 @@ def build(found: Measurements) -> dict[Path, str]:
         README: readme.with_numbers(README.read_text("utf-8"), readme.parts(found)),
         STORES: readme.with_numbers(STORES.read_text("utf-8"), stores.parts(found)),
         SERVICE: readme.with_numbers(SERVICE.read_text("utf-8"), service.parts(found)),
+        PAPER: readme.with_numbers(PAPER.read_text("utf-8"), paper.parts(found)),
+        DIAGNOSE: readme.with_numbers(DIAGNOSE.read_text("utf-8"), diagnosis.parts(found)),
     }
     for name, kind in METHODS.items():
         made[DOCS / "methods" / f"{name}.md"] = pages.page(kind, which.measured(found, name))

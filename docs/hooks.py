@@ -53,7 +53,10 @@ def on_config(config: Any) -> Any:
                 {"Which method when": "which-method-when.md"},
                 {"How we read LPMT": "lpmt.md"},
                 {"Thermodynamics of a step": "thermodynamics.md"},
+                {"Will it help?": "diagnose.md"},
+                {"A page of evidence": "report.md"},
                 {"Sets to measure on": "datasets.md"},
+                {"The paper, on your features": "paper.md"},
                 {"Beyond one machine": "scale.md"},
                 {"Examples": "examples.md"},
             ]

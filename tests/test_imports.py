@@ -30,6 +30,7 @@ ORDER = [
     ["warmup"],
     ["distributed"],
     ["evaluation", "client"],
+    ["diagnosis"],
     ["kinrank"],  # the public names, in kinrank/__init__.py
     ["datasets", "testing", "integrations"],
     ["report"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from generator.accuracy import title
 from generator.records import Measurements, Result
-from generator.which import title
 
 FAMILIES = {
     "query expansion": (

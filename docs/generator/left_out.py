@@ -11,7 +11,7 @@ from kinrank.bench.defaults import places
 HEADS = {
     "joint": "Joint, the rule fitted without the set:",
     "online": "Online, as LPMT comes, beside the methods that can be served:",
-    "candidates": "Over the 500 nearest candidates of a query, at most 60 queries a set, as LPMT comes:",
+    "candidates": "Over the 500 nearest candidates of a query, at most {most} queries a set, as LPMT comes:",
 }
 
 
@@ -26,7 +26,8 @@ def section(found: Measurements) -> list[str]:
         if rows:
             order = sorted(places(rows).items(), key=lambda entry: entry[1])
             best = ", ".join(f"{name} {place:.1f}" for name, place in order[:5])
-            parts += [head, _table(rows), f"Mean place of {len(order)} methods, by mAP: {best}."]
+            most = max(row["queries"] for row in rows)
+            parts += [head.format(most=most), _table(rows), f"Mean place of {len(order)} methods, by mAP: {best}."]
     return parts
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 Result = dict[str, Any]
 Panel = tuple[str, str]  # set and truth
+Scores = dict[tuple[str, str, str], dict[str, Result]]  # set, truth and measure -> method -> result
+ABLATION = "lpmt-ablation"  # at its defaults it is LPMT
 
 
 @dataclass
@@ -16,7 +18,8 @@ class Measurements:
     """What was measured last; `until` is the date of the youngest record read, "" where there is none.
 
     Attributes:
-        scores: (set, truth, measure) -> method -> result, as `kinrank bench accuracy` wrote it.
+        scores: (set, truth, measure) -> method -> result, as `kinrank bench accuracy` wrote it; joint.
+        apart: the same per mode in which queries are in no common graph: candidates, online.
         speeds: method -> result of `kinrank bench speed`.
         peaks: method -> result of `kinrank bench memory`.
         modes: (set, truth) -> way to run -> result, points: items -> result, changes: (items, store) -> result, all of
@@ -24,12 +27,13 @@ class Measurements:
         candidates: (how many, method) -> result of `kinrank bench candidates`.
         remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
         stores: part -> results, of `kinrank bench stores`.
-        service: the last record of `kinrank bench service`.
+        service, paper, diagnosis: the last record of `kinrank bench service`, `paper`, `diagnosis`.
         left_out: results of the newest `kinrank bench defaults` of every way to run.
         machines: one line per kind of bench that says where and when it ran.
     """
 
-    scores: dict[tuple[str, str, str], dict[str, Result]] = field(default_factory=dict)
+    scores: Scores = field(default_factory=dict)
+    apart: dict[str, Scores] = field(default_factory=dict)
     speeds: dict[str, Result] = field(default_factory=dict)
     peaks: dict[str, Result] = field(default_factory=dict)
     machines: dict[str, str] = field(default_factory=dict)
@@ -42,6 +46,8 @@ class Measurements:
     remembered: dict[tuple[str, str], dict[str, Result]] = field(default_factory=dict)
     stores: dict[str, list[Result]] = field(default_factory=dict)
     service: Result = field(default_factory=dict)
+    paper: Result = field(default_factory=dict)
+    diagnosis: Result = field(default_factory=dict)
     left_out: list[Result] = field(default_factory=list)
     until: str = ""
 
@@ -80,8 +86,8 @@ def _take(found: Measurements, record: Result) -> None:
     for change in record.get("changes", ()) if kind != "service" else ():
         if "add_share" in change:
             found.changes[change["items"], change["store"]] = change
-    if kind == "service":
-        found.service = record
+    if kind in ("service", "paper", "diagnosis"):
+        setattr(found, kind, record)
     elif kind == "stores":
         found.stores |= {part: record[part] for part in ("same", "times", "growing", "scale") if part in record}
     for result in record.get("results", ()):
@@ -92,8 +98,7 @@ def _take(found: Measurements, record: Result) -> None:
                 "probes": record.get("probes"),
             }
         if kind == "accuracy" and "measure" in result:
-            key = (result["set"], result["truth"], result["measure"])
-            found.scores.setdefault(key, {})[result["method"]] = result
+            _score(found, result)
         elif kind == "speed" and "multiple" in result:
             found.speeds[result["method"]] = result
             found.search = record["search"]
@@ -104,3 +109,12 @@ def _take(found: Measurements, record: Result) -> None:
         elif kind == "memory":
             found.peaks[result["method"]] = result
             found.size = {name: record[name] for name in ("items", "queries", "dimensions")}
+
+
+def _score(found: Measurements, result: Result) -> None:
+    mode = result.get("mode", "joint")
+    scores = found.scores if mode == "joint" else found.apart.setdefault(mode, {})
+    methods = scores.setdefault((result["set"], result["truth"], result["measure"]), {})
+    if "gain" in result:  # since then it is not measured a second time under another name
+        methods.pop(ABLATION, None)
+    methods[result["method"]] = result

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from generator import left_out
+from generator import accuracy, left_out
+from generator.accuracy import title
 from generator.pages import NOTE, table
-from generator.records import Measurements, Result
-from generator.titles import TITLES
+from generator.records import Measurements
 from kinrank.memory import in_words
 
 
@@ -22,7 +22,7 @@ def page(found: Measurements) -> str:
         "only. Until then, this is where to start.",
         Path(__file__).with_name("advice.md").read_text("utf-8").strip(),
         "All numbers below come from `kinrank bench`, each method at its one set of defaults, queries and "
-        "gallery in one graph (joint). [The guide](guide.md#joint-candidates-online) says why a query "
+        f"gallery in one graph (joint){', unless the heading says otherwise' if found.apart else ''}. [The guide](guide.md#joint-candidates-online) says why a query "
         "on its own gets less.",
     ]
     if not found.panels:
@@ -36,12 +36,12 @@ def page(found: Measurements) -> str:
         "![Accuracy against time, one panel per set](figures/accuracy-against-time.svg)",
         "Each dot is a method, its bar the 95 % interval over queries. Named are no re-ranking, LPMT, and "
         "every method that none beats in both directions. The dashed line is no re-ranking.",
-        accuracy_table(found),
-        "Bold: the best mean of a column. ↓: worse than no re-ranking, by the mean. Seconds are those "
-        f"of the largest set, {TITLES.get(largest(found), largest(found))}. Measured with "
-        f"{found.machines['accuracy']}.",
+        accuracy.table_of(found.scores),
+        f"{accuracy.legend(found.scores)} Measured with {found.machines['accuracy']}.",
         _console("accuracy --data DIR --methods all"),
     ]
+    for mode, scores in sorted(found.apart.items()):
+        parts += accuracy.section(mode, scores)
     if found.left_out:
         parts += ["## Sets left out", *left_out.section(found), f"Measured with {found.machines['defaults']}."]
         parts.append(_console("defaults --data DIR"))
@@ -184,22 +184,6 @@ def _change(found: Measurements) -> list[str]:
     return [text, "What a change costs (`add`, `remove`):", table(rows)]
 
 
-def accuracy_table(found: Measurements) -> str:
-    """A row per method, a column per set and truth, mAP in percent with its interval."""
-    names = list(dict.fromkeys(name for key in found.panels for name in found.scores[key]))
-    best = {key: max(result["mean"] for result in found.scores[key].values()) for key in found.panels}
-    rows: list[tuple[str, ...]] = [("mAP", *(title(key) for key in found.panels), "seconds")]
-    timed = next(key for key in found.panels if key[0] == largest(found))
-    for name in names:
-        cells = [f"[`{name}`](methods/{name}.md)"]
-        for key in found.panels:
-            result = found.scores[key].get(name)
-            cells.append("" if result is None else _cell(result, result["mean"] == best[key]))
-        seconds = found.scores[timed].get(name, {}).get("seconds")
-        rows.append((*cells, "" if seconds is None else f"{seconds:.2f}"))
-    return table(list(rows))
-
-
 def speed_table(found: Measurements) -> str:
     search = found.search
     rows: list[tuple[str, ...]] = [("method", "seconds", "multiple of the search", "peak memory")]
@@ -248,22 +232,5 @@ def measured(found: Measurements, name: str) -> list[str]:
     return [table(list(rows)), f"{said}{found.machines['accuracy']}."]
 
 
-def title(key: tuple[str, str, str]) -> str:
-    name = TITLES.get(key[0], key[0])
-    return f"{name}, {key[1]}" if key[1] in ("easy", "medium", "hard") else name
-
-
-def largest(found: Measurements) -> str:
-    """The set with the most queries times items, whose times say most."""
-    results = [next(iter(found.scores[key].values())) for key in found.panels]
-    return str(max(results, key=lambda result: result["queries"] * result["items"])["set"])
-
-
 def _console(bench: str) -> str:
     return f"```console\n$ kinrank bench {bench} -o benchmarks/results.jsonl\n```"
-
-
-def _cell(result: Result, best: bool) -> str:
-    value = f"{100 * result['mean']:.1f}"
-    value = f"**{value}**" if best else value
-    return value + (" ↓" if result["worse"] else "")

@@ -8,6 +8,7 @@ Example:
 from kinrank.augment import DBA, augment
 from kinrank.client import Client
 from kinrank.combine import Combined, combine
+from kinrank.diagnosis import Diagnosis, diagnose, tune
 from kinrank.evaluation import Truth, compare, compare_methods, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
@@ -81,6 +82,7 @@ __all__ = [
     "Client",
     "Combined",
     "ConAff",
+    "Diagnosis",
     "Explanation",
     "KReciprocal",
     "LPMTAblation",
@@ -96,6 +98,7 @@ __all__ = [
     "combine",
     "compare",
     "compare_methods",
+    "diagnose",
     "evaluate",
     "explain",
     "fuse",
@@ -104,4 +107,5 @@ __all__ = [
     "open_store",
     "rerank",
     "save_ranking",
+    "tune",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.features import Vectors, check, unit
+from kinrank.features import Vectors, check, evenly, unit
 from kinrank.neighbors import nearest
 
 K = 10  # neighbours that two features are compared by
@@ -148,7 +148,7 @@ def _weights(weights: Any, count: int) -> tuple[float, ...]:
 
 def _check_aligned(rows: Vectors, how: Combination) -> None:
     """A ValueError if the neighbours by one feature have nothing in common with those by another."""
-    some = np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64))
+    some = evenly(len(rows), SAMPLE)
     ends = np.cumsum(how.sizes)
     found: dict[int, NDArray[np.int32]] = {}
     for place, (size, weight) in enumerate(zip(how.sizes, how.weights, strict=True)):

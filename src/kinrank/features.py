@@ -138,6 +138,16 @@ def bounded(rows: Vectors, name: str = "vectors") -> Vectors:
     return rows
 
 
+def evenly(count: int, most: int) -> NDArray[np.int64]:
+    """At most so many of the numbers below `count`, evenly taken.
+
+    Example:
+        >>> evenly(100, 3)
+        array([ 0, 49, 99])
+    """
+    return np.unique(np.linspace(0, max(count - 1, 0), min(most, count)).astype(np.int64))
+
+
 def _as_array(vectors: Any, name: str) -> NDArray[Any]:
     if (remedy := _no_rows(vectors, name)) is not None:
         raise ValueError(f"{name} must be rows of numbers, one per item; got {remedy}")

@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 
 import kinrank as kr
 from kinrank.bench import remembered as module
-from kinrank.bench.modes import apart, evenly, modes
+from kinrank.bench.cells import apart
+from kinrank.bench.modes import modes
 from kinrank.bench.remembered import related, remembered
 from kinrank.cli.app import app
 from kinrank.datasets.benchmark import load
-from kinrank.features import unit
+from kinrank.features import evenly, unit
 from kinrank.manifold.changes import forgotten, observed
 from kinrank.manifold.snapshot import Snapshot
 

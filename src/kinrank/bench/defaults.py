@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
-from kinrank.bench.accuracy import present
-from kinrank.bench.modes import apart, evenly
+from kinrank.bench.accuracy import wanted_sets
+from kinrank.bench.cache import Cache
+from kinrank.bench.cells import cell
 from kinrank.bench.record import chosen, record
-from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
+from kinrank.datasets.benchmark import Benchmark, load
 from kinrank.evaluation import Truth, evaluate
-from kinrank.evaluation.trials import ABLATION, PLAIN, REFUSALS, ranked
-from kinrank.features import check, unit
+from kinrank.evaluation.trials import ABLATION, PLAIN
+from kinrank.features import check, evenly, unit
 from kinrank.items import Items
-from kinrank.manifold import Manifold
-from kinrank.methods import LPMT, Method, resolve
+from kinrank.methods import LPMT, Method
 from kinrank.progress import SILENT, Progress, Show
 from kinrank.ranking import Ranking, rank_rows
 
@@ -36,10 +36,10 @@ PARTS = ("joint", "online", "candidates")
 GRID = tuple(round(0.20 + 0.02 * step, 2) for step in range(11))  # values of THIN that are tried
 CLOSE = 0.5
 FITTED = 500  # queries of a set that the rule is fitted on
-FEW = 60  # queries of a set whose candidates are re-ranked
-CANDIDATES = 500
+MEASURES = ("mAP", "R@1")
 OURS = "lpmt"
 Losses = dict[float, float]
+T = TypeVar("T")
 
 
 def defaults(
@@ -48,6 +48,7 @@ def defaults(
     methods: Sequence[str] = ("all",),
     parts: Sequence[str] = PARTS,
     progress: Show = None,
+    cache: Cache | None = None,
 ) -> dict[str, Any]:
     """A record: `fitted`, the value of THIN per set left out and on all; `results`, mAP and R@1 per set and method.
 
@@ -56,14 +57,11 @@ def defaults(
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
         raise ValueError(f"part {unknown[0]!r} is not known; give some of: {', '.join(PARTS)}")
-    wanted = present(folder) if sets is None else list(sets)
-    for name in wanted:
-        if name not in BENCHMARKS:
-            raise ValueError(f"benchmark {name!r} is not known; give some of: {', '.join(BENCHMARKS)}")
+    wanted = wanted_sets(folder, sets)
     if len(wanted) < 2:
         raise ValueError(f"one set ({wanted[0]}) cannot be judged by others; give two or more with --sets")
     others = [name for name in dict.fromkeys([PLAIN, *chosen(methods)]) if name not in (OURS, ABLATION)]
-    report = Progress(progress)
+    report, kept = Progress(progress), Cache(None) if cache is None else cache
     found: dict[str, Any] = {"close": CLOSE, "grid": list(GRID), "fitted": [], "results": []}
     if "joint" in parts:
         losses, trusted = {}, {}
@@ -75,11 +73,10 @@ def defaults(
     for name in report.each("sets", wanted, len(wanted)):
         bench = load(name, folder)
         if "joint" in parts:
-            found["results"] += _joint(bench, others, fitted(losses, name))
-        if "online" in parts:
-            found["results"] += _online(bench, others)
-        if "candidates" in parts:
-            found["results"] += _candidates(bench, others)
+            found["results"] += _joint(bench, others, fitted(losses, name), kept)
+        for mode in (part for part in ("online", "candidates") if part in parts):
+            for method in (*others, OURS):
+                found["results"] += _rows(bench, mode, method, kept)
     return record("defaults", found)
 
 
@@ -130,7 +127,7 @@ def _ranking(values: NDArray[Any], some: NDArray[np.int64], items: Items) -> Ran
     return Ranking(*rank_rows(values, values.shape[1] - int(items.self_query)))
 
 
-def _judged(truths: dict[str, Truth]) -> dict[str, Truth]:
+def _judged(truths: dict[str, T]) -> dict[str, T]:
     """All but `easy`, which the field reports less and less."""
     return {label: truth for label, truth in truths.items() if label != "easy"}
 
@@ -139,61 +136,35 @@ def _scored(ranking: Ranking, truths: dict[str, Truth]) -> list[dict[str, Any]]:
     """mAP with its interval and R@1, per truth."""
     rows = []
     for label, truth in truths.items():
-        scores = evaluate(ranking, truth, ["mAP", "R@1"])
+        scores = evaluate(ranking, truth, MEASURES)
         score = scores["mAP"]
         found = {"mean": score.mean, "low": score.low, "high": score.high, "first": scores["R@1"].mean}
         rows.append({"truth": label, **found})
     return rows
 
 
-def _joint(bench: Benchmark, others: Sequence[str], thin: float) -> list[dict[str, Any]]:
+def _joint(bench: Benchmark, others: Sequence[str], thin: float, cache: Cache) -> list[dict[str, Any]]:
     """All queries of a set in one graph, with every method; LPMT with the share that was fitted without the set."""
-    rows = []
     vectors = bench.gallery if bench.queries is None else np.concatenate([bench.queries, bench.gallery])
     lists = Items.everyone(unit(check(vectors, "gallery"), "gallery")).neighbors(stages.trust.FEW + 1)
     share = stages.trust.share_of(stages.trust.trust_of(lists.indices), thin)
-    tried: list[Method | str] = [*others, LPMT(direct=share)]
-    for method in tried:
-        ranking = ranked(method, bench.queries, bench.gallery)
-        rows += _rows(bench, "joint", method, ranking, _judged(bench.truths), share)
-    return rows
+    ours = [{**row, "direct": share} for row in _rows(bench, "joint", LPMT(direct=share), cache)]
+    return [row for name in others for row in _rows(bench, "joint", name, cache)] + ours
 
 
-def _online(bench: Benchmark, others: Sequence[str]) -> list[dict[str, Any]]:
-    """Queries that are in no graph, with every method that can be served."""
-    queries, gallery, truths = apart(bench)
-    rows = _rows(bench, "online", PLAIN, ranked(PLAIN, queries, gallery), _judged(truths))
-    for name in (*(name for name in others if name != PLAIN), OURS):
-        try:
-            manifold = Manifold.build(gallery, resolve(name))
-        except REFUSALS:
-            continue  # not made to be served
-        ranking = manifold.search(queries, k=len(gallery))
-        rows += _rows(bench, "online", name, ranking, _judged(truths))
-    return rows
-
-
-def _candidates(bench: Benchmark, others: Sequence[str]) -> list[dict[str, Any]]:
-    """A few queries, each with its nearest items in a graph of its own."""
-    queries, gallery, truths = apart(bench)
-    some = evenly(len(queries), FEW)
-    asked = {label: truth.subset(some) for label, truth in _judged(truths).items()}
+def _rows(bench: Benchmark, mode: str, method: Method | str, cache: Cache) -> list[dict[str, Any]]:
+    """One method on one set, a row per truth that is judged; none where the method is not made for the mode."""
+    found = cell(bench, method, mode, cache, measures=MEASURES)
+    about = {key: found[key] for key in ("set", "mode", "method")}
+    if found.get("unserved"):
+        return []
+    if "error" in found:
+        return [{**about, "truth": label, "error": found["error"]} for label in _judged(bench.truths)]
     rows = []
-    for name in (*others, OURS):
-        ranking = ranked(name, queries[some], gallery, candidates=CANDIDATES, depth=len(gallery))
-        rows += _rows(bench, "candidates", name, ranking, asked)
+    for label, scores in _judged(found["truths"]).items():
+        score = {part: scores["mAP"][part] for part in ("mean", "low", "high")} | {"first": scores["R@1"]["mean"]}
+        rows.append({**about, "queries": found["queries"], "truth": label, **score})
     return rows
-
-
-def _rows(
-    bench: Benchmark, mode: str, method: Any, ranking: Ranking | str, truths: dict[str, Truth], share: float = -1.0
-) -> list[dict[str, Any]]:
-    name = method if isinstance(method, str) else method.name
-    about = {"set": bench.name, "mode": mode, "method": name}
-    about |= {"direct": share} if name == OURS and share >= 0 else {}
-    if isinstance(ranking, str):
-        return [{**about, "truth": label, "error": ranking} for label in truths]
-    return [{**about, "queries": len(ranking), **row} for row in _scored(ranking, truths)]
 
 
 def places(results: Iterable[dict[str, Any]]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.bench.modes import apart
+from kinrank.bench.cells import apart
 from kinrank.bench.record import record
 from kinrank.datasets.benchmark import load
 from kinrank.evaluation import Truth, compare, evaluate

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.bench.cells import apart
 from kinrank.bench.record import record
 from kinrank.bench.remembered import remembered
-from kinrank.datasets.benchmark import Benchmark, load
-from kinrank.evaluation import Truth, evaluate
+from kinrank.datasets.benchmark import load
+from kinrank.evaluation import evaluate
+from kinrank.features import evenly
 from kinrank.manifold import Manifold
 from kinrank.methods import resolve
 from kinrank.progress import Progress, Show
@@ -21,7 +23,6 @@ from kinrank.rerank import rerank
 OTHERS = ("aqe", "dfs", "eir")  # served online at their defaults, to compare with
 SETS = ("roxford5k", "coil20", "mpeg7", "orl")
 PARTS = ("ways", "remembered")
-FOURTH = 4  # where every item queries the others, every fourth is taken out of the gallery and asks
 
 
 def modes(
@@ -99,25 +100,3 @@ def _grown(method: str, queries: Any, gallery: Any) -> Ranking:
     for part in np.array_split(gallery[most:], 10):
         manifold.add(part)
     return manifold.search(queries, k=len(gallery))
-
-
-def evenly(count: int, most: int) -> Any:
-    """At most so many of the numbers below `count`, evenly taken."""
-    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
-
-
-def apart(bench: Benchmark) -> tuple[Any, Any, dict[str, Truth]]:
-    """Queries that are not in the gallery, the gallery, and what is right."""
-    if bench.queries is not None:
-        return np.asarray(bench.queries), np.asarray(bench.gallery), bench.truths
-    rows = np.asarray(bench.gallery)
-    asks = np.arange(len(rows)) % FOURTH == 0
-    place = np.cumsum(~asks) - 1  # of an item in the gallery that is left
-    apart = {}
-    for label, truth in bench.truths.items():
-        right = []
-        for query in range(0, len(rows), FOURTH):
-            positives = truth.positives[query]
-            right.append(place[positives[~asks[positives]]])
-        apart[label] = Truth.from_lists(right, gallery_size=int((~asks).sum()))
-    return rows[asks], rows[~asks], apart

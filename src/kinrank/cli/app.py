@@ -19,9 +19,11 @@ from kinrank.cli import (
     fuse,
     groups,
     methods,
+    report,
     rerank,
     search,
     serve,
+    tune,
     warmup,
 )
 from kinrank.cli.mistakes import Commands
@@ -34,6 +36,7 @@ for heading, verb, function, short, settings in (
     (RANK, "rerank", rerank.rerank, "Re-rank a gallery for every query.", ANY_FLAG),
     (RANK, "evaluate", evaluate.evaluate, "Score a ranking, with 95 % intervals.", None),
     (RANK, "compare", compare.compare, "Which method is best on your data.", None),
+    (RANK, "tune", tune.tune, "Whether re-ranking will help, and with which parameters.", None),
     (RANK, "fuse", fuse.fuse, "Make one ranking out of several.", None),
     (RANK, "methods", methods.methods, "List all methods, or the parameters of one.", None),
     (SERVE, "build", build.build, "Prepare a gallery: a folder that answers queries.", ANY_FLAG),
@@ -47,6 +50,7 @@ for heading, verb, function, short, settings in (
     (SERVE, "export", export.export, "Its graph, states and steps as sparse matrices.", None),
     (SERVE, "verify", folder.verify, "Whether all its files are whole.", None),
     (SERVE, "serve", serve.serve, "A page that shows why an item moved, and a service.", None),
+    (LOOK, "report", report.report, "A page of evidence: what re-ranking does, and why.", None),
     (LOOK, "groups", groups.groups, "Groups of near-duplicates.", None),
     (LOOK, "demo", demo.demo, "Write a page that shows what re-ranking does.", None),
     (LOOK, "warmup", warmup.warmup, "Compile all loops now, not at their first use.", None),

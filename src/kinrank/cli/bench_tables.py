@@ -3,48 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import groupby
 from typing import Any
 
+from kinrank.bench import accuracy_tables as accuracy
 from kinrank.bench.defaults import places
+from kinrank.bench.tables import plain
+from kinrank.cli.bench_diagnosis_tables import diagnosis_tables
+from kinrank.cli.bench_stores_tables import stores_parts
 from kinrank.cli.output import table
 from kinrank.memory import in_words
 
 Record = dict[str, Any]
-WORSE = "↓"
 
 
 def accuracy_tables(record: Record) -> str:
-    """One table per set and truth: a row per method, a column per measure, time last."""
-    order = {key: place for place, key in enumerate(dict.fromkeys(map(_section, record["results"])))}
-    results = sorted(record["results"], key=lambda row: order[_section(row)])
+    """An overview per mode, and a table per mode, set and truth."""
     parts = []
-    for (name, truth), group in groupby(results, key=_section):
-        rows = list(group)
-        measures = list(dict.fromkeys(row["measure"] for row in rows if "measure" in row))
-        lines = [("method", *(part for one in measures for part in (one, "95 % interval")), "seconds")]
-        for method, found in groupby(rows, key=lambda row: row["method"]):
-            lines.append(_accuracy_row(method, list(found), measures))
-        first = rows[0]
-        mode = first.get("mode", "joint")
-        head = f"{name}, {truth}: {first['queries']} queries, {first['items']} items, {mode}"
-        parts.append(head + "\n" + table(lines, right=range(1, len(lines[0]))))
-    note = f"percent; {WORSE} worse than no re-ranking (mean)"
-    return "\n\n".join([*parts, note + "; " + machine(record)])
+    for one in accuracy.tables(record):
+        cells = [[f"{text} *" if top else text for text, top in map(plain, row)] for row in one.rows]
+        notes = [note for note in one.notes if note != accuracy.LEGEND]
+        parts.append("\n".join([one.title, table([one.head, *cells], right=range(one.left, len(one.head))), *notes]))
+    legend = accuracy.LEGEND.replace("Bold", "*")
+    return "\n\n".join([*parts, f"{legend}\n{machine(record)}"])
 
 
 def _section(row: Record) -> tuple[str, str]:
     return row["set"], row["truth"]
-
-
-def _accuracy_row(method: str, found: list[Record], measures: list[str]) -> tuple[str, ...]:
-    if "error" in found[0]:
-        return (method, *("refused", "") * len(measures), "-")
-    cells: list[str] = []
-    for row in found:
-        mark = WORSE if row["worse"] else ""
-        cells += [f"{mark}{100 * row['mean']:.2f}", f"{100 * row['low']:.1f} to {100 * row['high']:.1f}"]
-    return (method, *cells, f"{found[0]['seconds']:.2f}")
 
 
 def speed_tables(record: Record) -> str:
@@ -105,59 +89,7 @@ def candidates_tables(record: Record) -> str:
 
 
 def stores_tables(record: Record) -> str:
-    """One table per part that was measured."""
-    parts = []
-    rows: list[tuple[str, ...]]
-    if "same" in record:
-        rows = [("engine", "same candidates", "same ranking", "search", "LPMT", "LPMT, array")]
-        rows += [
-            (
-                row["engine"],
-                f"{row['same_plain']:.0%}",
-                f"{row['same_reranked']:.0%}",
-                *(_both(row[way]) for way in ("plain", "reranked", "array")),
-            )
-            for row in record["same"]
-        ]
-        first = record["same"][0]
-        head = (
-            f"{record['set']}, {first['queries']} queries over {first['candidates']} candidates, behind them the order "
-            "of the search; mAP medium / hard"
-        )
-        parts.append(head + "\n" + table(rows, right=range(1, 6)))
-    if "growing" in record:
-        rows = [("expand", "right ones held", "mAP medium", "95 % interval", "mAP hard")]
-        for row in record["growing"]:
-            medium = row["medium"]
-            interval = f"{100 * medium['low']:.1f} to {100 * medium['high']:.1f}"
-            rows.append((str(row["expand"]), f"{medium['held']:.1%}", f"{100 * medium['mAP']:.1f}", interval,
-                         f"{100 * row['hard']['mAP']:.1f}"))  # fmt: skip
-        first = record["growing"][0]
-        head = f"{record['set']}, {first['candidates']} candidates and vectors fetched, LPMT, exact search"
-        parts.append(head + "\n" + table(rows, right=range(5)))
-    if "times" in record:
-        rows = [("engine", "total", "in the engine", "of it fetching", "re-ranking", "rest", "share of rest")]
-        names = ("total", "engine", "fetch", "rerank", "rest")
-        rows += [
-            (row["engine"], *(f"{row[name + '_ms']:.1f}" for name in names), f"{row['rest_share']:.1%}")
-            for row in record["times"]
-        ]
-        first = record["times"][0]
-        head = f"milliseconds of one query, {first['candidates']} candidates x {first['dimensions']}, median"
-        parts.append(head + "\n" + table(rows, right=range(1, 7)))
-    for row in record.get("scale", []):
-        parts.append(
-            f"{row['engine']}, {row['items']} items x {row['dimensions']}, with an approximate index: filled in "
-            f"{row['fill_seconds']:.0f} s, manifold built in {row['build_seconds']:.0f} s, a query takes "
-            f"{row['latency_ms']:.1f} ms, {row['engine_ms']:.1f} of them in the engine;\nsync: {row['added']} added, "
-            f"{row['removed']} removed, {row['changed']} changed in {row['sync_seconds']:.1f} s; {row['seen']:.1%} of "
-            "what came is found first by its own vector"
-        )
-    return "\n\n".join([*parts, machine(record)])
-
-
-def _both(scores: Record) -> str:
-    return " / ".join(f"{100 * scores[truth]['mAP']:.1f}" for truth in ("medium", "hard"))
+    return "\n\n".join([*stores_parts(record), machine(record)])
 
 
 def memory_tables(record: Record) -> str:
@@ -302,14 +234,10 @@ def feedback_tables(record: Record) -> str:
 
 def service_tables(record: Record) -> str:
     """Searches by clients, and what happened in the long run, under overload and while items changed."""
-    rows: list[tuple[str, ...]] = [("clients", "seconds", "searches/s", "p50", "p95", "p99", "200", "503", "other")]
-    steps = [*record.get("clients", []), *(record[part] for part in ("sustained", "overload") if part in record)]
-    for one in steps:
-        statuses, broken = dict(one["statuses"]), sum(one["errors"].values())
-        good, later = statuses.pop("200", 0), statuses.pop("503", 0)
-        times = (f"{one[name]:.1f} ms" for name in ("p50_ms", "p95_ms", "p99_ms"))
-        counts = (str(good), str(later), str(sum(statuses.values()) + broken))
-        rows.append((str(one["clients"]), f"{one['seconds']:.0f}", f"{one['per_second']:.0f}", *times, *counts))
+    from kinrank.bench.service import table_rows
+
+    columns = ("clients", "seconds", "searches/s", "p50", "p95", "p99", "200", "503", "other")
+    rows = [columns, *table_rows(record, " ms")]
     head = (
         f"{record['set']}, {record['items']} items x {record['dimensions']}, {record['workers']} workers, online, k 10"
     )
@@ -353,4 +281,5 @@ TABLES: dict[str, Callable[[Record], str]] = {
     "defaults": defaults_tables,
     "stores": stores_tables,
     "service": service_tables,
+    "diagnosis": lambda record: f"{diagnosis_tables(record)}\n\n{machine(record)}",
 }

@@ -37,33 +37,43 @@ WRITERS: dict[str, Callable[[Trials], str]] = {
     ".json": lambda trials: json.dumps(trials.to_dict(), indent=2, ensure_ascii=False, allow_nan=False),
 }
 FIGURES = (".png", ".svg", ".pdf")
+VECTORS = f"Vectors to rank, one row per item. {AGAIN}"
+Queries = Annotated[
+    list[Path] | None, typer.Option("--queries", help="Vectors that ask. Without: every item queries the others.")
+]
+Methods = Annotated[
+    str, typer.Option("--methods", help="Names with commas between them, see `kinrank methods`, or all.")
+]
+Measures = Annotated[
+    str | None, typer.Option("--measures", help="Such as mAP,mAP@10,R@1; the first decides about the order.")
+]
+Candidates = Annotated[
+    int | None,
+    typer.Option("--candidates", help="Re-rank only so many nearest items per query, in a graph of their own."),
+]
+MaxMemory = Annotated[
+    str | None, typer.Option("--max-memory", help="A method that needs more, such as 2GB, is left out.")
+]
+QueryIds = Annotated[
+    File, typer.Option("--query-ids", help="Text file of the queries' names, one per line, for qrels.")
+]
+ItemIds = Annotated[File, typer.Option("--item-ids", help="The same, for the items.")]
 
 
 def compare(
     context: typer.Context,
-    gallery: Annotated[list[Path], typer.Option("--gallery", "-g", help=f"Vectors to rank, one row per item. {AGAIN}")],
-    queries: Annotated[
-        list[Path] | None, typer.Option("--queries", help="Vectors that ask. Without: every item queries the others.")
-    ] = None,
-    methods: Annotated[
-        str, typer.Option("--methods", help="Names with commas between them, see `kinrank methods`, or all.")
-    ] = "all",
+    gallery: Annotated[list[Path], typer.Option("--gallery", "-g", help=VECTORS)],
+    queries: Queries = None,
+    methods: Methods = "all",
     truth: TruthFile = None,
     protocol: Protocol = None,
     labels: Labels = None,
     query_labels: QueryLabels = None,
     gallery_labels: GalleryLabels = None,
     labels_key: LabelsKey = None,
-    measures: Annotated[
-        str | None, typer.Option("--measures", help="Such as mAP,mAP@10,R@1; the first decides about the order.")
-    ] = None,
-    candidates: Annotated[
-        int | None,
-        typer.Option("--candidates", help="Re-rank only so many nearest items per query, in a graph of their own."),
-    ] = None,
-    max_memory: Annotated[
-        str | None, typer.Option("--max-memory", help="A method that needs more, such as 2GB, is left out.")
-    ] = None,
+    measures: Measures = None,
+    candidates: Candidates = None,
+    max_memory: MaxMemory = None,
     output: Annotated[
         File, typer.Option("--output", "-o", help="The table as a file: .html, .md, .csv or .json.")
     ] = None,
@@ -73,10 +83,8 @@ def compare(
     check_rows: CheckRows = True,
     queries_key: QueriesKey = None,
     gallery_key: GalleryKey = None,
-    query_ids: Annotated[
-        File, typer.Option("--query-ids", help="Text file of the queries' names, one per line, for qrels.")
-    ] = None,
-    item_ids: Annotated[File, typer.Option("--item-ids", help="The same, for the items.")] = None,
+    query_ids: QueryIds = None,
+    item_ids: ItemIds = None,
     binary: Binary = False,
     json: Json = False,
     quiet: Quiet = False,

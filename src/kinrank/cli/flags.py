@@ -33,6 +33,21 @@ def method_from(name: str, arguments: Sequence[str]) -> Method:
     return kind(**values)
 
 
+def flags_of(method: Method) -> str:
+    """The method as `kinrank rerank` takes it: its name, and the parameters that differ from its defaults.
+
+    Example:
+        >>> flags_of(AQE(k=5))
+        '--method aqe --k 5'
+    """
+    usual, words = type(method)(), [f"--method {method.name}"]
+    for entry in method.parameters():
+        value = getattr(method, entry.name)
+        if value != getattr(usual, entry.name):
+            words.append(f"--{entry.name.replace('_', '-')} {str(value).lower()}")
+    return " ".join(words)
+
+
 def _pairs(arguments: Sequence[str], declared: dict[str, Parameter]) -> Iterator[tuple[str, str | None]]:
     """Flags and their values; None for a flag that has none."""
     waiting = list(arguments)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.features import evenly
 from kinrank.files.arrays import read_npy
 from kinrank.files.atomic import replacing
 
@@ -49,7 +50,7 @@ def _matches(path: Path, gallery: NDArray[Any], distractors: NDArray[Any], kind:
         return False
     if there.shape != (len(gallery) + len(distractors), gallery.shape[1]) or there.dtype != kind:
         return False
-    some = np.unique(np.linspace(0, max(0, len(distractors) - 1), min(SAMPLE, len(distractors))).astype(np.int64))
+    some = evenly(len(distractors), SAMPLE)
     near = np.array_equal(there[: len(gallery)], gallery.astype(kind), equal_nan=True)
     return near and all(_same(there[len(gallery) + row], distractors[row], kind) for row in some)
 

@@ -69,27 +69,41 @@ def compare(
         0.25
     """
     a, b = scores_a[measure], scores_b[measure]
-    if len(a.per_query) != len(b.per_query):
+    chance: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    return paired(a.per_query, b.per_query, a.measure, **chance)
+
+
+def paired(
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    measure: str,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """`compare` of the values themselves, one per query; NaN where a query does not count."""
+    if len(before) != len(after):
         raise ValueError(
-            f"scores of {len(a.per_query)} and of {len(b.per_query)} queries cannot be paired; "
-            "evaluate the same queries"
+            f"scores of {len(before)} and of {len(after)} queries cannot be paired; evaluate the same queries"
         )
-    counted = ~np.isnan(a.per_query)
-    if (counted != ~np.isnan(b.per_query)).any():
+    counted = ~np.isnan(before)
+    if (counted != ~np.isnan(after)).any():
         raise ValueError("the two scores leave out different queries; evaluate both against the same truth")
-    differences = b.per_query[counted] - a.per_query[counted]
-    mean, low, high = intervals(differences[None, :], confidence, resamples, seed)
+    values = np.stack([before[counted], after[counted], after[counted] - before[counted]])
+    (mean_a, mean_b, _), _, _ = intervals(values, confidence, 0, seed)
+    mean, low, high = intervals(values[2:], confidence, resamples, seed)
     return Comparison(
-        measure=a.measure,
-        mean_a=a.mean,
-        mean_b=b.mean,
+        measure=measure,
+        mean_a=float(mean_a),
+        mean_b=float(mean_b),
         difference=float(mean[0]),
         low=float(low[0]),
         high=float(high[0]),
-        p=_randomisation(differences, resamples, seed),
-        better=int((differences > 0).sum()),
-        worse=int((differences < 0).sum()),
-        queries=len(differences),
+        p=_randomisation(values[2], resamples, seed),
+        better=int((values[2] > 0).sum()),
+        worse=int((values[2] < 0).sum()),
+        queries=values.shape[1],
         confidence=confidence,
     )
 

@@ -1,4 +1,4 @@
-"""LPMT with its stages exchanged one by one, as in the ablations of the paper (Tables 4 and 5). Joint only."""
+"""LPMT with its stages exchanged one by one, as in the ablations of the paper (Tables 5 and 6). Joint only."""
 
 from __future__ import annotations
 

@@ -34,16 +34,21 @@ tr.plain td { font-weight: 600; }
 
 def comparison_page(trials: Trials) -> str:
     """The whole page as text: the verdict, a row per method with its interval drawn, who refused and why."""
+    head = masthead("Methods compared on your data", _about(trials))
+    body = f"{head}<main>{verdict_and_table(trials)}<h2>How to read this</h2>{how_to_read(trials)}</main>"
+    return document("kinrank compare", body, STYLE)
+
+
+def verdict_and_table(trials: Trials) -> str:
+    """The verdict in sentences, a row per method, who refused and why."""
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in trials.verdict)
     refused = "".join(
         f"<li><b>{escape(name)}</b>: {escape(sentence)}</li>" for name, sentence in trials.refused.items()
     )
-    body = (
-        f"{masthead('Methods compared on your data', _about(trials))}<main>"
+    return (
         f'<div class="verdict">{said}</div><div class="scroll" tabindex="0">{_table(trials)}</div>'
-        f"{f'<h2>Refused</h2><ul>{refused}</ul>' if refused else ''}{_notes(trials)}</main>"
+        f"{f'<h2>Refused</h2><ul>{refused}</ul>' if refused else ''}"
     )
-    return document("kinrank compare", body, STYLE)
 
 
 def _about(trials: Trials) -> str:
@@ -71,9 +76,10 @@ def _table(trials: Trials) -> str:
     return f"<table><thead><tr>{''.join(titles)}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def _notes(trials: Trials) -> str:
+def how_to_read(trials: Trials) -> str:
+    """What the numbers of the table mean, and the times."""
     return (
-        "<h2>How to read this</h2><p>Measures are in percent. Intervals resample the queries "
+        "<p>Measures are in percent. Intervals resample the queries "
         f"({100 * trials.confidence:g}&thinsp;%). What is gained is the difference to no re-ranking on the same "
         "queries; p is how often chance alone would give a difference this large. Times are those of ranking, per "
         "query, on the machine that made this page, after a first small run compiled the loops.</p>"

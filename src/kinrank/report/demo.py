@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import kinrank
 from kinrank.datasets.turntable import NAMES, turntable
 from kinrank.progress import Progress, Show
+from kinrank.report.evidence.choosing import choose
 from kinrank.report.html import write_page
 from kinrank.report.page import Chain, Demo, Side, demo_page
 
@@ -85,35 +86,6 @@ def _side(vectors: NDArray[np.float32], truth: Truth, name: str, title: str, pro
     kinrank.rerank(None, vectors[:64], name)  # compiles the loops, so that the time below is the method's own
     ranking = kinrank.rerank(None, vectors, name, progress=progress)
     return Side(title, ranking, kinrank.evaluate(ranking, truth, MEASURES), float(ranking.meta["seconds"]))
-
-
-def choose(
-    before: NDArray[np.float64], after: NDArray[np.float64], labels: NDArray[np.int64], best: int = 5
-) -> list[tuple[int, str]]:
-    """Queries to show, at most one per toy, with reasons: largest gains, a typical one, the worst ones."""
-    gain = after - before
-    order = np.argsort(-gain, kind="stable")
-    middle = np.argsort(np.abs(gain - np.median(gain)), kind="stable")
-    chosen: list[tuple[int, str]] = []
-    seen: set[int] = set()
-
-    def take(candidates: NDArray[np.int64], count: int, reason: str) -> None:
-        for query in candidates:
-            if count and int(labels[query]) not in seen:
-                seen.add(int(labels[query]))
-                chosen.append((int(query), reason))
-                count -= 1
-
-    # the worst choose first: a toy shown for its gain must not hide its failures
-    lost = order[::-1]
-    take(lost[gain[lost] < 0], 2, "among the largest losses")
-    # where little or nothing got worse, what is still bad afterwards is the honest thing to show
-    take(np.argsort(after, kind="stable"), 2 - len(chosen), "among the worst results after re-ranking")
-    worst = len(chosen)
-    take(order, best, "among the largest gains")
-    take(middle, 1, "a typical query: the median gain")
-    chosen = chosen[worst:] + chosen[:worst]
-    return chosen
 
 
 def one_of_each_other(

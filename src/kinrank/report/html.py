@@ -1,10 +1,11 @@
-"""Pictures and texts -> one HTML file that needs nothing else: no network, no script, no other file."""
+"""Pictures and texts -> one HTML file that needs nothing else: no network, no other file."""
 
 from __future__ import annotations
 
 import base64
 import struct
 import zlib
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -113,6 +114,14 @@ def masthead(title: str, body: str) -> str:
     """The top of every page: the product and what it is, the title (escaped here), and a body that is HTML already."""
     return (
         f'<header><div><p class="brand"><b>kinrank</b> {escape(WHAT)}</p><h1>{escape(title)}</h1>{body}</div></header>'
+    )
+
+
+def number_card(kind: str, heading: str, number: str, words: str, facts: Sequence[tuple[str, str]]) -> str:
+    """A number to be seen from afar, what it is, and facts (term, value) below; all of it is HTML already."""
+    rows = "".join(f"<dt>{term}</dt><dd>{value}</dd>" for term, value in facts)
+    return (
+        f'<section class="number {kind}"><h3>{heading}</h3><strong>{number}</strong> {words}<dl>{rows}</dl></section>'
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinrank.evaluation import Comparison, Scores
 from kinrank.ranking import Ranking
 from kinrank.report import svg
-from kinrank.report.html import coarse, document, masthead, picture
+from kinrank.report.html import coarse, document, masthead, number_card, picture
 from kinrank.report.page_style import STYLE, chosen_style
 
 YOURS = """<section class="yours"><h2>On your data</h2>
@@ -89,19 +89,29 @@ def _header(demo: Demo) -> str:
     toys, views = len(set(demo.labels.tolist())), int(np.count_nonzero(demo.labels == demo.labels[0]))
     gain = demo.comparison
     cards = "".join(
-        f'<section class="number {kind}"><h3>{escape(side.name)}</h3>'
-        f"<strong>{_percent(side.scores['mAP'].mean)}</strong> mean average precision (mAP)"
-        f"<dl><dt>95&thinsp;% interval</dt><dd>{_interval(side, 'mAP')}</dd>"
-        f"<dt>first answer right</dt><dd>{_percent(side.scores['R@1'].mean)} ({_interval(side, 'R@1')})</dd>"
-        f"<dt>time, all queries</dt><dd>{side.seconds:.2f} s</dd></dl></section>"
+        number_card(
+            kind,
+            escape(side.name),
+            _percent(side.scores["mAP"].mean),
+            "mean average precision (mAP)",
+            [
+                ("95&thinsp;% interval", _interval(side, "mAP")),
+                ("first answer right", f"{_percent(side.scores['R@1'].mean)} ({_interval(side, 'R@1')})"),
+                ("time, all queries", f"{side.seconds:.2f} s"),
+            ],
+        )
         for kind, side in (("before", demo.before), ("after", demo.after))
     )
-    difference = (
-        f'<section class="number gain"><h3>Difference</h3>'
-        f"<strong>{100 * gain.difference:+.1f}</strong> points of mAP"
-        f"<dl><dt>95&thinsp;% interval</dt><dd>{100 * gain.low:+.1f} to {100 * gain.high:+.1f}</dd>"
-        f"<dt>queries better</dt><dd>{gain.better}</dd>"
-        f"<dt>queries worse</dt><dd>{gain.worse}</dd></dl></section>"
+    difference = number_card(
+        "gain",
+        "Difference",
+        f"{100 * gain.difference:+.1f}",
+        "points of mAP",
+        [
+            ("95&thinsp;% interval", f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}"),
+            ("queries better", str(gain.better)),
+            ("queries worse", str(gain.worse)),
+        ],
     )
     return masthead(
         f"Walking around {toys} toys",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from kinrank.evaluation import Score
 
 
-def _drawing(width: float, height: float, text: str, body: str, kind: str, more: str = "") -> str:
+def drawing(width: float, height: float, text: str, body: str, kind: str, more: str = "") -> str:
+    """An <svg> around a body that is SVG already; `text` is its title, `kind` its CSS class."""
     return (
         f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" '
         f'{more}role="img" aria-label="{escape(text)}"><title>{escape(text)}</title>{body}</svg>'
@@ -24,7 +25,7 @@ def hits_bar(hits: NDArray[np.bool_], text: str) -> str:
     right = "".join(f"M{i * step + 1:g} 0h{step - 2:g}v{height:g}h-{step - 2:g}z" for i in np.flatnonzero(hits))
     wrong = "".join(f"M{i * step + 1:g} 14h{step - 2:g}v8h-{step - 2:g}z" for i in np.flatnonzero(~hits))
     body = f'<path fill="var(--good)" d="{right}"/><path fill="var(--bad)" d="{wrong}"/>'
-    return _drawing(len(hits) * step, height, text, body, "bar", 'preserveAspectRatio="none" ')
+    return drawing(len(hits) * step, height, text, body, "bar", 'preserveAspectRatio="none" ')
 
 
 def scatter(before: NDArray[np.float64], after: NDArray[np.float64], text: str) -> str:
@@ -51,7 +52,7 @@ def scatter(before: NDArray[np.float64], after: NDArray[np.float64], text: str) 
         f'<text transform="translate(14 {middle:g}) rotate(-90)" text-anchor="middle">AP after, %</text>'
     )
     body = "".join(lines) + dots(better, "var(--after)") + dots(~better, "var(--bad)") + names
-    return _drawing(left + side + 14, side + bottom + 12, text, body, "plot")
+    return drawing(left + side + 14, side + bottom + 12, text, body, "plot")
 
 
 def dumbbells(names: Sequence[str], before: NDArray[np.float64], after: NDArray[np.float64], text: str) -> str:
@@ -75,7 +76,7 @@ def dumbbells(names: Sequence[str], before: NDArray[np.float64], after: NDArray[
     parts.append(
         f'<text x="{left + side / 2:g}" y="{height + 36:g}" text-anchor="middle">mean AP of its views, %</text>'
     )
-    return _drawing(left + side + 14, height + 44, text, "".join(parts), "plot")
+    return drawing(left + side + 14, height + 44, text, "".join(parts), "plot")
 
 
 def interval(score: Score, low: float, high: float, kind: str) -> str:
@@ -89,4 +90,4 @@ def interval(score: Score, low: float, high: float, kind: str) -> str:
         f'<path d="M{left:.1f} 12H{right:.1f}" stroke="{color}" stroke-width="3" stroke-linecap="round"/>'
         f'<circle cx="{middle:.1f}" cy="12" r="5" fill="{color}"/>'
     )
-    return _drawing(width, height, repr(score), body, "interval")
+    return drawing(width, height, repr(score), body, "interval")

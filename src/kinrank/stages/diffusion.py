@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.features import evenly
 from kinrank.stages.csr import Rows
 from kinrank.stages.graph import Layers
 from kinrank.stages.kernels import diffusion as kernels
@@ -95,7 +96,7 @@ def graph_weights(layers: Layers, mu: float, lam: float, cycles: int, tolerance:
 def _energies(layers: Layers, graph: Rows, mu: float, tolerance: float, run: Run) -> Weights:
     """(m,) H_v = <F, F> - <F, S_v F>, estimated from SAMPLE of its rows."""
     n = len(layers.indptr) - 1
-    rows = np.unique(np.linspace(0, n - 1, min(n, max(SAMPLE[0], min(n // 4, SAMPLE[1])))).astype(np.int64))
+    rows = evenly(n, max(SAMPLE[0], min(n // 4, SAMPLE[1])))
     found = run.empty((len(rows), layers.count), np.float32)
     if n <= SMALL:
         inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, tolerance), layers.values

@@ -97,7 +97,7 @@ def averaged(
 def state_distances(
     states: Any, queries: NDArray[np.int64], gallery: NDArray[np.int64], kind: str
 ) -> NDArray[np.float32]:
-    """(queries, gallery) distance of the distributions themselves (Table 5); inf where two share nothing.
+    """(queries, gallery) distance of the distributions themselves (Table 6); inf where two share nothing.
 
     total_variation 1 - m and jaccard 1 - m / (2 - m), with m = sum_c min(p_c, q_c); cosine 1 - <p, q> / |p||q|;
     euclidean |p - q|. Without anything shared these are constant or know only the lengths: the caller orders such

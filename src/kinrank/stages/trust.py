@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.features import evenly
+
 FEW = 5
 THIN = 0.33  # mutual - common from which on chains decide; `kinrank bench defaults` says how it was chosen
 LEAST, MOST = 0.1, 0.9  # what the share is never beyond
@@ -42,7 +44,7 @@ def trust_of(lists: NDArray[np.int32]) -> Trust:
     near = lists[:, 1 : FEW + 1]
     if not near.size:
         return Trust(0.0, 0.0)
-    rows = np.unique(np.linspace(0, len(lists) - 1, min(len(lists), SAMPLE)).astype(np.int64))
+    rows = evenly(len(lists), SAMPLE)
     pairs = mutual = common = 0.0
     for start in range(0, len(rows), BLOCK):
         some = rows[start : start + BLOCK]

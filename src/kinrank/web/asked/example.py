@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kinrank.features import evenly
 from kinrank.manifold import Manifold
 from kinrank.web.asked.asking import Asked, Query, Shown, vector_of
 from kinrank.web.asked.chains import Problem, has_chains, walked
@@ -66,7 +67,7 @@ def _asking(manifold: Manifold, collection: Shown) -> list[Query]:
     if collection.queries is not None and len(collection.queries):
         return [("query", number) for number in range(min(TRIED, len(collection.queries)))]
     ids = manifold._snapshot.names.all
-    places = np.unique(np.linspace(0, len(ids) - 1, min(TRIED, len(ids))).astype(np.int64))
+    places = evenly(len(ids), TRIED)
     return [("item", name) for name in ids[places].tolist()] if len(ids) else []
 
 

@@ -1,0 +1,88 @@
+# ruff: noqa: E501 - sentences
+"""Scores of one mode -> a table of all methods and sets, and what its marks mean."""
+
+from __future__ import annotations
+
+from generator.pages import table
+from generator.records import Result, Scores
+from generator.titles import TITLES
+from kinrank.bench.accuracy_tables import verdict
+
+HEADS = {
+    "candidates": (
+        "Accuracy over candidates",
+        "Each query on its own, in a graph of its 500 nearest items, as over a vector database; at most {most} queries of "
+        "a set, evenly taken. Seconds are of all these queries together.",
+    ),
+    "online": (
+        "Accuracy online",
+        "Queries that are in no graph, asked of a gallery that was prepared without them (`Manifold`); where every item of "
+        "a set queries the others, every fourth is taken out of the gallery and asks. Methods that are missing here are "
+        "not made to answer queries they have never seen. Seconds are of the search alone.",
+    ),
+}
+
+
+def section(mode: str, scores: Scores) -> list[str]:
+    """The part of the page about one mode other than joint."""
+    if not panels(scores):
+        return []
+    most = max(result["queries"] for results in scores.values() for result in results.values())
+    head, said = HEADS[mode]
+    return [f"## {head}", said.format(most=most), table_of(scores), legend(scores)]
+
+
+def panels(scores: Scores) -> list[tuple[str, str, str]]:
+    return [key for key in scores if key[2] == "mAP"]
+
+
+def table_of(scores: Scores) -> str:
+    """A row per method, a column per set and truth, mAP in percent."""
+    keys, paired = panels(scores), is_paired(scores)
+    names = list(dict.fromkeys(name for key in keys for name in scores[key]))
+    best = {key: max(result["mean"] for result in scores[key].values()) for key in keys}
+    rows: list[tuple[str, ...]] = [("mAP", *(title(key) for key in keys), "seconds")]
+    timed = next(key for key in keys if key[0] == largest(scores))
+    for name in names:
+        cells = [f"[`{name}`](methods/{name}.md)"]
+        for key in keys:
+            result = scores[key].get(name)
+            cells.append("" if result is None else _cell(result, result["mean"] == best[key], paired))
+        seconds = scores[timed].get(name, {}).get("seconds")
+        rows.append((*cells, "" if seconds is None else f"{seconds:.2f}"))
+    return table(list(rows))
+
+
+def is_paired(scores: Scores) -> bool:
+    """Whether every result was compared with no re-ranking, query by query."""
+    return all("gain_low" in result for results in scores.values() for result in results.values())
+
+
+def legend(scores: Scores) -> str:
+    """What the marks and the last column of the table mean."""
+    marks = "↓: worse than no re-ranking, by the mean."
+    if is_paired(scores):
+        marks = (
+            "↑ better, ↓ worse than no re-ranking: the whole 95 % interval of the difference, query by query, lies on that "
+            "side of 0."
+        )
+    name = TITLES.get(largest(scores), largest(scores))
+    return f"Bold: the best mean of a column. {marks} Seconds are those of the largest set, {name}."
+
+
+def largest(scores: Scores) -> str:
+    """The set with the most queries times items, whose times say most."""
+    results = [next(iter(scores[key].values())) for key in panels(scores)]
+    return str(max(results, key=lambda result: result["queries"] * result["items"])["set"])
+
+
+def title(key: tuple[str, str, str]) -> str:
+    name = TITLES.get(key[0], key[0])
+    return f"{name}, {key[1]}" if key[1] in ("easy", "medium", "hard") else name
+
+
+def _cell(result: Result, best: bool, paired: bool) -> str:
+    value = f"{100 * result['mean']:.1f}"
+    value = f"**{value}**" if best else value
+    mark = verdict(result) if paired else "↓" if result["worse"] else ""
+    return f"{value} {mark}".rstrip()

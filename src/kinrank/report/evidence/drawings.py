@@ -1,0 +1,163 @@
+"""Scores, changes and points -> drawings as inline SVG."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.evaluation.trials import PLAIN, Trial, Trials
+from kinrank.report.evidence.groups import Groups
+from kinrank.report.evidence.maps import Map
+from kinrank.report.svg import drawing
+
+HUES = (214, 28, 145, 350, 270, 185, 52, 315, 95, 240)
+LOOKS = 4 * len(HUES)  # groups that can be told apart: by hue, by lightness, by shape
+SIDE = 560.0
+LINE = 19.0  # pixels between two labels
+
+
+def against_time(trials: Trials, shown: str) -> str:
+    """A point per method: milliseconds per query across, the first measure with its interval upwards."""
+    measure = trials.measures[0]
+    known = [trial for trial in trials if not math.isnan(trial.scores[measure].mean)]
+    times = [max(1000 * trial.seconds, 1e-6) for trial in known]
+    low = min(100 * trial.scores[measure].low for trial in known)
+    high = max(100 * trial.scores[measure].high for trial in known)
+    step = _step(high - low)
+    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    high = high if high > low else low + step
+    left, top, width, height = 58.0, 14.0, 560.0, 260.0
+    first, last = math.log10(min(times)) - 0.15, math.log10(max(times)) + 0.35
+
+    def across(time: float) -> float:
+        return left + width * (math.log10(time) - first) / (last - first)
+
+    def up(value: float) -> float:
+        return top + height * (high - value) / (high - low)
+
+    parts = []
+    for number in range(round((high - low) / step) + 1):
+        y, value = up(low + number * step), low + number * step
+        parts.append(f'<path d="M{left:g} {y:.1f}h{width:g}" stroke="var(--grid)"/>')
+        parts.append(f'<text x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
+    for tick in _ticks(10**first, 10**last):
+        x = across(tick)
+        parts.append(f'<path d="M{x:.1f} {top:g}v{height:g}" stroke="var(--grid)"/>')
+        parts.append(f'<text x="{x:.1f}" y="{top + height + 21:g}" text-anchor="middle">{tick:g}</text>')
+    places: list[tuple[float, float]] = []
+    for trial, time in sorted(zip(known, times, strict=True), key=lambda pair: -pair[0].scores[measure].mean):
+        score, x = trial.scores[measure], across(time)
+        color = _color(trial, measure, shown)
+        ends, y = (up(100 * score.high), up(100 * score.low)), up(100 * score.mean)
+        label = y + 4
+        while any(abs(label - other) < LINE and abs(x - near) < 110 for near, other in places):
+            label += LINE
+        places.append((x, label))
+        parts.append(
+            f"<g><title>{escape(trial.method)}: {escape(repr(score))}, {time:.3g} ms per query</title>"
+            f'<path d="M{x:.1f} {ends[0]:.1f}V{ends[1]:.1f}" stroke="{color}" stroke-width="2"/>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" fill="{color}"/>'
+            f'<text class="name" x="{x + 10:.1f}" y="{label:.1f}">{escape(_short(trial.method))}</text></g>'
+        )
+    parts.append(
+        f'<text x="{left + width / 2:g}" y="{top + height + 46:g}" text-anchor="middle">milliseconds per query</text>'
+        f'<text transform="translate(16 {top + height / 2:g}) rotate(-90)" text-anchor="middle">{escape(measure)}, %'
+        "</text>"
+    )
+    text = f"{measure} and time per query of {len(known)} methods, with {100 * trials.confidence:g} % intervals"
+    return drawing(left + width + 20, top + height + 56, text, "".join(parts), "plot")
+
+
+def _color(trial: Trial, measure: str, shown: str) -> str:
+    if trial.method == PLAIN:
+        return "var(--before)"
+    if trial.gains[measure].high < 0:
+        return "var(--bad)"
+    return "var(--after)" if trial.method == shown else "var(--good)" if trial.gains[measure].low > 0 else "var(--soft)"
+
+
+def _short(text: str, most: int = 22) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _step(span: float) -> float:
+    """Between two lines of a grid, so that there are about five."""
+    rough = max(span, 0.1) / 5
+    size = 10.0 ** math.floor(math.log10(rough))
+    return next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    factors = (1,) if math.log10(high / low) > 3 else (1, 2, 5)
+    return [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]
+
+
+def change_bars(change: NDArray[np.float64], text: str) -> str:
+    """A bar per query, in the order given: upwards and green for a gain, downwards and red for a loss."""
+    width, height = 1000.0, 200.0
+    low, high = change_limits(change)
+    scale, zero = height / (high - low), height * high / (high - low)
+    step = width / max(len(change), 1)
+    room = 0.15 * step if step > 3 else 0.0
+    paths = {"good": "", "bad": ""}
+    for place in np.flatnonzero(np.abs(change) > 1e-9).tolist():
+        tall = scale * float(change[place])
+        bar = f"M{place * step + room:.2f} {zero:.1f}h{step - 2 * room:.2f}v{-tall:.1f}h{2 * room - step:.2f}z"
+        paths["good" if tall > 0 else "bad"] += bar
+    body = "".join(f'<path fill="var(--{color})" d="{path}"/>' for color, path in paths.items() if path)
+    body += f'<path d="M0 {zero:.1f}H{width:g}" stroke="var(--guide)" vector-effect="non-scaling-stroke"/>'
+    body += f'<path class="cursor" d="M0 0V{height:g}" vector-effect="non-scaling-stroke"/>'
+    return drawing(width, height, text, body, "bars", 'preserveAspectRatio="none" ')
+
+
+def change_limits(change: NDArray[np.float64]) -> tuple[float, float]:
+    """The lowest and the highest value that the bars are drawn between; 0 is one of them or between them."""
+    low, high = min(0.0, float(change.min(initial=0.0))), max(0.0, float(change.max(initial=0.0)))
+    return (low, high) if high > low else (-0.01, 0.01)
+
+
+def map_drawing(drawn: Map, sample: NDArray[np.int64], groups: Groups) -> str:
+    """A dot per item in the colour of its group; items of no group are small and grey, and lie below."""
+    points = 14 + (SIDE - 28) * drawn.points
+    parts = []
+    of = groups.of[sample]
+    for group in [-1, *np.unique(of[of >= 0]).tolist()]:
+        inside = np.flatnonzero(of == group)
+        if not len(inside):
+            continue
+        path = "".join(f"M{x:.0f} {SIDE - y:.0f}h0" for x, y in points[inside].tolist())
+        if group < 0:
+            parts.append(f'<path class="other" d="{path}"><title>none of these</title></path>')
+        else:
+            name = escape(groups.names[group])
+            parts.append(f'<path class="g{group} {look(group)}" d="{path}"><title>{name}</title></path>')
+    text = f"{drawn.title}: {len(sample)} items in the plane, alike ones near each other"
+    return drawing(SIDE, SIDE, text, "".join(parts), "map")
+
+
+def look(group: int) -> str:
+    """The CSS class of a group: its hue, its lightness and its shape."""
+    return f"look{group % LOOKS}"
+
+
+def look_style(count: int) -> str:
+    """The colours of so many groups."""
+    rules = [
+        ".map path { fill: none; stroke-width: 7; stroke-linecap: round; stroke-opacity: .85; }",
+        ".map .other { stroke: var(--guide); stroke-width: 3.5; stroke-opacity: .35; }",
+    ]
+    for number in range(min(count, LOOKS)):
+        hue, rest = HUES[number % len(HUES)], number // len(HUES)
+        light = (50, 66)[rest % 2] if hue not in (52, 95) else (42, 58)[rest % 2]
+        color = f"hsl({hue}, 68%, {light}%)"
+        square = rest >= 2
+        shape = " stroke-linecap: square; stroke-width: 5.5;" if square else ""
+        corner = " border-radius: 2px;" if square else ""
+        rules.append(
+            f".map .look{number} {{ stroke: {color};{shape} }}\n.swatch.look{number} {{ background: {color};{corner} }}"
+        )
+    return "\n".join(rules) + "\n"

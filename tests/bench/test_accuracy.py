@@ -1,0 +1,325 @@
+"""`kinrank bench accuracy`: the matrix, its interruptions, its refusals, its tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+from kinrank.bench import accuracy_tables, cells
+from kinrank.bench.accuracy import accuracy
+from kinrank.bench.cache import Cache
+from kinrank.bench.cells import MODES, apart, cell, gained
+from kinrank.bench.tables import Table, best, comma_separated, latex, markdown
+from kinrank.datasets.benchmark import Benchmark, load
+from kinrank.features import evenly
+
+METHODS = ("none", "aqe", "gnn")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with two small sets, in the formats of ORL (every item asks) and of LFW (queries apart)."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    label = np.arange(80) % 5
+    rows = (rng.normal(size=(5, 8))[label] + 0.7 * rng.normal(size=(80, 8))).astype(np.float32)
+    np.savez(folder / "orl_pixels.npz", x=rows, label=label)
+    np.savez(folder / "lfw_dlib.npz", x=rows, label=label, is_query=np.arange(80) < 15)
+    return folder
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """The cells that are measured, and not read."""
+    real, seen = cells._measured, []
+
+    def counted(bench: Benchmark, method: kr.Method, mode: str, *rest: Any) -> dict[str, Any]:
+        seen.append((bench.name, mode, method.name))
+        return real(bench, method, mode, *rest)
+
+    monkeypatch.setattr(cells, "_measured", counted)
+    return seen
+
+
+def test_a_matrix_of_sets_modes_and_methods(data: Path) -> None:
+    record = accuracy(data, METHODS, most=6)
+    rows = [row for row in record["results"] if row.get("measure", "mAP") == "mAP"]
+    assert [(row["set"], row["mode"], row["method"]) for row in rows] == [
+        (name, mode, method) for name in ("orl", "lfw") for mode in MODES for method in METHODS
+    ]
+    sizes = {(row["set"], row["mode"]): (row["queries"], row["items"]) for row in rows}
+    assert sizes == {
+        ("orl", "joint"): (80, 80), ("orl", "candidates"): (6, 60), ("orl", "online"): (20, 60),
+        ("lfw", "joint"): (15, 65), ("lfw", "candidates"): (6, 65), ("lfw", "online"): (15, 65),
+    }  # fmt: skip
+    for row in rows:
+        if (row["mode"], row["method"]) == ("online", "gnn"):
+            assert row["unserved"] is True
+            assert "cannot serve" in row["error"]
+        else:
+            assert row["low"] <= row["mean"] <= row["high"]
+            assert row["gain_low"] <= row["gain"] <= row["gain_high"]
+            assert row["worse"] == (row["gain"] < 0)
+            assert row["seconds"] > 0
+    json.dumps(record, allow_nan=False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_cell_is_what_the_library_says(data: Path, mode: str) -> None:
+    bench = load("lfw", data)
+    found = cell(bench, "aqe", mode, Cache(None), most=6)
+    assert bench.queries is not None
+    truth = bench.truths["class"]
+    if mode == "online":
+        ranking = kr.Manifold.build(bench.gallery, kr.AQE()).search(bench.queries, k=len(bench.gallery))
+    elif mode == "joint":
+        ranking = kr.rerank(bench.queries, bench.gallery, "aqe")
+    else:
+        some = evenly(15, 6)
+        truth = truth.subset(some)
+        ranking = kr.rerank(bench.queries[some], bench.gallery, "aqe", candidates=500)
+    score = kr.evaluate(ranking, truth, ["R@1"])["R@1"]
+    mine = found["truths"]["class"]["R@1"]
+    assert (mine["mean"], mine["low"], mine["high"]) == (score.mean, score.low, score.high)
+    assert mine["per_query"] == score.per_query.tolist()
+    assert found["parameters"] == kr.AQE().spelled_out()
+
+
+def test_a_gain_is_paired(data: Path) -> None:
+    bench = load("lfw", data)
+    plain, other = (cell(bench, name, "joint", Cache(None)) for name in ("none", "aqe"))
+    scores = [
+        kr.evaluate(kr.rerank(bench.queries, bench.gallery, name), bench.truths["class"]) for name in ("none", "aqe")
+    ]
+    assert gained(plain, other, "class", "mAP") == kr.compare(*scores, resamples=2000)
+    with pytest.raises(ValueError, match="gnn refused lfw"):
+        gained(plain, cell(bench, "gnn", "online", Cache(None)), "class", "mAP")
+
+
+def test_queries_without_positives_count_nowhere() -> None:
+    rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
+    bench = Benchmark("made", rows[:3], rows[3:], {"t": kr.Truth.from_lists([[0], [], [2]], gallery_size=17)}, ("mAP",))
+    plain = cell(bench, "none", "joint", Cache(None))
+    assert plain["truths"]["t"]["mAP"]["per_query"][1] is None
+    assert gained(plain, cell(bench, "aqe", "joint", Cache(None)), "t", "mAP").queries == 2
+
+
+def test_an_interrupted_run_goes_on(data: Path, tmp_path: Path, measured: list[tuple[str, str, str]]) -> None:
+    labels = []
+
+    def stop(label: str, done: int, total: int) -> None:
+        labels.append((label, done, total))
+        if done == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        accuracy(data, METHODS, progress=stop, cache=Cache(tmp_path / "kept"))
+    assert labels[4] == ("orl, candidates, aqe", 4, 18)
+    first = list(measured)
+    assert len(first) == 7
+    record = accuracy(data, METHODS, cache=Cache(tmp_path / "kept"))
+    assert len(measured) == 16  # 18 cells, and gnn is not made to be online
+    assert not set(first) & set(measured[7:])
+    again = accuracy(data, METHODS, cache=Cache(tmp_path / "kept"))
+    assert len(measured) == 16
+    assert again["results"] == record["results"]
+
+
+def test_what_changed_is_measured_again(data: Path, tmp_path: Path, measured: list[tuple[str, str, str]]) -> None:
+    cache = Cache(tmp_path / "kept")
+    bench = load("lfw", data)
+    for _ in range(2):
+        cell(bench, "aqe", "candidates", cache)
+        cell(load("lfw", data), "AQE", "candidates", cache)
+    assert len(measured) == 1
+    cell(bench, kr.AQE(k=3), "candidates", cache)
+    cell(bench, "aqe", "candidates", cache, most=5)
+    cell(bench, "aqe", "candidates", cache, measures=["R@5"])
+    cell(bench, "aqe", "joint", cache)
+    assert len(measured) == 5
+    cell(bench, "aqe", "joint", cache, most=5)  # all queries, whatever is asked over candidates
+    assert len(measured) == 5
+    with np.load(data / "lfw_dlib.npz") as arrays:
+        changed = {name: arrays[name].copy() for name in arrays.files}
+    changed["x"][3, 2] += 0.01
+    np.savez(data / "lfw_dlib.npz", **changed)
+    cell(load("lfw", data), "aqe", "joint", cache)
+    assert len(measured) == 6
+    renamed = Benchmark("other", bench.queries, bench.gallery, bench.truths, bench.measures)
+    assert cell(renamed, "aqe", "joint", cache)["set"] == "other"
+    assert len(measured) == 6
+
+
+def test_a_damaged_cell_is_measured_again(data: Path, tmp_path: Path, measured: list[tuple[str, str, str]]) -> None:
+    first = accuracy(data, ["none"], ["orl"], modes=["joint"], cache=Cache(tmp_path / "kept"))
+    (path,) = (tmp_path / "kept").iterdir()
+    path.write_text("{")
+    with pytest.warns(UserWarning, match="is damaged; it is measured again"):
+        second = accuracy(data, ["none"], ["orl"], modes=["joint"], cache=Cache(tmp_path / "kept"))
+    assert len(measured) == 2
+    assert first["results"][0]["mean"] == second["results"][0]["mean"]
+
+
+def test_refusals_are_told_and_not_kept(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = cells.rerank
+
+    def refusing(queries: Any, gallery: Any, method: kr.Method, **limits: Any) -> kr.Ranking:
+        if method.name == "aqe":
+            raise MemoryError("AQE needs 9 GB, but 1 GB is free")
+        return real(queries, gallery, method, **limits)
+
+    monkeypatch.setattr(cells, "rerank", refusing)
+    record = accuracy(data, ["aqe"], ["lfw"], modes=["joint"], cache=Cache(tmp_path / "kept"))
+    assert record["results"][-1] | {"parameters": 0} == {
+        "set": "lfw", "mode": "joint", "method": "aqe", "truth": "class", "queries": 15, "items": 65, "parameters": 0,
+        "error": "AQE needs 9 GB, but 1 GB is free",
+    }  # fmt: skip
+    (table,) = accuracy_tables.tables(record)
+    assert table.rows[1][:2] == ["aqe", "refused"]
+    assert "aqe refused: AQE needs 9 GB, but 1 GB is free" in table.notes
+    monkeypatch.setattr(cells, "rerank", real)
+    record = accuracy(data, ["aqe"], ["lfw"], modes=["joint"], cache=Cache(tmp_path / "kept"))
+    assert "error" not in record["results"][-1]
+
+
+def test_every_fourth_leaves_the_gallery(data: Path) -> None:
+    bench = load("orl", data)
+    queries, gallery, truths = apart(bench)
+    rows = np.asarray(bench.gallery)
+    np.testing.assert_array_equal(queries, rows[::4])
+    labels = np.arange(80) % 5
+    for query in range(20):
+        right = np.flatnonzero(labels[np.arange(80) % 4 != 0] == labels[4 * query])
+        assert truths["class"].positives[query].tolist() == right.tolist()
+    assert len(gallery) == 60
+    assert apart(bench)[0] is queries
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"modes": ["alone"]}, "mode 'alone' is not known; give some of: joint, candidates, online"),
+        ({"modes": []}, "no mode is named"),
+        ({"sets": ["faces"]}, "'faces' is not known"),
+        ({"sets": []}, "no set is named"),
+        ({"methods": ["magic"]}, "'magic' is not known"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_measured(data: Path, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        accuracy(data, progress=lambda *_: pytest.fail("measured"), **{"methods": ["none"], **more})
+    with pytest.raises(ValueError, match="mode 'alone' is not known"):
+        cell(load("orl", data), "none", "alone", Cache(None))
+
+
+def row(method: str, mean: float, gain: tuple[float, float, float], **more: Any) -> dict[str, Any]:
+    about = {"set": "s_1", "truth": "50 % & more", "queries": 9, "items": 30, "mode": "joint", "measure": "mAP"}
+    numbers = {"mean": mean, "low": mean - 0.1, "high": mean + 0.1, "seconds": 1.0, "worse": gain[0] < 0, "p": 0.5}
+    named = dict(zip(("gain", "gain_low", "gain_high"), gain, strict=True))
+    return {**about, **numbers, **named, "method": method, "parameters": f"{method}(k=3)", **more}
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    rows = [
+        row("none", 0.5, (0.0, 0.0, 0.0)),
+        row("up", 0.75, (0.25, 0.1, 0.4)),
+        row("a_b", 0.4, (-0.1, -0.2, -0.01)),
+        row("same", 0.49, (-0.01, -0.1, 0.1)),
+    ]
+    error = {"set": "s_1", "truth": "50 % & more", "queries": 9, "items": 30, "mode": "joint", "method": "big"}
+    rows.append({**error, "error": "needs 9 GB | {more}"})
+    rows.append(row("none", 0.5, (0.0, 0.0, 0.0), mode="online"))
+    rows.append({**error, "mode": "online", "method": "sca", "error": "not served", "unserved": True})
+    return {"bench": "accuracy", "results": rows}
+
+
+def test_tables_say_mode_interval_gain_and_harm(record: dict[str, Any]) -> None:
+    joint, online = accuracy_tables.tables(record)
+    assert joint.title == "s_1, 50 % & more: 9 queries, 30 items; joint (queries and gallery in one graph)"
+    assert joint.head == ["method", "mAP", "95 % interval", "gained", "95 % interval", "seconds"]
+    assert [list(line[:4]) for line in joint.rows] == [
+        ["none", "50.00", "40.0 to 60.0", ""],
+        ["up", "**75.00**", "65.0 to 85.0", "↑ +25.00"],
+        ["a_b", "40.00", "30.0 to 50.0", "↓ -10.00"],
+        ["same", "49.00", "39.0 to 59.0", "-1.00"],
+        ["big", "refused", "", ""],
+    ]
+    assert joint.notes[1:] == ["Re-ranking hurts mAP with: a_b (-10.00).", "big refused: needs 9 GB | {more}"]
+    assert "online (queries in no graph)" in online.title
+    assert online.rows[1][1] == "-"
+    assert online.notes[-1] == "- : not made to answer queries it has never seen: sca."
+
+
+def test_an_overview_of_several_sets(record: dict[str, Any]) -> None:
+    record["results"].append(row("none", 0.5, (0.0, 0.0, 0.0), set="t"))
+    overview = accuracy_tables.tables(record)[0]
+    assert overview.title == "joint (queries and gallery in one graph), overview"
+    assert overview.head == ["method", "s_1 50 % & more, mAP", "t 50 % & more, mAP"]
+    assert overview.rows[:3] == [
+        ["none", "50.0", "**50.0**"],
+        ["up", "**75.0 ↑**", ""],
+        ["a_b", "40.0 ↓", ""],
+    ]
+
+
+def test_latex_escapes_what_is_special(record: dict[str, Any]) -> None:
+    text = accuracy_tables.written(record, ".tex")
+    assert r"\caption{s\_1, 50 \% \& more: 9 queries" in text
+    assert r"a\_b & 40.00 & 30.0 to 50.0 & $\downarrow$ $-$10.00 & $-$20.00 to $-$1.00 & 1.00 \\" in text
+    assert r"\textbf{75.00}" in text
+    assert r"needs 9 GB | \{more\}" in text
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
+    every = latex([Table(r"\input{x} #1 $ ~ ^ <>", ["a-1", "b"], [["k-reciprocal", best("_")]])])
+    assert r"\textbackslash{}input\{x\} \#1 \$ \textasciitilde{} \textasciicircum{} \textless{}\textgreater{}" in every
+    assert r"k-reciprocal & \textbf{\_} \\" in every
+
+
+def test_markdown_keeps_its_columns(record: dict[str, Any]) -> None:
+    text = accuracy_tables.written(record, ".md")
+    assert "| a\\_b | 40.00 |" in text
+    assert "| up | **75.00** |" in text
+    assert "needs 9 GB \\| {more}" in text
+    assert markdown([Table("t", ["a", "b"], [["x|y", "**"]])]).splitlines()[2:] == [
+        "| a | b |",
+        "|---|---:|",
+        "| x\\|y | \\*\\* |",
+    ]
+
+
+def test_csv_has_a_line_per_number(record: dict[str, Any]) -> None:
+    lines = list(csv.DictReader(io.StringIO(accuracy_tables.written(record, ".csv"))))
+    assert len(lines) == 7
+    assert [line["verdict"] for line in lines[:4]] == ["", "better", "worse", ""]
+    assert [line["method"] for line in lines if line["best"]] == ["up", "none"]
+    assert float(lines[1]["gain_low"]) == 0.1
+    assert lines[4]["error"] == "needs 9 GB | {more}"
+    assert comma_separated(["a", "b"], [["x,\n", None]]) == 'a,b\n"x,\n",\n'
+
+
+def test_the_documentation_reads_every_mode(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "docs"))
+    for name in [name for name in sys.modules if name.split(".")[0] == "generator"]:
+        monkeypatch.delitem(sys.modules, name)
+    from generator import readme, which  # type: ignore[import-not-found]
+    from generator.records import read  # type: ignore[import-not-found]
+
+    (tmp_path / "r.jsonl").write_text(json.dumps(accuracy(data, ["aqe", "lpmt", "gnn"], most=6)))
+    found = read(tmp_path)
+    assert set(found.apart) == {"candidates", "online"}
+    assert all(row["mode"] == "joint" for results in found.scores.values() for row in results.values())
+    page = which.page(found)
+    assert "at most 6 queries" in page
+    online = page.split("## Accuracy online")[1]
+    assert "[`aqe`](methods/aqe.md)" in online
+    assert "gnn" not in online
+    assert "| gained |" in readme.parts(found)[0].splitlines()[0]

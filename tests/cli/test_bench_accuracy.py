@@ -1,0 +1,114 @@
+"""The flags of `kinrank bench accuracy`: modes, cache, tables, and what is said when it is stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from kinrank.bench import cells
+from kinrank.cli.app import app
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one small set, in the format of ORL; the caches of whoever runs the tests stay as they are."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    rng, label = np.random.default_rng(0), np.arange(60) % 4
+    rows = rng.normal(size=(4, 8))[label] + 0.7 * rng.normal(size=(60, 8))
+    np.savez(folder / "orl_pixels.npz", x=rows.astype(np.float32), label=label)
+    return folder
+
+
+def run(data: Path, *words: str | Path) -> Any:
+    given = ["bench", "accuracy", "--data", str(data), "--methods", "aqe,sca", *map(str, words)]
+    return CliRunner().invoke(app, given, prog_name="kinrank")
+
+
+def kept(folder: Path) -> int:
+    return len(list(folder.glob("*.json"))) if folder.exists() else 0
+
+
+def test_measurements_are_kept_unless_told_otherwise(data: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home" / "kinrank" / "bench"
+    assert run(data, "--no-cache").exit_code == 0
+    assert kept(home) == 0
+    first = json.loads(run(data, "--json").stdout)
+    assert kept(home) == 8  # three modes and three methods; sca is not made to be online
+    second = json.loads(run(data, "--json").stdout)
+    assert second["results"] == first["results"]
+    assert run(data, "--cache", tmp_path / "mine", "--modes", "joint").exit_code == 0
+    assert kept(tmp_path / "mine") == 3
+    assert kept(home) == 8
+
+
+def test_modes_and_queries(data: Path) -> None:
+    result = run(data, "--modes", "candidates, online", "--queries", "5", "--json")
+    rows = json.loads(result.stdout)["results"]
+    assert {(row["mode"], row["queries"]) for row in rows} == {("candidates", 5), ("online", 15)}
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"), [(".md", "| none |"), (".tex", r"\begin{tabular}"), (".csv", "mode,set,truth,measure,method")]
+)
+def test_tables_are_written_beside_what_is_printed(data: Path, tmp_path: Path, ending: str, said: str) -> None:
+    path = tmp_path / f"table{ending}"
+    result = run(data, "--modes", "joint", "--table", path)
+    assert "orl, class: 60 queries, 60 items; joint" in result.stdout
+    assert said in path.read_text("utf-8")
+
+
+def test_a_damaged_entry_is_a_remark(data: Path, tmp_path: Path) -> None:
+    words = ("--modes", "joint", "--cache", tmp_path / "mine")
+    before = run(data, *words)
+    path = next((tmp_path / "mine").iterdir())
+    path.write_text("broken")
+    result = run(data, *words)
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [f"kinrank: {path} is damaged; it is measured again"]
+    assert before.stderr == ""
+
+
+def test_stopped_and_gone_on(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = cells.rerank
+
+    def stopped(queries: Any, gallery: Any, method: Any, **limits: Any) -> Any:
+        if method.name == "sca":
+            raise KeyboardInterrupt
+        return real(queries, gallery, method, **limits)
+
+    monkeypatch.setattr(cells, "rerank", stopped)
+    words = ("--modes", "joint", "--cache", tmp_path / "mine", "-o", tmp_path / "r.jsonl")
+    result = run(data, *words)
+    assert result.exit_code == 130
+    assert "what was measured is kept, the same command goes on from there" in result.stderr
+    assert kept(tmp_path / "mine") == 2
+    assert not (tmp_path / "r.jsonl").exists()
+    monkeypatch.setattr(cells, "rerank", real)
+    assert run(data, *words).exit_code == 0
+    assert kept(tmp_path / "mine") == 3
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--modes", "alone"], "mode 'alone' is not known"),
+        (["--modes", ","], "no mode is named"),
+        (["--queries", "0"], "--queries"),
+        (["--table", "t.xls"], "unknown ending '.xls'"),
+        (["--cache", "kept", "--no-cache"], "give one of them"),
+        (["--cache", __file__], "is a file"),
+    ],
+)
+def test_mistakes(data: Path, words: list[str], said: str) -> None:
+    result = run(data, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("kinrank: error: ")
+    assert said in result.stderr

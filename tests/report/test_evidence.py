@@ -1,0 +1,264 @@
+"""The report: its numbers are those of the trials, its page stands alone, is well formed, and the same twice."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import kinrank
+from kinrank.features import evenly
+from kinrank.report.evidence import Evidence, Looks, evidence_page, gather, groups, looks, maps
+from kinrank.report.evidence.judged import Judged
+from kinrank.report.evidence.walks import FIRST
+from kinrank.report.html import png
+from reference.browser import seen_in
+from report.test_demo import Checker
+
+HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+CLASSES, EACH = 5, 12
+
+
+def rings(rng: np.random.Generator, width: int = 8) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Items of a few classes, each a curve: what is far on it is reached by chains."""
+    labels = np.repeat(np.arange(CLASSES), EACH)
+    turned = np.tile(np.linspace(0, np.pi, EACH), CLASSES)
+    rows = np.zeros((len(labels), width))
+    for number, label in enumerate(labels):
+        rows[number, label] = np.cos(turned[number])
+        rows[number, (label + 1) % width] = np.sin(turned[number])
+    return (rows + 0.05 * rng.standard_normal(rows.shape) + 0.3).astype(np.float32), labels
+
+
+def small(number: int) -> tuple[bytes, str]:
+    if number == 7:
+        raise ValueError("it is damaged")
+    return png(np.full((4, 4), number, np.uint8)), "image/png"
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Evidence:
+    vectors, labels = rings(np.random.default_rng(3))
+    names = [f"{HOSTILE} {number}" for number in range(len(labels))]
+    shown = Looks(names=names, classes=[f"<b>{label}" for label in labels], picture=small)
+    return gather(None, vectors, kinrank.Truth.from_labels(labels), ["lpmt", "aqe"], ["mAP", "R@1"], items=shown)
+
+
+@pytest.fixture(scope="module")
+def page(evidence: Evidence) -> str:
+    return evidence_page(evidence)
+
+
+def test_the_numbers_are_those_of_compare_methods(evidence: Evidence) -> None:
+    vectors, labels = rings(np.random.default_rng(3))
+    truth = kinrank.Truth.from_labels(labels)
+    trials = kinrank.compare_methods(None, vectors, truth, ["lpmt", "aqe"], ["mAP", "R@1"])
+    ours, theirs = evidence.trials.to_dict(), trials.to_dict()
+    for found in (ours, theirs):
+        for method in found["methods"]:
+            del method["seconds_per_query"]
+    assert ours == theirs
+    change = evidence.values[1] - evidence.values[0]
+    (gain,) = (trial.gains["mAP"] for trial in trials if trial.method == "lpmt")
+    assert change.mean() == pytest.approx(gain.difference)
+    assert int((change > 1e-12).sum()) == gain.better
+
+
+def test_page_needs_nothing_but_itself_and_is_well_formed(page: str) -> None:
+    assert not re.search(r"https?://|url\(|@import|<link|<iframe", page)
+    for tag, attributes in Checker(page).found:
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "data:").startswith(("data:image/", "#", "data:"))
+        assert not {name for name in attributes if name.startswith("on")} | {"srcset"} & set(attributes)
+        assert tag != "img" or "alt" in attributes
+
+
+def test_hostile_names_are_text(page: str) -> None:
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    assert "&lt;/script&gt;" in page
+    (told,) = re.findall(r'<output>.*?</output><script type="application/json">(.*?)</script>', page, flags=re.DOTALL)
+    assert json.loads(told)["names"][0].startswith(HOSTILE)
+
+
+def test_the_same_evidence_gives_the_same_page(evidence: Evidence, page: str) -> None:
+    vectors, labels = rings(np.random.default_rng(3))
+    again = gather(
+        None, vectors, kinrank.Truth.from_labels(labels), ["lpmt", "aqe"], ["mAP", "R@1"], items=evidence.items
+    )
+    assert evidence_page(replace(again, trials=evidence.trials)) == page  # only times differ
+
+
+def test_frames_agree_with_the_truth(evidence: Evidence, page: str) -> None:
+    query, seen = -1, {"right": 0, "wrong": 0}
+    for tag, attributes in Checker(page[page.index('id="results"') - 30 : page.index('id="maps"') - 9]).found:
+        alt = attributes.get("alt") or ""
+        if tag == "article":
+            query = int((attributes["id"] or "").removeprefix("query-"))
+        elif tag == "img" and alt.startswith("rank "):
+            assert (attributes["class"] == "right") == (int(alt.split()[-1]) // EACH == query // EACH)
+            seen[str(attributes["class"])] += 1
+    assert seen["right"] > 20
+    assert len(evidence.chosen) == 10
+
+
+def test_broken_pictures_have_a_placeholder_and_a_note(evidence: Evidence, page: str) -> None:
+    assert "pictures could not be read" in page or not any(
+        7 in order[query][:FIRST] for order in (evidence.before, evidence.after) for query, _ in evidence.chosen
+    )
+    album = looks.Album()
+    card = album.card(evidence.items, 7, "right", "rank 1, right")
+    assert card.startswith('<div class="words short right"')
+    assert "it is damaged" in album.notes[0]
+
+
+def test_pictures_of_a_page_are_bounded() -> None:
+    large = Looks(picture=lambda number: (bytes(3 * 2**18), "image/jpeg"))
+    album = looks.Album()
+    cards = [album.card(large, number, "right") for number in range(12)]
+    assert sum(map(len, cards)) < 8 * 2**20
+    assert sum(card.startswith("<img") for card in cards) == 6
+    assert album.notes == ["6 pictures were left out, so that this file stays small."]
+    svg = Looks(picture=lambda number: (b"<svg/>", "image/svg+xml"))
+    assert album.card(svg, 0, "right").startswith("<div")
+
+
+def test_walks_lead_from_the_query_to_what_moved(evidence: Evidence) -> None:
+    assert evidence.gains
+    for walk in [*evidence.gains, *evidence.losses]:
+        assert walk.links[0] == ("query", walk.query)
+        assert walk.links[-1] == ("item", walk.item)
+        assert len(walk.costs) == len(walk.moved) == len(walk.links) - 1
+        assert evidence.before[walk.query].tolist().index(walk.item) + 1 == walk.before
+        assert evidence.after[walk.query].tolist().index(walk.item) + 1 == walk.after
+        assert walk.after is not None
+        assert walk.before is not None
+        assert walk.after < walk.before
+    assert all(walk.mark == "right" for walk in evidence.gains)
+    assert all(walk.mark == "wrong" for walk in evidence.losses)
+    assert evidence.step is not None
+    assert evidence.step.stage.moved > 0
+
+
+@pytest.mark.parametrize("mode", ["candidates", "online"])
+def test_other_modes(mode: str) -> None:
+    vectors, labels = rings(np.random.default_rng(5))
+    asks = np.arange(len(labels)) % 4 == 0
+    truth = kinrank.Truth.from_labels(labels[asks], labels[~asks])
+    more: dict[str, Any] = {"candidates": 20} if mode == "candidates" else {"online": True}
+    found = gather(vectors[asks], vectors[~asks], truth, ["lpmt", "ecn"], **more)
+    assert found.trials.mode == mode
+    assert ("ecn" in found.trials.refused) == (mode == "online")
+    assert [one.title for one in found.maps] == ["features"] + ["states of lpmt"] * (mode == "online")
+    for walk in found.gains:
+        assert walk.links[0] == ("query", walk.query)
+        assert walk.links[-1] == ("item", walk.item)
+        assert len(walk.moved) == len(walk.costs)
+    text = evidence_page(found)
+    assert f"<em>{mode}</em>" in text
+    Checker(text)
+
+
+def test_without_chains_or_scikit_learn_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maps, "TSNE_FROM", "no_such_package")
+    vectors, labels = rings(np.random.default_rng(5))
+    text = evidence_page(gather(None, vectors, kinrank.Truth.from_labels(labels), ["aqe"]))
+    assert "add lpmt to the methods" in text
+    assert "pip install &#x27;kinrank[tsne]&#x27;" in text
+    assert "principal components" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"methods": ["none"]}, "give at least one that re-ranks"),
+        ({"methods": ["egt"], "max_memory": 1}, "max_memory"),
+        ({"candidates": 5, "online": True}, "two ways to rank"),
+        ({"online": True}, "queries outside the gallery"),
+        ({"measures": []}, "measures is empty"),
+        ({"items": Looks(names=["a"])}, "there are 1 names of items but 60 items"),
+        ({"truth": kinrank.Truth.from_lists([[]] * 60, gallery_size=60)}, "no query has a right answer"),
+        ({"truth": kinrank.Truth.from_lists([[1]] * 9, gallery_size=60)}, "60 queries but truth has 9"),
+    ],
+)
+def test_mistakes(change: dict[str, Any], said: str) -> None:
+    vectors, labels = rings(np.random.default_rng(5))
+    given = {"truth": kinrank.Truth.from_labels(labels), "methods": ["aqe"]} | change
+    with pytest.raises((ValueError, MemoryError), match=said):
+        gather(None, vectors, **given)
+
+
+def test_judgements_by_name_meet_rows_by_number() -> None:
+    truth = kinrank.Truth.from_qrels({"2": {"5": 1, "7": 1, "900": 1}, "0": {"1": 1}})
+    judged = Judged(truth, 3, 8)
+    assert judged.right(2).tolist() == [5, 7]
+    assert judged.right(1).tolist() == []
+    assert judged.marks(0, np.array([1, 2])) == ["right", "wrong"]
+    scores = kinrank.evaluate([[1, 2], [0, 3], [7, 5]], truth)
+    values = judged.per_row(scores["mAP"])
+    assert values[0] == 1.0
+    assert np.isnan(values[1])
+    assert values[2] == pytest.approx(2 / 3)
+
+
+def test_queries_that_ask_for_the_same_share_a_colour() -> None:
+    lists = [[0, 1, 2, 3], [1, 2, 3], [3, 5, 6, 7], [8]]
+    truth = kinrank.Truth.from_lists(lists, gallery_size=10)
+    asked = Looks("query", ["church_01", "church_02", "tower_7", "bridge"])
+    judged = Judged(truth, 4, 10)
+    found = groups.groups_of(Looks(), asked, judged, 4, 10)
+    names = {found.names[group] for group in found.of[found.of >= 0]}
+    assert names == {"church", "tower_7", "bridge"}
+    assert found.names[found.of[3]] == "church"  # right for two queries of that group, and one of the other
+    assert found.of[[4, 9]].tolist() == [-1, -1]
+    assert len(set(groups.query_groups(asked, judged, 4, 10).tolist())) == 3
+
+
+def test_maps_hold_everyone_within_their_frame(rng: np.random.Generator) -> None:
+    same = maps.maps_of({"a": maps.of_features(np.ones((15, 3)))}, True)[0].points
+    assert np.isfinite(same).all()
+    rows = rng.standard_normal((30, 4))
+    for tsne in (False, True):
+        points = maps.maps_of({"a": maps.of_features(rows)}, tsne)[0].points
+        assert points.shape == (30, 2)
+        assert points.min() >= -1e-9
+        assert points.max() <= 1 + 1e-9
+    assert len(evenly(5063, maps.MOST)) == maps.MOST
+
+
+LOOK = """
+const box = document.querySelector(".changes"), slider = box.querySelector("input");
+slider.value = 3;
+slider.dispatchEvent(new Event("input"));
+const said = box.querySelector("output").textContent;
+const drawn = box.querySelector("svg"), frame = drawn.getBoundingClientRect();
+drawn.dispatchEvent(new PointerEvent("pointerdown", {clientX: frame.right - 1, clientY: frame.top + 5}));
+const last = box.querySelector("output").textContent, button = box.querySelector("output button");
+if (button) button.click();
+const shown = [...document.querySelectorAll("article")].filter(one => getComputedStyle(one).display !== "none");
+return {said, last, shown: shown.map(one => one.id), scripts: document.querySelectorAll("img[onerror]").length,
+  checked: document.querySelector("[name=query]:checked").id,
+  page: document.documentElement.scrollWidth, window: window.innerWidth, alerts: typeof window.alerted};
+"""
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1400, False)])
+def test_the_page_in_a_browser(page: str, evidence: Evidence, tmp_path: Any, width: int, dark: bool) -> None:
+    found = seen_in(page, LOOK, tmp_path, width, dark)
+    assert found["page"] <= found["window"] == width
+    assert found["said"].startswith(HOSTILE)
+    assert "4 of 60" in found["said"]
+    assert "60 of 60" in found["last"]
+    assert found["shown"] == [found["checked"].replace("pick", "query")]
+    assert found["scripts"] == 0
+
+
+def test_pixels_survive_as_data(evidence: Evidence, page: str) -> None:
+    query = evidence.chosen[0][0]
+    assert base64.b64encode(small(query)[0]).decode() in page
