@@ -1,0 +1,162 @@
+"""A gallery, without labels -> a Diagnosis: its neighbourhoods, what re-ranking may gain, with which parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from kinrank.diagnosis import choosing, expected, preparing
+from kinrank.diagnosis.facts import Facts, facts_of
+from kinrank.methods import Method, resolve
+from kinrank.progress import Progress, Show
+from kinrank.space import Space, check_metric
+
+LEAST = 20  # items below which nothing can be said
+APART = 1.05  # query_gap from which on queries are of another kind than items
+RIGHT = (1, 2, 4, 8, 16)  # right answers that a gain is told for, where their number is not known
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What can be said of vectors before anything is judged. Prints as plain sentences.
+
+    Attributes:
+        facts: what was measured; see `Facts`.
+        right: how many right answers a query has, if that was given.
+        gain: what LPMT is expected to gain over no re-ranking, joint, with its interval.
+        by_right: right answers -> the expected gain if there are so many.
+        preparations: what centring and half whitening would change; empty where lengths matter (euclidean).
+    """
+
+    facts: Facts
+    right: float | None
+    gain: expected.Gain
+    by_right: dict[int, expected.Gain]
+    preparations: tuple[preparing.Change, ...]
+
+    @property
+    def helps(self) -> bool:
+        """Whether re-ranking is expected to help: the sign of the expected gain."""
+        return self.gain.points > 0
+
+    def parameters(self, method: Method | str = "lpmt") -> Method:
+        """A method with parameters chosen for these vectors, without labels.
+
+        Example:
+            >>> ranking = kinrank.rerank(queries, gallery, kinrank.diagnose(gallery).parameters("aqe"))
+        """
+        return choosing.chosen(resolve(method), self.facts, self.right)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict, and what it rests on, in plain words."""
+        return [*self._verdict(), *self._seen(), *self._prepared()]
+
+    def _verdict(self) -> list[str]:
+        facts, said = self.facts, []
+        if self.helps:
+            said.append(f"Re-ranking with LPMT is likely to help: {self.gain}, joint.")
+        else:
+            said.append(f"Re-ranking is likely to hurt, or to change nothing: {self.gain}, joint.")
+        if facts.common < expected.UNRELATED:
+            said.append("Neighbours have next to nothing in common: the vectors look like noise to their neighbours.")
+        if self.right is None:
+            if facts.drop > expected.NO_KIN:
+                said.append(
+                    f"Distances drop off after about {facts.kin} neighbours: items seem to have few right answers, and "
+                    "one right answer cannot be found through others."
+                )
+            told = ", ".join(f"{gain.points:+.0f} with {count}" for count, gain in self.by_right.items())
+            said.append(f"It depends on how many right answers a query has: {told} or more. Say it where you know it.")
+            if facts.query_gap is not None and facts.query_gap > APART:
+                said.append(
+                    "Queries lie farther from the items than items from each other, as questions do from passages. If "
+                    "each has one right passage, leave the search as it is: there, re-ranking lost 5 to 9 points."
+                )
+        elif self.right <= 2:
+            said.append("With one or two right answers per query, others of its kind only push the right one down.")
+        return said
+
+    def _seen(self) -> list[str]:
+        facts = self.facts
+        spread = "concentrated" if facts.contrast < 0.45 else "spread" if facts.contrast > 0.65 else "moderately spread"
+        looked = f", {facts.looked_at} of them looked at" if facts.looked_at < facts.items else ""
+        hubs = "a few items are neighbours of very many" if facts.hubness > 2 else "no item is everywhere"
+        return [
+            f"{facts.items} items of {facts.dimensions} dimensions{looked}. Distances are {spread} "
+            f"(contrast {facts.contrast:.2f}), in about {facts.local_dimension:.0f} directions locally.",
+            f"{facts.mutual:.0%} of the 5 nearest list each other, and have {facts.common:.0%} of their own in common; "
+            f"hubness {facts.hubness:.1f}: {hubs}.",
+            f"Two halves of the directions agree on {facts.stability:.0%} of the 10 nearest.",
+        ]
+
+    def _prepared(self) -> list[str]:
+        said = []
+        for change in self.preparations:
+            told = f"mutual {change.mutual:+.2f}, common {change.common:+.2f}, hubness {change.hubness:+.1f}"
+            advice = "worth trying, judged by labels (kinrank tune)" if change.promising else "leave the vectors as are"
+            said.append(f"If they were {change.way}: {told}: {advice}.")
+        return said
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.facts.items} items, expected gain {self.gain})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "facts": self.facts.to_dict(),
+            "right": self.right,
+            "gain": self.gain.to_dict(),
+            "by_right": {str(count): gain.to_dict() for count, gain in self.by_right.items()},
+            "helps": self.helps,
+            "preparations": [change.to_dict() for change in self.preparations],
+            "sentences": self.sentences,
+        }
+
+
+def diagnose(
+    features: ArrayLike,
+    queries: ArrayLike | None = None,
+    *,
+    right: float | None = None,
+    metric: str = "cosine",
+    progress: Show = None,
+) -> Diagnosis:
+    """What neighbourhoods of these vectors look like, and whether re-ranking is likely to help. No labels needed.
+
+    Args:
+        features: (n, d) vectors of the gallery, 20 at least; at most 20 000 of them are looked at.
+        queries: (q, d) vectors that ask, if they are not of the gallery.
+        right: how many right answers a query has, about, if you know it: the most telling thing of all.
+        metric: "cosine" or "euclidean", as in `rerank`.
+        progress: True for a bar, or a callable `f(label, done, total)`.
+
+    Example:
+        >>> print(kinrank.diagnose(gallery))
+        >>> kinrank.diagnose(gallery, right=1).helps
+    """
+    if right is not None and not (isinstance(right, (int, float)) and math.isfinite(right) and right >= 1):
+        raise ValueError(f"right={right!r} is not allowed; give how many right answers a query has, 1 or more")
+    report = Progress(progress)
+    space = Space.of(features)
+    if check_metric(metric) == "euclidean":
+        from kinrank.features import check  # lengths matter: the scale is that of the rows as they are
+
+        space = Space.of(features, check(features, "features"))
+    rows = space.rows(features, "features")
+    if len(rows) < LEAST:
+        raise ValueError(f"features has {len(rows)} items; a diagnosis needs {LEAST} or more")
+    asked = None if queries is None else space.rows(queries, "queries", rows.shape[1])
+    report.stage("neighbours", 0, 2)
+    facts = facts_of(rows, asked, space.unit)
+    report.stage("preparations", 1, 2)
+    ways = tuple(preparing.changes(rows)) if space.unit else ()
+    report.stage("preparations", 2, 2)
+    by_right = {count: expected.expected(facts, count) for count in RIGHT}
+    return Diagnosis(facts, right, expected.expected(facts, right), by_right, ways)
