@@ -1,7 +1,8 @@
 # Every target makes its own virtual environment; only Python 3, make and a compiler are needed.
 #   make serve   a page that shows why an item moved            make test    all tests
 #   make demo    the same as one file, without a service
-#   make bench   accuracy, speed and memory (DATA=folder)       make check   style, types, import directions
+#   make bench   accuracy, speed, memory (DATA=folder)          make check   style, types, import directions
+#   make bench-paper   the paper's tables and figures on the features in DATA, as a page in out/paper
 #   make docs    the documentation, as a site in site/          make fuzz    file readers against random bytes (SECONDS=60)
 #   make test-stores   over real vector databases, and inside frameworks: installs them all first
 #   make test-web      the page in a real browser, the service under random requests: installs Chromium where it is missing
@@ -17,7 +18,7 @@ TWO = -n 2 --dist loadfile  # two processes, each with files of its own
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 
-.PHONY: help serve demo test test-fast test-stores test-web fuzz-web chromium test-faults check bench bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo test test-fast test-stores test-web fuzz-web chromium test-faults check bench bench-paper bench-stores bench-service docs fuzz clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 8
@@ -94,6 +95,10 @@ bench: $(VENV)/dev.stamp | out
 	$(VENV)/bin/kinrank bench accuracy --data $(DATA) -o $(RESULTS)
 	$(VENV)/bin/kinrank bench speed --data $(DATA) -o $(RESULTS)
 	$(VENV)/bin/kinrank bench memory -o $(RESULTS)
+	$(VENV)/bin/kinrank bench diagnosis --data $(DATA) -o $(RESULTS)
+
+bench-paper: $(VENV)/dev.stamp | out
+	$(VENV)/bin/kinrank bench paper --data $(DATA) -o out/paper
 
 bench-service: $(VENV)/dev.stamp | out
 	$(VENV)/bin/kinrank bench service --data $(DATA) -o $(RESULTS)
