@@ -26,7 +26,7 @@ OURS = {"__init__", "array", "changed", "faiss", "found", "keyed", "numbers", "r
 # what engines say when they are opened is about options of the URL, which are written as parameters are
 PYTHON_ONLY |= {"client", "web/http", "web/service.py", "web/asked"}  # said over HTTP
 PYTHON_ONLY |= {f"stores/{path.name}" for path in (SOURCE / "stores").glob("*.py") if path.stem not in OURS}
-SPEAKS_PYTHON = re.compile(r"(?<![-\w/.'\"])[a-z]\w*=|\b[A-Z]\w*\([a-z]*|\b[a-z]+_[a-z_]+\b")
+SPEAKS_PYTHON = re.compile(r"(?<![-\w/.'\"])[a-z]\w*=|\b[A-Z]\w*\([a-z]*|\b[a-z]+_[a-z_]+\b|\bkinrank\.\w+\(")
 
 
 def sentences() -> list[tuple[str, str]]:
@@ -99,6 +99,7 @@ def folder(tmp_path: Path) -> Path:
     rows = np.random.default_rng(0).standard_normal((40, 8)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
     np.savez(tmp_path / "two.npz", a=rows, b=rows)
+    (tmp_path / "three.csv").write_text("label\n" + "\n".join(["same"] * 3 + [f"item {n}" for n in range(37)]))
     good(tmp_path, "build", "--gallery", "@rows.npy", "-o", "@m")
     return tmp_path
 
@@ -120,6 +121,9 @@ def folder(tmp_path: Path) -> Path:
         ("search @m --queries @rows.npy -k 0", "--k 0 is not allowed"),
         ("search @m --queries @rows.npy --budget 0", "--budget 0 is not allowed"),
         ("explain @m --queries @rows.npy --item 77", "--item 77 does not exist"),
+        ("tune --gallery @rows.npy --right inf", "--right inf is not allowed; give how many right answers a query has"),
+        ("tune --gallery @rows.npy --metric far", "--metric 'far' is not allowed"),
+        ("tune --gallery @rows.npy --labels @three.csv -q", "the truth has right items for 3 queries"),
     ],
 )
 def test_mistakes_name_flags(words: str, flag: str, folder: Path) -> None:

@@ -85,10 +85,12 @@ GOOD = {
 # what would take minutes with its defaults begins with these; a flag that comes again replaces them
 SMALL = {
     "bench accuracy": ["--methods", "none", "--no-cache"],
+    "bench diagnosis": ["--parts", "prepared", "--no-cache"],
     "bench speed": ["--methods", "none", "--sizes", "60", "--repetitions", "1", "--parts", "growth"],
     "bench candidates": ["--counts", "20", "--repetitions", "1"],
     "bench memory": ["--methods", "none", "--sizes", "60"],
     "bench service": ["--data", "folder"],
+    "tune": ["--methods", "aqe"],
     "report": ["--gallery", "good.npy", "--labels", "labels.npy", "--methods", "none,lpmt,aqe"],
     "bench scale": ["--sizes", "200", "--probes", "1", "--change", ""],
 }

@@ -27,7 +27,7 @@ from kinrank.diagnosis.preparing import WAYS, preparation
 from kinrank.evaluation import Truth
 from kinrank.evaluation.trials import PLAIN
 from kinrank.features import check, unit
-from kinrank.methods import LPMT, Method
+from kinrank.methods import LPMT, Method, resolve
 from kinrank.progress import Progress, Show
 
 PARTS = ("gain", "thinned", "prepared")
@@ -47,6 +47,10 @@ def diagnosis(
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
         raise ValueError(f"part {unknown[0]!r} is not known; give some of: {', '.join(PARTS)}")
+    if not parts:
+        raise ValueError(f"no part is named; give some of: {', '.join(PARTS)}")
+    if sets is not None and not sets:
+        raise ValueError(f"no set is named; give some of: {', '.join(BENCHMARKS)}")
     wanted = present(folder) if sets is None else list(sets)
     for name in wanted:
         if name not in BENCHMARKS:
@@ -79,10 +83,10 @@ def _gain(bench: Benchmark, cache: Cache) -> Row:
     """What LPMT gains at its defaults, and with the parameters that are chosen without labels."""
     facts = facts_of(bench.gallery, bench.queries)
     method = chosen(LPMT(), facts)
-    plain, usual, own = (_means(bench, one, cache) for one in (PLAIN, LPMT(), method))
+    plain, usual, own = _means(bench, (PLAIN, LPMT(), method), cache)
     return {
         "set": bench.name,
-        "right": float(np.mean([len(row) for truth in bench.truths.values() for row in _rows(truth)])),
+        "right": float(np.mean([len(row) for truth in bench.truths.values() for row in _rows(truth) if len(row)])),
         "facts": facts.to_dict(),
         "none": plain["mean"],
         "lpmt": usual["mean"],
@@ -94,14 +98,18 @@ def _gain(bench: Benchmark, cache: Cache) -> Row:
     }
 
 
-def _means(bench: Benchmark, method: Method | str, cache: Cache) -> Row:
-    """mAP in percent, the mean over the truths of a set, and the interval of what is gained by it."""
-    plain, other = (cell(bench, one, "joint", cache, measures=["mAP"]) for one in (PLAIN, method))
-    gains = [gained(plain, other, label, "mAP") for label in bench.truths]
-    mean, low, high = (
-        100 * float(np.mean([getattr(gain, part) for gain in gains])) for part in ("mean_b", "low", "high")
-    )
-    return {"mean": mean, "low": low, "high": high}
+def _means(bench: Benchmark, methods: Sequence[Method | str], cache: Cache) -> list[Row]:
+    """For each method mAP in percent, the mean over the truths of a set, and the interval of its gain on the first."""
+    wanted = [resolve(method) for method in methods]
+    cells = {method: cell(bench, method, "joint", cache, measures=["mAP"]) for method in dict.fromkeys(wanted)}
+    found = []
+    for method in wanted:
+        gains = [gained(cells[wanted[0]], cells[method], label, "mAP") for label in bench.truths]
+        parts = {"mean": "mean_b", "low": "low", "high": "high"}
+        found.append(
+            {key: 100 * float(np.mean([getattr(gain, part) for gain in gains])) for key, part in parts.items()}
+        )
+    return found
 
 
 def _rows(truth: Truth) -> Iterator[Any]:
@@ -151,26 +159,32 @@ def thinned(bench: Benchmark) -> Iterator[tuple[int, Benchmark]]:
 
 
 def _kept(bench: Benchmark, truth: Truth, right: int) -> tuple[Any, Any]:
-    """Items of each class, randomly taken: those that share a list of right items are one class."""
+    """Items of each class, randomly taken."""
     generator = np.random.default_rng(0)
-    classes: dict[int, Any] = {}
-    for query in range(len(truth)):
-        members = truth.positives[query]
-        if bench.queries is None:
-            members = np.union1d(members, [query])
-        if len(members):
-            classes.setdefault(int(members[0]), members)
     chosen_items, labels = [], []
-    for label, members in sorted(classes.items()):
+    for members in _classes(bench, truth):
         if len(members) > right:
             chosen_items.append(np.sort(generator.choice(members, right + 1, replace=False)))
-            labels += [label] * (right + 1)
+            labels += [int(members[0])] * (right + 1)
     return bench.gallery[np.concatenate(chosen_items)] if chosen_items else bench.gallery[:0], labels
+
+
+def _classes(bench: Benchmark, truth: Truth) -> list[Any]:
+    """The items of every class: lists that overlap are one. Pictures by a query's own camera belong to its person."""
+    label = np.full(len(bench.gallery), -1)
+    for query, right in enumerate(_rows(truth)):
+        members = np.union1d(right, truth.junk[query] if bench.queries is not None else [query]).astype(np.int64)
+        if len(members):
+            known = np.unique(label[members])
+            label[np.isin(label, known[known >= 0])] = query
+            label[members] = query
+    found = [np.flatnonzero(label == one) for one in np.unique(label[label >= 0])]
+    return sorted(found, key=lambda members: int(members[0]))
 
 
 def _thin_row(bench: Benchmark, right: int, made: Benchmark, cache: Cache) -> Row:
     facts = facts_of(made.gallery)
-    plain, usual, own = (_means(made, one, cache) for one in (PLAIN, LPMT(), chosen(LPMT(), facts, right)))
+    plain, usual, own = _means(made, (PLAIN, LPMT(), chosen(LPMT(), facts, right)), cache)
     return {
         "set": bench.name,
         "right": right,
@@ -187,11 +201,12 @@ def _thin_row(bench: Benchmark, right: int, made: Benchmark, cache: Cache) -> Ro
 
 def _prepared(bench: Benchmark, cache: Cache) -> list[Row]:
     """LPMT on vectors that were prepared, against LPMT on vectors as they are."""
-    before, rows = {name: _means(bench, name, cache)["mean"] for name in (PLAIN, "lpmt")}, []
+    names, rows = (PLAIN, "lpmt"), []
+    before = _means(bench, names, cache)
     for way in WAYS:
         prepared = preparation(way, bench.gallery)
         queries = None if bench.queries is None else prepared(bench.queries)
         made = replace(bench, queries=queries, gallery=prepared(bench.gallery))
-        after = {name: _means(made, name, cache)["mean"] - before[name] for name in before}
-        rows.append({"set": bench.name, "way": way, **after})
+        changed = zip(names, before, _means(made, names, cache), strict=True)
+        rows.append({"set": bench.name, "way": way, **{name: b["mean"] - a["mean"] for name, a, b in changed}})
     return rows

@@ -29,7 +29,8 @@ def diagnose(
     kinrank bench diagnosis --data DIR --parts gain --sets orl,mpeg7,coil20
 
     gain: the rule is fitted on all sets but one and predicts that one, in turn. thinned: the same sets with one, two,
-    four, ... right answers per query. prepared: LPMT on centred and half-whitened vectors.
+    four, ... right answers per query. prepared: LPMT on centred and half-whitened vectors. Sets are read from files of
+    fixed names, such as orl_pixels.npz; docs/datasets.md has all names.
     """
     check(output)
     names = None if sets is None else words(sets)

@@ -13,14 +13,17 @@ def diagnosis_tables(record: Record) -> str:
     """A table per part."""
     parts = []
     if record["results"]:
-        rows = [("set", "right", "none", "LPMT", "gain", "95 % interval", "predicted", "sign", "chosen", "")]
+        rows: list[tuple[str, ...]] = [
+            ("set", "right", "none", "LPMT", "gain", "95 % interval", "predicted", "sign", "chosen", "")
+        ]
         rows += [_gain_row(row) for row in record["results"]]
         fit = record["fit"]
         told = (
             f"predicted by a rule fitted without the set; root mean square error {fit['error']:.1f} points; sign right "
-            f"on {fit['signs']} of {fit['sets']} sets\nthe rule on all sets: {fit['base']:.1f} + {fit['per_thin']:.1f} x "
-            f"(mutual - common)\nparameters chosen without labels against the defaults: {fit['chosen_gain']:+.2f} points "
-            f"in the mean, {fit['chosen_worst']:+.2f} at worst"
+            f"on {fit['signs']} of {fit['sets']} sets\n"
+            f"the rule on all sets: {fit['base']:.1f} + {fit['per_thin']:.1f} x (mutual - common)\n"
+            "parameters chosen without labels against the defaults: "
+            f"{fit['chosen_gain']:+.2f} points in the mean, {fit['chosen_worst']:+.2f} at worst"
         )
         parts.append("joint mAP in percent\n" + table(rows, right=range(1, 8)) + "\n" + told)
     if record["thinned"]:

@@ -1,7 +1,9 @@
-"""`kinrank tune`: your vectors -> whether re-ranking will help, and with which parameters; with labels, chosen by them."""
+"""`kinrank tune`: your vectors -> whether re-ranking will help, and with which parameters; chosen by labels, if any."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +13,9 @@ import typer
 import kinrank
 from kinrank.cli.compare import VECTORS, ItemIds, Methods, Queries, QueryIds
 from kinrank.cli.flags import flags_of
-from kinrank.cli.inputs import CheckRows, GalleryKey, QueriesKey, Weights, combined, features
+from kinrank.cli.inputs import CheckRows, GalleryKey, Metric, QueriesKey, Weights, combined, features
 from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, Quiet, bars, print_json
+from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
 from kinrank.cli.truths import (
     Binary,
     File,
@@ -25,12 +27,17 @@ from kinrank.cli.truths import (
     TruthFile,
     truth_from,
 )
-from kinrank.features import check
+from kinrank.cli.wording import in_flags
+from kinrank.diagnosis import Diagnosis, Tuned
+from kinrank.diagnosis.choosing import named
 from kinrank.files.atomic import replacing
-from kinrank.methods import Method, resolve
+from kinrank.methods import Method
+
+WRITTEN = ("gallery.npy", "queries.npy")  # into the folder of --vectors-to
 
 
 def tune(
+    context: typer.Context,
     gallery: Annotated[list[Path], typer.Option("--gallery", "-g", help=VECTORS)],
     queries: Queries = None,
     methods: Methods = "lpmt",
@@ -52,6 +59,7 @@ def tune(
     vectors_to: Annotated[
         File, typer.Option("--vectors-to", help="Folder for the vectors as chosen, gallery.npy and queries.npy.")
     ] = None,
+    metric: Metric = None,
     feature_weights: Weights = None,
     check_rows: CheckRows = True,
     queries_key: QueriesKey = None,
@@ -74,41 +82,74 @@ def tune(
     With a few dozen judged queries it tries parameters and chooses by cross-validation; the number it reports is of
     queries that had no part in the choice.
     """
+    chosen = named("all" if methods.strip() == "all" else [word.strip() for word in methods.split(",") if word.strip()])
+    labelled = any(path is not None for path in (truth, labels, query_labels, gallery_labels))
+    read = (*gallery, *(queries or []), truth, labels, query_labels, gallery_labels, query_ids, item_ids)
+    _check(vectors_to, read, right, labelled)
     rows = combined(features(gallery, gallery_key)[0], feature_weights, check_rows)
     asked = features(queries, queries_key)[0] if queries else None
-    chosen = [resolve(word.strip()) for word in methods.split(",") if word.strip()]
-    if all(path is None for path in (truth, labels, query_labels, gallery_labels)):
-        _without_labels(rows, asked, right, chosen, json, quiet)
+    commands, lengths = context.find_root().command, metric or "cosine"
+    if not labelled:
+        seen = kinrank.diagnose(rows, asked, right=right, metric=lengths, progress=bars(quiet))
+        _show_seen(seen, [seen.parameters(method) for method in chosen], metric, json, commands)
         return
-    if vectors_to is not None and vectors_to.exists() and not vectors_to.is_dir():
-        raise ValueError(f"--vectors-to {vectors_to} is not a folder; give the name of one")
-    if right is not None:
-        raise ValueError("--right is for vectors without labels; labels say how many right answers there are")
     names = read_names(query_ids), read_names(item_ids)
     judged, _ = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
-    found = kinrank.tune(
-        asked, rows, judged, chosen, measure, prepare=prepare, folds=folds, seed=seed, progress=bars(quiet)
-    )
+    options: dict[str, Any] = {"prepare": prepare, "folds": folds, "seed": seed, "metric": lengths}
+    found = kinrank.tune(asked, rows, judged, chosen, measure, **options, progress=bars(quiet))
+    found = replace(found, refused={name: in_flags(why, commands) for name, why in found.refused.items()})
     if vectors_to is not None:
-        vectors_to.mkdir(parents=True, exist_ok=True)
-        for name, vectors in (("gallery", rows), ("queries", asked)):
-            if vectors is not None:
-                with replacing(vectors_to / f"{name}.npy") as file:
-                    np.save(file, found.prepared(check(vectors, name)))
+        _write(found, vectors_to, rows, asked)
+    _show_found(found, vectors_to, metric, json)
+
+
+def _check(vectors_to: File, read: Sequence[File], right: float | None, labelled: bool) -> None:
+    """Refuse, before anything is read, what cannot be done."""
+    separate(None, *read)
+    if right is not None and labelled:
+        raise ValueError("--right is for vectors without labels; labels say how many right answers there are")
+    if vectors_to is None:
+        return
+    if not labelled:
+        raise ValueError("--vectors-to writes the vectors that labels chose; give labels, or leave it out")
+    if vectors_to.exists() and not vectors_to.is_dir():
+        raise ValueError(f"--vectors-to {vectors_to} is not a folder; give the name of one")
+    for name in WRITTEN:
+        separate(vectors_to / name, *read)
+    writable(vectors_to / WRITTEN[0] if vectors_to.is_dir() else vectors_to)
+
+
+def _write(found: Tuned, folder: Path, gallery: Any, queries: Any) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, vectors in zip(WRITTEN, (gallery, queries), strict=True):
+        if vectors is not None:
+            with replacing(folder / name) as file:
+                np.save(file, found.prepared(vectors))
+
+
+def _show_found(found: Tuned, vectors_to: File, metric: str | None, json: bool) -> None:
     if json:
         print_json(found.to_dict())
         return
     print(found)
-    print(f"\nkinrank rerank {flags_of(found.method)}")
+    if found.preparation is not None and vectors_to is None:
+        print(
+            f"\nIts vectors are {found.way}: --vectors-to writes them into a folder, for the gallery and the queries."
+        )
+    print(f"\n{_command(found.method, metric)}")
 
 
-def _without_labels(rows: Any, asked: Any, right: float | None, methods: list[Method], json: bool, quiet: bool) -> None:
-    seen = kinrank.diagnose(rows, asked, right=right, progress=bars(quiet))
-    chosen = [seen.parameters(method) for method in methods]
+def _show_seen(seen: Diagnosis, chosen: list[Method], metric: str | None, json: bool, commands: Any) -> None:
+    said = [in_flags(sentence, commands, ["tune"]) for sentence in seen.sentences]
     if json:
-        print_json({**seen.to_dict(), "parameters": {one.name: one.spelled_out() for one in chosen}})
+        parameters = {one.name: one.spelled_out() for one in chosen}
+        print_json({**seen.to_dict(), "sentences": said, "parameters": parameters})
         return
-    print(seen)
+    print("\n".join(said))
     print("\nParameters without labels:")
     for method in chosen:
-        print(f"kinrank rerank {flags_of(method)}")
+        print(_command(method, metric))
+
+
+def _command(method: Method, metric: str | None) -> str:
+    return f"kinrank rerank {flags_of(method)}" + ("" if metric is None else f" --metric {metric}")

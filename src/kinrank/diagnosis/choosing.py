@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kinrank.diagnosis.expected import FEW
 from kinrank.diagnosis.facts import Facts
-from kinrank.methods import LPMT, Method
+from kinrank.evaluation.trials import ABLATION, PLAIN
+from kinrank.methods import LPMT, METHODS, Method, resolve
 from kinrank.parameters import parameters_of
 
 LPMT_SIZES = ("k2",)  # LPMT measures what depends on the rest itself
@@ -36,3 +38,12 @@ def chosen(method: Method, facts: Facts, right: float | None = None) -> Method:
 def few_kin(facts: Facts, right: float | None = None) -> bool:
     """Whether items have about three kin or less."""
     return facts.drop > FEW if right is None else right <= 3
+
+
+def named(methods: Sequence[Method | str] | str) -> list[Method]:
+    """Methods or their names as Methods; "all" for every one that re-ranks, at its defaults."""
+    if isinstance(methods, str):
+        methods = [name for name in METHODS if name not in (PLAIN, ABLATION)] if methods == "all" else [methods]
+    if not len(methods):
+        raise ValueError("no method is named; give one at least, such as lpmt")
+    return [resolve(method) for method in methods]

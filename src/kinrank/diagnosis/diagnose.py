@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from kinrank.diagnosis import choosing, expected, preparing
+from kinrank.diagnosis.expected import whole
 from kinrank.diagnosis.facts import Facts, facts_of
+from kinrank.features import check
 from kinrank.methods import Method, resolve
 from kinrank.progress import Progress, Show
 from kinrank.space import Space, check_metric
@@ -61,20 +64,24 @@ class Diagnosis:
             said.append(f"Re-ranking with LPMT is likely to help: {self.gain}, joint.")
         else:
             said.append(f"Re-ranking is likely to hurt, or to change nothing: {self.gain}, joint.")
-        if facts.common < expected.UNRELATED:
-            said.append("Neighbours have next to nothing in common: the vectors look like noise to their neighbours.")
+        if expected.related(facts) < 0.5:
+            said.append(
+                "Neighbours have next to nothing in common, or change with every direction: it looks like noise."
+            )
         if self.right is None:
             if facts.drop > expected.NO_KIN:
                 said.append(
-                    f"Distances drop off after about {facts.kin} neighbours: items seem to have few right answers, and "
-                    "one right answer cannot be found through others."
+                    f"Distances drop off after about {facts.kin} neighbour{'s' * (facts.kin > 1)}: items seem to have "
+                    "few right answers, and one right answer cannot be found through others."
                 )
-            told = ", ".join(f"{gain.points:+.0f} with {count}" for count, gain in self.by_right.items())
-            said.append(f"It depends on how many right answers a query has: {told} or more. Say it where you know it.")
+            told = ", ".join(f"{whole(gain.points)} with {count}" for count, gain in self.by_right.items())
+            said.append(
+                f"It depends on how many right answers a query has: {told} or more. Give right= if you know it."
+            )
             if facts.query_gap is not None and facts.query_gap > APART:
                 said.append(
                     "Queries lie farther from the items than items from each other, as questions do from passages. If "
-                    "each has one right passage, leave the search as it is: there, re-ranking lost 5 to 9 points."
+                    "each has one right passage, leave the search as it is, and say so: right=1."
                 )
         elif self.right <= 2:
             said.append("With one or two right answers per query, others of its kind only push the right one down.")
@@ -89,15 +96,20 @@ class Diagnosis:
             f"{facts.items} items of {facts.dimensions} dimensions{looked}. Distances are {spread} "
             f"(contrast {facts.contrast:.2f}), in about {facts.local_dimension:.0f} directions locally.",
             f"{facts.mutual:.0%} of the 5 nearest list each other, and have {facts.common:.0%} of their own in common; "
-            f"hubness {facts.hubness:.1f}: {hubs}.",
+            f"hubness {round(facts.hubness, 1) + 0.0:.1f}: {hubs}.",
             f"Two halves of the directions agree on {facts.stability:.0%} of the 10 nearest.",
         ]
 
     def _prepared(self) -> list[str]:
         said = []
         for change in self.preparations:
-            told = f"mutual {change.mutual:+.2f}, common {change.common:+.2f}, hubness {change.hubness:+.1f}"
-            advice = "worth trying, judged by labels (kinrank tune)" if change.promising else "leave the vectors as are"
+            mutual, common, hubness = (
+                f"{round(number, 2) + 0.0:+.2f}" for number in (change.mutual, change.common, change.hubness)
+            )
+            told = f"mutual {mutual}, common {common}, hubness {hubness}"
+            advice = (
+                "worth trying, judged by labels (kinrank tune)" if change.promising else "leave the vectors as they are"
+            )
             said.append(f"If they were {change.way}: {told}: {advice}.")
         return said
 
@@ -141,17 +153,13 @@ def diagnose(
         >>> print(kinrank.diagnose(gallery))
         >>> kinrank.diagnose(gallery, right=1).helps
     """
-    if right is not None and not (isinstance(right, (int, float)) and math.isfinite(right) and right >= 1):
-        raise ValueError(f"right={right!r} is not allowed; give how many right answers a query has, 1 or more")
+    if right is not None:
+        right = _count(right)
     report = Progress(progress)
-    space = Space.of(features)
-    if check_metric(metric) == "euclidean":
-        from kinrank.features import check  # lengths matter: the scale is that of the rows as they are
-
-        space = Space.of(features, check(features, "features"))
+    space = space_of(features, metric, "features")
     rows = space.rows(features, "features")
     if len(rows) < LEAST:
-        raise ValueError(f"features has {len(rows)} items; a diagnosis needs {LEAST} or more")
+        raise ValueError(f"there are {len(rows)} items; a diagnosis needs {LEAST} or more")
     asked = None if queries is None else space.rows(queries, "queries", rows.shape[1])
     report.stage("neighbours", 0, 2)
     facts = facts_of(rows, asked, space.unit)
@@ -160,3 +168,17 @@ def diagnose(
     report.stage("preparations", 2, 2)
     by_right = {count: expected.expected(facts, count) for count in RIGHT}
     return Diagnosis(facts, right, expected.expected(facts, right), by_right, ways)
+
+
+def space_of(gallery: ArrayLike, metric: str, name: str) -> Space:
+    """How vectors of this gallery are compared; where lengths matter, the scale is that of the rows as they are."""
+    return Space.of(gallery, check(gallery, name) if check_metric(metric) == "euclidean" else None)
+
+
+def _count(right: Any) -> float:
+    """How many right answers, as a plain number."""
+    if isinstance(right, numbers.Real) and not isinstance(right, bool):
+        number = float(right)
+        if math.isfinite(number) and number >= 1:
+            return number
+    raise ValueError(f"right={right!r} is not allowed; give how many right answers a query has, 1 or more")

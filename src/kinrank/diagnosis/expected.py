@@ -23,6 +23,7 @@ ONE, TWO, MANY = -4.0, 0.0, 16  # points at one and at two right answers; right 
 KIN, NO_KIN = 2.2, 2.8  # the drop up to which kin are many, and from which on they are too few to gain by
 LOST = 0.15  # share of what could be gained that is lost where kin are too few
 UNRELATED = 0.05  # neighbours in common below which there is nothing to go by
+AGREED = 0.02  # agreement of two halves of the directions below which neighbours are as they happen to be
 ERROR = 8.8  # points: what predictions for sets left out of the fit were off by, root mean square
 SURE = 1.28  # times the error: 80 of 100 predictions are as close
 FEW = 2.4  # the drop from which on neighbourhoods of half the usual size are better
@@ -37,7 +38,7 @@ class Gain:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.points:+.0f} points of mAP (8 of 10 times between {self.low:+.0f} and {self.high:+.0f})"
+        return f"{whole(self.points)} points of mAP (8 of 10 times between {whole(self.low)} and {whole(self.high)})"
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -45,10 +46,24 @@ class Gain:
 
 def expected(facts: Facts, right: float | None = None, base: float = BASE, per_thin: float = PER_THIN) -> Gain:
     """What LPMT gains at its defaults, joint. `right`: how many right answers a query has, if that is known."""
-    most = (base + per_thin * max(facts.thin, 0.0)) * min(1.0, facts.common / UNRELATED)
+    most = (base + per_thin * max(facts.thin, 0.0)) * related(facts)
     points = _by_drop(most, facts.drop) if right is None else _by_right(most, right)
     spread = SURE * ERROR * (1.0 if right is None else 0.6)  # measured, too: right answers tell a good part of it
     return Gain(points, points - spread, points + spread)
+
+
+def related(facts: Facts) -> float:
+    """From 0, neighbours are as they happen to be, as in noise, to 1: there is something to go by.
+
+    Noise of many directions looks thin: neighbours list each other, and share few. But they are other ones in every
+    half of the directions.
+    """
+    return min(1.0, facts.common / UNRELATED, facts.agreement / AGREED)
+
+
+def whole(number: float) -> str:
+    """A number without decimals, with its sign; what rounds to nothing is +0."""
+    return f"{round(number) + 0:+d}"
 
 
 def _by_drop(most: float, drop: float) -> float:

@@ -60,6 +60,14 @@ class Facts:
         """mutual - common: how much data are like curves, along which chains lead far; see stages/trust.py."""
         return self.mutual - self.common
 
+    @property
+    def agreement(self) -> float:
+        """The stability beyond what chance gives, three standard errors included: 0 for noise, 1 at most."""
+        others = max(self.looked_at - 1, 1)
+        chance = min(TEN, others) / others
+        error = (chance * (1.0 - chance) / (TEN * min(self.looked_at, ASKED))) ** 0.5
+        return 1.0 if chance == 1.0 else max(0.0, self.stability - chance - 3.0 * error) / (1.0 - chance)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -86,7 +94,7 @@ def facts_of(gallery: Vectors, queries: Vectors | None = None, unit_rows: bool =
         hubness=hubness(lists),
         mutual=trust.mutual,
         common=trust.common,
-        stability=stability(rows),
+        stability=stability(rows, unit_rows),
         drop=drop,
         kin=kin,
         query_gap=gap,
@@ -105,7 +113,8 @@ def local_dimension(distances: NDArray[np.float64]) -> float:
         return 0.0
     near = np.maximum(distances[:, :last], 1e-12)
     mean = np.log(near[:, -1:] / near[:, :-1]).mean(axis=1)
-    return float(np.median(1.0 / np.maximum(mean, 1e-6)))
+    copies = distances[:, last - 1] == 0.0  # 20 of the same extend in no direction
+    return float(np.median(np.where(copies, 0.0, 1.0 / np.maximum(mean, 1e-6))))
 
 
 def hubness(lists: Neighbors) -> float:
@@ -115,20 +124,24 @@ def hubness(lists: Neighbors) -> float:
     return 0.0 if spread == 0 else float(((counts - counts.mean()) ** 3).mean() / spread**3)
 
 
-def stability(rows: Vectors) -> float:
-    """Share of the 10 nearest of an item that two halves of the directions, randomly turned, agree on."""
+def stability(rows: Vectors, unit_rows: bool = True) -> float:
+    """Share of the 10 nearest of an item that two halves of the directions, randomly turned, agree on.
+
+    `unit_rows`: halves are brought to length one, too, unless each is a single direction, where only signs were left.
+    """
     some, count = evenly(len(rows), ASKED), rows.shape[1]
     if count < 2 or len(rows) < 3:
         return 1.0
     generator = np.random.default_rng(0)
     turned = rows @ np.linalg.qr(generator.standard_normal((count, min(count, 512))))[0].astype(np.float32)
     half = turned.shape[1] // 2
+    unit = unit_rows and half > 1
     k = min(TEN, len(rows) - 1)
     found = []
     for part in (turned[:, :half], turned[:, half : 2 * half]):
-        lengths = np.linalg.norm(part, axis=1, keepdims=True)
-        part = np.ascontiguousarray(part / np.maximum(lengths, 1e-12), np.float32)
-        found.append(nearest(part[some], part, k, own=some, self_first=False).indices)
+        lengths = np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12) if unit else 1.0
+        part = np.ascontiguousarray(part / lengths, np.float32)
+        found.append(nearest(part[some], part, k, own=some, self_first=False, unit=unit).indices)
     same = (found[0][:, :, None] == found[1][:, None, :]).any(axis=2)
     return float(same.mean())
 
@@ -154,5 +167,5 @@ def growth(distances: NDArray[np.float64]) -> tuple[float, int]:
     halfway = np.sqrt(start * tail)
     smooth = np.convolve(steps, np.full(3, 1 / 3), "valid") if most > 8 else steps
     below = np.flatnonzero(smooth < halfway)
-    kin = int(below[0]) + 1 if start > tail and len(below) else most
+    kin = max(int(below[0]), 1) if start > tail and len(below) else most  # the last step before is to no kin
     return start / tail, kin

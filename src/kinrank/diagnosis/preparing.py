@@ -14,6 +14,7 @@ from kinrank.items import Items
 
 SAMPLE = 4_000  # items that are prepared and searched again
 LEAST = 1e-6  # share of the largest variance below which a direction is left out
+NOTHING = 1e-6  # length up to which what is left of a row of length one is rounding
 HALF = 0.25  # the power of half whitening: variances are brought to their square roots
 CLEARLY = 0.02  # what a share must change by to be worth trying
 WAYS = ("centred", "half-whitened")
@@ -34,13 +35,12 @@ class Preparation:
     turn: Vectors | None = None
 
     def __call__(self, rows: Vectors) -> Vectors:
-        """The rows prepared; one that becomes nothing stays as it was."""
+        """Rows of length one, prepared; one that is the mean itself has no direction left and is given the first."""
         moved = rows - self.mean
         made = moved if self.turn is None else moved @ self.turn
-        gone = ~made.any(axis=1)
-        if gone.any():
-            made = made.copy()
-            made[gone, 0] = 1.0
+        gone = (np.linalg.norm(moved, axis=1) <= NOTHING) | ~made.any(axis=1)
+        made[gone] = 0.0
+        made[gone, 0] = 1.0
         return np.ascontiguousarray(made, np.float32)
 
 
@@ -75,14 +75,15 @@ def preparation(way: str, gallery: Vectors) -> Preparation:
 
 
 def _principal(rows: Any) -> tuple[Any, Any]:
-    """Variances (r,) and directions (d, r), without those of next to no variance."""
+    """Variances (r,) and directions (d, r), without those of next to no variance; one of them at least."""
     count, dimensions = rows.shape
-    if count < dimensions:
-        values, left = np.linalg.eigh(rows @ rows.T)
-        kept = values > LEAST * max(values[-1], 1e-30)
-        return values[kept] / count, rows.T @ (left[:, kept] / np.sqrt(values[kept]))
-    values, vectors = np.linalg.eigh(rows.T @ rows / count)
-    kept = values > LEAST * max(values[-1], 1e-30)
+    few = count < dimensions
+    values, vectors = np.linalg.eigh((rows @ rows.T if few else rows.T @ rows) / count)
+    if values[-1] <= NOTHING**2:  # all rows are the same
+        return np.ones(1), np.eye(dimensions, 1)
+    kept = values > LEAST * values[-1]
+    if few:
+        return values[kept], rows.T @ (vectors[:, kept] / np.sqrt(count * values[kept]))
     return values[kept], vectors[:, kept]
 
 

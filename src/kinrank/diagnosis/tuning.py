@@ -16,20 +16,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinrank.diagnosis.choosing import chosen
-from kinrank.diagnosis.diagnose import Diagnosis, diagnose
+from kinrank.diagnosis.choosing import chosen, named
+from kinrank.diagnosis.diagnose import Diagnosis, diagnose, space_of
 from kinrank.diagnosis.preparing import WAYS, Preparation, preparation
 from kinrank.evaluation import Truth, evaluate
 from kinrank.evaluation.compare import Comparison, paired
 from kinrank.evaluation.evaluate import Scores
-from kinrank.evaluation.trials import PLAIN, points, ranked
-from kinrank.features import Vectors, check
+from kinrank.evaluation.measures import Measure
+from kinrank.evaluation.trials import PLAIN, REFUSALS, points
+from kinrank.features import Vectors
 from kinrank.methods import Method, resolve
 from kinrank.parameters import parameters_of
 from kinrank.progress import Progress, Show
+from kinrank.rerank import rerank
+from kinrank.space import Space
 
 FOLDS = 5
 FEW = 10  # judged queries below which nothing can be chosen
+AS_THEY_ARE = "as they are"
 LPMT_GRID: tuple[dict[str, Any], ...] = (
     {"k2": 3},
     {"k2": 8},
@@ -60,10 +64,7 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        return repr(self.method) + ("" if self.way == AS_THEY_ARE else f", vectors {self.way}")
-
-
-AS_THEY_ARE = "as they are"
+        return _label(self.method, self.way)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,8 @@ class Tuned:
         refused: candidate -> why it could not run.
         diagnosis: what is known without labels.
         measure: what was maximised.
-        preparation: what prepares vectors that way; None where they stay as they are.
+        space: how vectors become rows that can be compared, before they are prepared.
+        preparation: what prepares rows that way; None where they stay as they are.
     """
 
     method: Method
@@ -92,11 +94,14 @@ class Tuned:
     refused: dict[str, str]
     diagnosis: Diagnosis
     measure: str
+    space: Space
     preparation: Preparation | None = None
 
-    def prepared(self, vectors: Vectors) -> Vectors:
-        """Vectors of the gallery or of queries, as `method` wants them."""
-        return vectors if self.preparation is None else self.preparation(vectors)
+    def prepared(self, vectors: ArrayLike) -> Vectors:
+        """Vectors of the gallery or of queries, as `method` ranked them: float32 rows, prepared where that was best."""
+        if self.preparation is None:
+            return self.space.rows(vectors, "vectors")
+        return self.preparation(self.space.rows(vectors, "vectors", len(self.preparation.mean)))
 
     def __str__(self) -> str:
         best = self.candidates[0].label
@@ -106,7 +111,9 @@ class Tuned:
             f"On the queries it was chosen by: {points(self.on_all.difference)} points, which flatters it.",
         ]
         if self.nested.low <= 0:
-            lines.append("That is not clearly better than no re-ranking: judge more queries, or leave the search.")
+            lines.append(
+                "That is not clearly better than no re-ranking: judge more queries, or leave the search as it is."
+            )
         if len(set(self.folds)) > 1:
             lines.append(
                 f"{len(set(self.folds))} different candidates won in {len(self.folds)} folds: none is far ahead."
@@ -136,12 +143,13 @@ def tune(
     queries: ArrayLike | None,
     gallery: ArrayLike,
     truth: Truth,
-    methods: Sequence[Method | str] = ("lpmt",),
+    methods: Sequence[Method | str] | str = ("lpmt",),
     measure: str = "mAP",
     *,
     prepare: bool = True,
     folds: int = FOLDS,
     seed: int = 0,
+    metric: str = "cosine",
     progress: Show = None,
 ) -> Tuned:
     """Choose a method and its parameters by cross-validation over a few dozen judged queries.
@@ -149,11 +157,12 @@ def tune(
     Args:
         queries, gallery: as in `rerank`; queries=None: every item queries the others.
         truth: what is right; queries without a right item do not count.
-        methods: whose parameters are tried. LPMT is tried with each of its main parameters changed, others as they come
-            and with neighbourhoods of half and of twice the size.
+        methods: whose parameters are tried; "all" for every method. LPMT is tried with each of its main parameters
+            changed, others as they come and with neighbourhoods of half and of twice the size.
         measure: what to maximise.
-        prepare: whether centred and half-whitened vectors are tried, too.
+        prepare: whether centred and half-whitened vectors are tried, too; never where lengths matter (euclidean).
         folds, seed: how the queries are dealt.
+        metric: "cosine" or "euclidean", as in `rerank`.
         progress: True for a bar, or a callable `f(label, done, total)`.
 
     Example:
@@ -161,11 +170,15 @@ def tune(
         >>> print(tuned)
         >>> kinrank.rerank(tuned.prepared(queries), tuned.prepared(gallery), tuned.method)
     """
-    rows = check(gallery, "gallery")
-    asked = None if queries is None else check(queries, "queries", rows.shape[1])
-    seen = diagnose(rows, asked)
-    ways = (AS_THEY_ARE, *(WAYS if prepare else ()))
-    tried = [(method, way) for way in ways for method in _grid(methods, seen, way)]
+    measure = str(Measure.parse(measure))
+    _check_folds(folds)
+    others = named(methods)
+    space = space_of(gallery, metric, "gallery")
+    rows = space.rows(gallery, "gallery")
+    asked = None if queries is None else space.rows(queries, "queries", rows.shape[1])
+    seen = diagnose(rows, asked, metric=metric)
+    ways = (AS_THEY_ARE, *(WAYS if prepare and space.unit else ()))
+    tried = [(method, way) for way in ways for method in _grid(others, seen, way)]
     found: list[Candidate] = []
     refused: dict[str, str] = {}
     fitted: dict[str, Preparation] = {}
@@ -174,32 +187,42 @@ def tune(
         if way not in made:
             prepared = fitted[way] = preparation(way, rows)
             made[way] = (None if asked is None else prepared(asked), prepared(rows))
-        ranking = ranked(method, *made[way])
-        if isinstance(ranking, str):
-            refused[repr(method)] = ranking
+        try:
+            ranking = rerank(*made[way], method, metric=metric)
+        except REFUSALS as error:
+            if not found:  # no re-ranking comes first: what it refuses is nothing to choose by
+                raise
+            refused[_label(method, way)] = str(error)
             continue
         found.append(Candidate(method, way, evaluate(ranking, truth, [measure], resamples=0)))
-        _enough(found[0].scores, measure, folds)
-    tuned = _judged(found, refused, seen, measure, folds, seed)
+        if len(found) == 1:
+            _check_enough(found[0].scores, measure, folds)
+    tuned = _judged(found, refused, seen, measure, folds, seed, space)
     return dataclasses.replace(tuned, preparation=fitted.get(tuned.way))
 
 
-def _enough(scores: Scores, measure: str, folds: int) -> None:
+def _label(method: Method, way: str) -> str:
+    return repr(method) + ("" if way == AS_THEY_ARE else f", vectors {way}")
+
+
+def _check_folds(folds: int) -> None:
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= 50:
         raise ValueError(f"folds={folds!r} is not allowed; give a whole number from 2 to 50")
-    judged = int((~np.isnan(scores[measure].per_query)).sum())
-    if judged < max(FEW, 2 * folds):
+
+
+def _check_enough(scores: Scores, measure: str, folds: int) -> None:
+    judged, needed = int((~np.isnan(scores[measure].per_query)).sum()), max(FEW, 2 * folds)
+    if judged < needed:
         raise ValueError(
-            f"the truth judges {judged} queries; choosing needs {max(FEW, 2 * folds)} or more. Without labels, "
-            "kinrank.diagnose(gallery).parameters() chooses"
+            f"the truth has right items for {judged} queries; choosing in {folds} folds needs {needed} or more. Judge "
+            "more of them, or choose without labels"
         )
 
 
-def _grid(methods: Sequence[Method | str], seen: Diagnosis, way: str) -> list[Method]:
+def _grid(methods: Sequence[Method], seen: Diagnosis, way: str) -> list[Method]:
     """What is tried: no re-ranking, each method as it comes and as chosen without labels, and variants of it."""
     grid: list[Method] = [resolve(PLAIN)]
-    for given in methods:
-        method = resolve(given)
+    for method in methods:
         grid += [method, chosen(method, seen.facts)]
         if way == AS_THEY_ARE:
             grid += _variants(method)
@@ -218,7 +241,13 @@ def _variants(method: Method) -> list[Method]:
 
 
 def _judged(
-    found: list[Candidate], refused: dict[str, str], seen: Diagnosis, measure: str, folds: int, seed: int
+    found: list[Candidate],
+    refused: dict[str, str],
+    seen: Diagnosis,
+    measure: str,
+    folds: int,
+    seed: int,
+    space: Space,
 ) -> Tuned:
     """Nested cross-validation over what was found."""
     values = np.stack([one.scores[measure].per_query for one in found])  # (candidates, queries)
@@ -244,4 +273,5 @@ def _judged(
         refused=refused,
         diagnosis=seen,
         measure=measure,
+        space=space,
     )

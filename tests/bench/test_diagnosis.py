@@ -1,0 +1,215 @@
+"""`kinrank bench diagnosis`: predictions by a rule fitted without the set, thinned sets, tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+from kinrank.bench import diagnosis as measured
+from kinrank.bench.cache import Cache
+from kinrank.bench.diagnosis import PARTS, diagnosis, fitted, thinned
+from kinrank.cli.bench_diagnosis_tables import diagnosis_tables
+from kinrank.datasets.benchmark import load
+from kinrank.diagnosis.choosing import chosen
+from kinrank.diagnosis.expected import KIN, LOST, NO_KIN, expected, related
+from kinrank.diagnosis.facts import Facts, facts_of
+from kinrank.diagnosis.preparing import preparation
+from kinrank.features import unit
+from kinrank.testing.toys import toy
+from reference.commands import bad, run
+
+pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.published.NotAsPublished")  # the sets are made up
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three small sets: every item asks (ORL), queries apart (LFW), persons across cameras (Market-1501)."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    made = toy("turntable", 88)
+    rows, label = (
+        np.concatenate(pair) for pair in ((made.queries, made.gallery), (made.query_labels, made.gallery_labels))
+    )
+    np.savez(folder / "orl_pixels.npz", x=rows.astype(np.float32), label=label)
+    label = np.arange(96) % 8
+    rows = (rng.normal(size=(8, 16))[label] + rng.normal(size=(96, 16))).astype(np.float32)
+    np.savez(folder / "lfw_dlib.npz", x=rows, label=label, is_query=np.arange(96) < 16)
+    label = np.arange(120) % 10
+    rows = (rng.normal(size=(10, 16))[label] + 0.7 * rng.normal(size=(120, 16))).astype(np.float32)
+    asked = np.arange(120) < 30
+    np.savez(folder / "market1501_osnet.npz", x=rows, label=label, cam=np.arange(120) // 10 % 2, is_query=asked)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def record(data: Path) -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measured, "SMALLEST", 16)
+        return diagnosis(data, cache=Cache(None))
+
+
+def least_squares(rows: list[dict[str, Any]]) -> tuple[float, float]:
+    """base and per_thin of gain = share x (base + per_thin x thin), by the normal equations."""
+    columns, gains = [], []
+    for row in rows:
+        facts = Facts(**row["facts"])
+        share = min(1.0, max((NO_KIN - facts.drop) / (NO_KIN - KIN), -LOST)) * related(facts)
+        columns.append([share, share * max(facts.mutual - facts.common, 0.0)])
+        gains.append(row["gain"])
+    a, b = np.array(columns), np.array(gains)
+    base, per_thin = np.linalg.solve(a.T @ a, a.T @ b)
+    return float(base), float(per_thin)
+
+
+def test_a_set_is_predicted_by_a_rule_that_never_saw_it(record: dict[str, Any]) -> None:
+    results = record["results"]
+    assert [row["set"] for row in results] == ["orl", "market1501", "lfw"]
+    for row in results:
+        others = [other for other in results if other is not row]
+        base, per_thin = least_squares(others)
+        facts = Facts(**row["facts"])
+        share = min(1.0, max((NO_KIN - facts.drop) / (NO_KIN - KIN), -LOST)) * related(facts)
+        assert row["predicted"] == pytest.approx(share * (base + per_thin * max(facts.thin, 0.0)), rel=1e-6)
+        assert row["sign"] == ((row["predicted"] > 0) == (row["gain"] > 0))
+        assert fitted(results, row["set"]) == pytest.approx((base, per_thin), rel=1e-6)
+    fit = record["fit"]
+    assert (fit["base"], fit["per_thin"]) == pytest.approx(least_squares(results), rel=1e-6)
+    errors = [row["predicted"] - row["gain"] for row in results]
+    assert fit["error"] == pytest.approx(np.sqrt(np.mean(np.square(errors))))
+    assert (fit["signs"], fit["sets"]) == (sum(row["sign"] for row in results), 3)
+    assert fit["chosen_worst"] == min(row["with_chosen"] - row["lpmt"] for row in results)
+    json.dumps(record, allow_nan=False)
+
+
+def test_gains_are_what_the_library_says(record: dict[str, Any], data: Path) -> None:
+    bench = load("lfw", data)
+    row = next(row for row in record["results"] if row["set"] == "lfw")
+    none, lpmt = (
+        kr.evaluate(kr.rerank(bench.queries, bench.gallery, name), bench.truths["class"]) for name in ("none", "lpmt")
+    )
+    assert row["none"] == pytest.approx(100 * none["mAP"].mean)
+    assert row["gain"] == pytest.approx(100 * (lpmt["mAP"].mean - none["mAP"].mean))
+    found = kr.diagnose(bench.gallery, bench.queries)
+    assert row["facts"] == found.facts.to_dict()
+    assert row["chosen"] == repr(found.parameters())
+    assert row["right"] == 10
+    assert row["low"] <= row["gain"] <= row["high"]
+
+
+@pytest.mark.parametrize("name", ["orl", "lfw", "market1501"])
+def test_thinned_sets_have_so_many_right_answers(data: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured, "SMALLEST", 16)
+    bench = measured._judged(load(name, data))
+    with np.load(data / load_file(name)) as arrays:
+        label, asked = arrays["label"], arrays["is_query"] if "is_query" in arrays else np.zeros(len(arrays["x"]), bool)
+    gallery_label = label[~asked]
+    found = dict(thinned(bench))
+    assert list(found) == [1, 2, 4, 8]
+    for right, made in found.items():
+        truth = made.truths["class"]
+        assert made.queries is None
+        assert [len(truth.positives[query]) for query in range(len(truth))] == [right] * len(made.gallery)
+        places = [int(np.flatnonzero((bench.gallery == row).all(axis=1))[0]) for row in made.gallery]
+        assert len(set(places)) == len(places)  # nobody twice, though a person has several lists of right pictures
+        own = gallery_label[places]
+        for query in range(len(truth)):
+            assert sorted(truth.positives[query]) == [
+                other for other in np.flatnonzero(own == own[query]) if other != query
+            ]
+
+
+def load_file(name: str) -> str:
+    return {"orl": "orl_pixels.npz", "lfw": "lfw_dlib.npz", "market1501": "market1501_osnet.npz"}[name]
+
+
+def test_sets_that_are_too_small_are_not_thinned(data: Path) -> None:
+    assert list(thinned(measured._judged(load("lfw", data)))) == []
+
+
+def test_thinned_rows(record: dict[str, Any]) -> None:
+    assert {(row["set"], row["right"]) for row in record["thinned"]} == {
+        (name, right) for name in ("orl", "market1501", "lfw") for right in (1, 2, 4, 8)
+    }
+    for row in record["thinned"]:
+        assert row["low"] <= row["gain"] <= row["high"]
+        if row["right"] == 1:
+            assert row["predicted"] < 0
+
+
+def test_prepared_rows(record: dict[str, Any], data: Path) -> None:
+    rows = record["prepared"]
+    assert [(row["set"], row["way"]) for row in rows[:2]] == [("orl", "centred"), ("orl", "half-whitened")]
+    bench = load("orl", data)
+    vectors = unit(np.asarray(bench.gallery, np.float32))
+    made = preparation("centred", vectors)(vectors)
+    before, after = (kr.evaluate(kr.rerank(None, one, "none"), bench.truths["class"])["mAP"] for one in (vectors, made))
+    assert rows[0]["none"] == pytest.approx(100 * (after.mean - before.mean), abs=1e-6)
+
+
+def test_tables(record: dict[str, Any]) -> None:
+    text = diagnosis_tables(record)
+    assert "predicted by a rule fitted without the set; root mean square error" in text
+    assert f"sign right on {record['fit']['signs']} of 3 sets" in text
+    assert "by right answers per query" in text
+    assert "half-whitened" in text
+    only = diagnosis_tables({**record, "results": [], "thinned": []})
+    assert only.startswith("points of mAP that preparing the vectors changes, joint")
+
+
+def test_the_command_prints_keeps_and_appends(data: Path, tmp_path: Path, record: dict[str, Any]) -> None:
+    words = ("bench", "diagnosis", "--data", str(data), "--cache", "@kept", "--parts", "gain")
+    first = run(tmp_path, *words, "-o", "@r.jsonl")
+    assert first.exit_code == 0, first.stderr
+    kept = len(list((tmp_path / "kept").glob("*.json")))
+    assert kept > 0
+    written = json.loads((tmp_path / "r.jsonl").read_text())
+    assert written["bench"] == "diagnosis"
+    assert written["results"] == record["results"]
+    assert first.stdout.startswith(diagnosis_tables(written))
+    again = json.loads(run(tmp_path, *words, "--json").stdout)
+    assert again["results"] == written["results"]
+    assert len(list((tmp_path / "kept").glob("*.json"))) == kept
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"parts": ["luck"]}, f"part 'luck' is not known; give some of: {', '.join(PARTS)}"),
+        ({"parts": []}, "no part is named; give some of: gain, thinned, prepared"),
+        ({"sets": []}, "no set is named; give some of: roxford5k"),
+        ({"sets": ["faces", "orl", "lfw"]}, "'faces' is not known"),
+        ({"sets": ["orl", "lfw"]}, "fitted on two sets at least, and judged on another; give three"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_measured(data: Path, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        diagnosis(data, progress=lambda *_: pytest.fail("measured"), **more)
+
+
+def test_mistakes_of_the_command(data: Path, tmp_path: Path) -> None:
+    words = ("bench", "diagnosis", "--no-cache", "--data")
+    assert "'luck' is not known" in bad(tmp_path, *words, str(data), "--parts", "luck")
+    assert "no part is named" in bad(tmp_path, *words, str(data), "--parts", ",")
+    assert "check --data" in bad(tmp_path, *words, str(tmp_path))
+    assert "is not there" in bad(tmp_path, *words, str(data), "--sets", "coil20,orl,lfw")
+
+
+@pytest.mark.parametrize("name", ["orl", "mpeg7", "coil20"])
+def test_the_shipped_rule_has_the_right_sign_on_small_real_sets(shared_dir: Path, name: str) -> None:
+    """By the constants in expected.py, which were fitted on these sets, too: no proof that others are predicted.
+
+    Left out in turn among these three alone, two constants fitted on two sets, the sign for mpeg7 is wrong.
+    """
+    bench = measured._judged(load(name, shared_dir / "data"))
+    none, lpmt = (
+        kr.evaluate(kr.rerank(None, bench.gallery, method), bench.truths["class"], resamples=0)["mAP"].mean
+        for method in ("none", "lpmt")
+    )
+    facts = facts_of(bench.gallery)
+    assert (expected(facts).points > 0) == (lpmt > none)
+    assert chosen(kr.LPMT(), facts) == kr.LPMT()  # kin are many: the defaults stay

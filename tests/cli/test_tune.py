@@ -1,0 +1,240 @@
+"""`kinrank tune`: what the library says, in flags; with and without labels; mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+from kinrank.bench.synthetic import curves
+from kinrank.cli.flags import flags_of, method_from
+from kinrank.diagnosis.facts import Facts
+from kinrank.methods import METHODS
+from reference.commands import bad, good, run
+
+FEW_KIN = Facts(500, 64, 500, 0.5, 10.0, 1.0, 0.7, 0.4, 0.8, 5.0, 2)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
+    labels = np.arange(64) % 8
+    rows = (rng.standard_normal((8, 10))[labels] + rng.standard_normal((64, 10)) + 1.5).astype(np.float32)
+    np.save(tmp_path / "all.npy", rows)
+    np.save(tmp_path / "q.npy", rows[:16])
+    np.save(tmp_path / "g.npy", rows[16:])
+    np.save(tmp_path / "ql.npy", labels[:16])
+    np.save(tmp_path / "gl.npy", labels[16:])
+    np.save(tmp_path / "curves.npy", curves(200, 16))
+    np.save(tmp_path / "few.npy", rows[:9])
+    np.save(tmp_path / "wide.npy", np.concatenate([rows, rows], axis=1))
+    (tmp_path / "labels.csv").write_text("label\n" + "\n".join(f"class {label}" for label in labels))
+    (tmp_path / "short.csv").write_text("label\n" + "\n".join(f"class {label}" for label in labels[:50]))
+    lines = [f"{q} 0 {d} 1" for q in range(16) for d in range(48) if labels[q] == labels[16 + d]]
+    (tmp_path / "qrels.txt").write_text("\n".join(lines))
+    (tmp_path / "few.txt").write_text("\n".join(line for line in lines if int(line.split()[0]) < 5))
+    return tmp_path
+
+
+def commands_in(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("kinrank rerank ")]
+
+
+def parsed(line: str) -> kr.Method:
+    """The method that a printed line names."""
+    words = shlex.split(line)
+    assert words[:3] == ["kinrank", "rerank", "--method"]
+    return method_from(words[3], words[4:])
+
+
+def test_without_labels(folder: Path) -> None:
+    said = good(folder, "tune", "--gallery", "@curves.npy", "--methods", "lpmt, aqe")
+    found = kr.diagnose(np.load(folder / "curves.npy"))
+    assert said.splitlines()[0] == found.sentences[0]
+    assert "Give --right if you know it." in said
+    assert "right=" not in said
+    assert [parsed(line) for line in commands_in(said)] == [found.parameters("lpmt"), found.parameters("aqe")]
+
+
+def test_right_answers_that_are_known(folder: Path) -> None:
+    said = good(folder, "tune", "--gallery", "@curves.npy", "--right", "1")
+    assert said.startswith("Re-ranking is likely to hurt, or to change nothing: -4 points")
+    assert [parsed(line) for line in commands_in(said)] == [kr.LPMT(k2=3)]
+
+
+def test_queries_that_lie_apart(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.save(folder / "apart.npy", rng.standard_normal((9, 16)))
+    said = good(folder, "tune", "--gallery", "@curves.npy", "--queries", "@apart.npy")
+    assert "Queries lie farther from the items" in said
+    assert "right=" not in said
+
+
+def test_json_without_labels(folder: Path) -> None:
+    document = json.loads(good(folder, "tune", "--gallery", "@curves.npy", "--methods", "lpmt,aqe", "--json"))
+    expected = kr.diagnose(np.load(folder / "curves.npy")).to_dict()
+    assert document.pop("parameters").keys() == {"lpmt", "aqe"}
+    assert not any("right=" in sentence for sentence in document.pop("sentences"))
+    expected.pop("sentences")
+    assert document == json.loads(json.dumps(expected))
+
+
+def test_all_methods(folder: Path) -> None:
+    said = good(folder, "tune", "--gallery", "@all.npy", "--methods", "all")
+    names = {parsed(line).name for line in commands_in(said)}
+    assert names == set(METHODS) - {"none", "lpmt-ablation"}
+
+
+def test_lengths_that_matter(folder: Path) -> None:
+    said = good(folder, "tune", "--gallery", "@all.npy", "--metric", "euclidean")
+    assert "If they were" not in said
+    assert commands_in(said)[0].endswith(" --metric euclidean")
+    said = good(folder, "tune", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe", "--metric", "euclidean")  # fmt: skip  # noqa: E501
+    assert "centred" not in said
+    assert commands_in(said)[0].endswith(" --metric euclidean")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--gallery", "@all.npy", "--labels", "@labels.csv"],
+        ["--gallery", "@g.npy", "--queries", "@q.npy", "--truth", "@qrels.txt"],
+        ["--gallery", "@g.npy", "--queries", "@q.npy", "--query-labels", "@ql.npy", "--gallery-labels", "@gl.npy"],
+    ],
+)
+def test_with_labels(folder: Path, words: list[str]) -> None:
+    said = good(folder, "tune", *words, "--methods", "aqe,dfs", "--folds", "3", "--seed", "2")
+    document = json.loads(good(folder, "tune", *words, "--methods", "aqe,dfs", "--folds", "3", "--seed", "2", "--json"))
+    labels = np.arange(64) % 8
+    rows = np.load(folder / "all.npy")
+    everyone = "@all.npy" in words
+    truth = kr.Truth.from_labels(labels) if everyone else kr.Truth.from_labels(labels[:16], labels[16:])
+    pair = (None, rows) if everyone else (rows[:16], rows[16:])
+    found = kr.tune(*pair, truth, ["aqe", "dfs"], folds=3, seed=2)
+    assert document == json.loads(json.dumps(found.to_dict()))
+    assert said.startswith(str(found))
+    assert parsed(commands_in(said)[-1]) == found.method
+    assert ("--vectors-to writes them into a folder" in said) == (found.preparation is not None)
+
+
+def test_vectors_as_chosen(folder: Path) -> None:
+    asked = ("tune", "--gallery", "@g.npy", "--queries", "@q.npy", "--truth", "@qrels.txt", "--methods", "aqe")
+    said = good(folder, *asked, "--vectors-to", "@made")
+    rows, labels = np.load(folder / "all.npy"), np.arange(64) % 8
+    truth = kr.Truth.from_labels(labels[:16], labels[16:])
+    found = kr.tune(rows[:16], rows[16:], truth, ["aqe"])
+    assert found.preparation is not None
+    np.testing.assert_array_equal(np.load(folder / "made" / "gallery.npy"), found.prepared(rows[16:]))
+    np.testing.assert_array_equal(np.load(folder / "made" / "queries.npy"), found.prepared(rows[:16]))
+    assert "--vectors-to writes" not in said
+    line = shlex.split(commands_in(said)[0])[1:]
+    good(folder, *line, "--gallery", "@made/gallery.npy", "--queries", "@made/queries.npy", "-o", "@r.npz")
+    score = kr.evaluate(kr.load_ranking(folder / "r.npz"), truth, resamples=0)["mAP"]
+    assert score.mean == pytest.approx(found.on_all.mean_b)
+    again = json.loads(good(folder, *asked, "--vectors-to", "@made", "--json"))  # what is there is replaced
+    assert again["vectors"] == found.way
+
+
+def test_every_item_asks_and_no_queries_are_written(folder: Path) -> None:
+    good(
+        folder, "tune", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe", "--vectors-to", "@made"
+    )
+    assert os.listdir(folder / "made") == ["gallery.npy"]
+
+
+def test_several_features(folder: Path) -> None:
+    words = ["--gallery", "@g.npy", "--gallery", "@g.npy", "--queries", "@q.npy", "--queries", "@q.npy"]
+    good(folder, "tune", *words)
+    said = good(folder, "tune", *words, "--truth", "@qrels.txt", "--methods", "aqe", "--vectors-to", "@made")
+    assert commands_in(said)
+    assert len(np.load(folder / "made" / "queries.npy")) == 16
+
+
+LABELLED = ["--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gallery", "@none.npy"], "none.npy"),
+        (["--gallery", "@few.npy"], "there are 9 items; a diagnosis needs 20 or more"),
+        (["--gallery", "@all.npy", "--queries", "@wide.npy"], "but 10 dimensions are needed"),
+        (["--gallery", "@all.npy", "--right", "0"], "--right"),
+        (["--gallery", "@all.npy", "--right", "nan"], "Invalid value for '--right'"),
+        (["--gallery", "@all.npy", "--right", "inf"], "--right inf is not allowed; give how many right answers"),
+        (["--gallery", "@all.npy", "--metric", "manhattan"], "--metric 'manhattan' is not allowed"),
+        (["--gallery", "@all.npy", "--methods", "magic"], "'magic' is not known"),
+        (["--gallery", "@all.npy", "--methods", " , "], "no method is named; give one at least, such as lpmt"),
+        (["--gallery", "@all.npy", "--vectors-to", "@made"], "--vectors-to writes the vectors that labels chose"),
+        ([*LABELLED, "--right", "3"], "--right is for vectors without labels"),
+        ([*LABELLED, "--folds", "1"], "--folds"),
+        ([*LABELLED, "--folds", "40"], "choosing in 40 folds needs 80 or more"),
+        ([*LABELLED, "--measure", "quality"], "quality"),
+        ([*LABELLED, "--vectors-to", "@labels.csv"], "labels.csv is not a folder; give the name of one"),
+        ([*LABELLED, "--vectors-to", "@no/such"], "is not there; make it, or choose another path"),
+        ([*LABELLED, "--truth", "@qrels.txt"], "say what is right, once"),
+        (["--gallery", "@all.npy", "--labels", "@short.csv"], "50"),
+        (
+            ["--gallery", "@g.npy", "--queries", "@q.npy", "--truth", "@few.txt", "--methods", "aqe"],
+            "the truth has right items for 5 queries; choosing in 5 folds needs 10 or more",
+        ),
+        (["--gallery", "@g.npy", "--queries", "@q.npy", "--query-labels", "@ql.npy"], "belong together; give both"),
+    ],
+)
+def test_mistakes_end_in_one_line(folder: Path, words: list[str], said: str) -> None:
+    line = bad(folder, "tune", *words)
+    assert said in line
+    assert "kinrank.diagnose" not in line
+    assert not (folder / "made").exists()
+
+
+def test_what_is_read_is_not_overwritten(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    (folder / "g.npy").rename(folder / "mine" / "gallery.npy")
+    before = (folder / "mine" / "gallery.npy").read_bytes()
+    words = ["--queries", "@q.npy", "--truth", "@qrels.txt", "--methods", "aqe", "--vectors-to", "@mine"]
+    assert "would overwrite" in bad(folder, "tune", "--gallery", "@mine/gallery.npy", *words)
+    assert (folder / "mine" / "gallery.npy").read_bytes() == before
+
+
+def test_refusals_are_told_in_flags(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kinrank.diagnosis import tuning
+
+    real = tuning.rerank
+
+    def refusing(queries: object, gallery: object, method: kr.Method, **more: object) -> kr.Ranking:
+        if method.name == "dfs":
+            raise MemoryError("DFS needs 9 GB; pass a larger max_memory=")
+        return real(queries, gallery, method, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tuning, "rerank", refusing)
+    said = good(folder, "tune", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe,dfs")
+    assert "DFS() refused: DFS needs 9 GB; pass a larger --max-memory" in said
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_flags_of_a_method_are_read_back(name: str) -> None:
+    from kinrank.diagnosis.choosing import chosen
+    from kinrank.diagnosis.tuning import _variants
+
+    usual = METHODS[name]()
+    assert flags_of(usual) == f"--method {name}"
+    switched = [
+        type(usual)(**{entry.name: not getattr(usual, entry.name)})
+        for entry in usual.parameters()
+        if entry.kind is bool
+    ]
+    named = [type(usual)(**{entry.name: choice}) for entry in usual.parameters() for choice in (entry.choices or ())]
+    for method in (chosen(usual, FEW_KIN), *_variants(usual), *switched, *named):
+        words = shlex.split(flags_of(method))
+        assert method_from(words[1], words[2:]) == method
+
+
+def test_help_teaches(folder: Path) -> None:
+    said = run(folder, "tune", "--help").stdout
+    assert "kinrank tune --gallery g.npy" in said
+    assert "tune" in run(folder, "--help").stdout
