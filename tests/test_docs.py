@@ -266,3 +266,32 @@ def test_contributing_names_every_room() -> None:
     table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("| room |")[1].split("\n\n")[0]
     rows = [re.findall(r"`([\w/]+)`", row.split("|")[1]) for row in table.splitlines()[2:]]
     assert rows == [[room.replace(".", "/") for room in rooms] for rooms in ORDER]
+
+
+def table_under(page: Path, head: str) -> list[list[str]]:
+    """The cells of the table that begins with this cell, without its heading."""
+    rows = page.read_text("utf-8").split(f"| {head} |")[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+def test_table_of_fixed_sets_is_what_is_declared() -> None:
+    from kinrank.datasets.benchmark import BENCHMARKS
+
+    declared = [
+        [f"`{name}`", one.about, one.features, ", ".join(f"`{file}`" for file in one.files)]
+        for name, one in BENCHMARKS.items()
+    ]
+    assert table_under(DOCS / "datasets.md", "name") == declared
+
+
+def test_every_bench_is_in_the_table_of_benches() -> None:
+    from kinrank.cli.bench import app as benches
+
+    named = {row[0].strip("`") for row in table_under(ROOT / "benchmarks" / "README.md", "`kinrank bench`")}
+    assert named == {command.name for command in benches.registered_commands}
+
+
+def test_the_advice_about_right_answers_is_the_same_everywhere() -> None:
+    advice = (DOCS / "generator" / "advice.md").read_text("utf-8").splitlines()[-1]
+    assert advice.startswith("One right answer: ")
+    assert advice in (DOCS / "diagnose.md").read_text("utf-8")

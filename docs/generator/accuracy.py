@@ -12,7 +12,8 @@ HEADS = {
     "candidates": (
         "Accuracy over candidates",
         "Each query on its own, in a graph of its 500 nearest items, as over a vector database; at most {most} queries of "
-        "a set, evenly taken. Seconds are of all these queries together.",
+        "a set, evenly taken. Where every item of a set queries the others, every fourth asks and the rest is the gallery. "
+        "Seconds are of all these queries together.",
     ),
     "online": (
         "Accuracy online",

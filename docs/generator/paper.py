@@ -50,4 +50,4 @@ def _cell(cell: Cell) -> str:
 
 
 def _order(one: Order) -> str:
-    return table([tuple(one.flat()), *(tuple(map(str, row)) for row in one.rows)])
+    return table([tuple(one.head), *map(tuple, one.rows)])

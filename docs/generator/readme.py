@@ -5,7 +5,7 @@ from __future__ import annotations
 from generator import left_out
 from generator.pages import table
 from generator.records import Measurements
-from generator.titles import TITLES
+from generator.titles import TITLES, ranked
 
 BEGIN, END = "<!-- numbers: written by make docs -->", "<!-- end of numbers -->"
 
@@ -22,9 +22,11 @@ def parts(found: Measurements) -> list[str]:
         return ["Nothing has been measured yet: `make bench`, then `make docs`."]
     made = [
         _accuracy(found),
-        "95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the published "
-        "tables); one set of defaults for all sets; ROxford5k under the revisited protocol. A query that comes alone "
-        "gains less, see [the guide](docs/guide.md#joint-candidates-online). Printed by "
+        f"{ranked(name for name, *_ in found.scores)} [The files](docs/datasets.md#the-fixed-sets).",
+        "Bold: better than no re-ranking, ↓: worse; the whole interval of what was gained lies on that side of 0, each "
+        "row on its own. 95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the "
+        "published tables); one set of defaults for all sets; ROxford5k under the revisited protocol. A query that "
+        "comes alone gains less, see [the guide](docs/guide.md#joint-candidates-online). Printed by "
         f"`kinrank bench accuracy --data DIR`, {found.machines['accuracy']}.",
     ]
     if found.left_out:
@@ -90,5 +92,8 @@ def _accuracy(found: Measurements) -> str:
         cells = [f"{100 * r['mean']:.1f} ({100 * r['low']:.1f} to {100 * r['high']:.1f})" for r in (plain, ours)]
         parts = [100 * ours[part] for part in ("gain", "gain_low", "gain_high")] if paired else []
         gain = ["{:+.1f} ({:+.1f} to {:+.1f})".format(*parts)] if paired else []
-        rows.append((label, measure, cells[0], f"**{cells[1]}**", *gain, f"{ours['seconds']:.1f}"))
+        better = ours["gain_low"] > 0 if paired else ours["mean"] > plain["mean"]
+        lost = ours["gain_high"] < 0 if paired else ours["worse"]
+        mine = f"**{cells[1]}**" if better else f"{cells[1]} ↓" if lost else cells[1]
+        rows.append((label, measure, cells[0], mine, *gain, f"{ours['seconds']:.1f}"))
     return table(rows)

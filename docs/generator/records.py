@@ -10,7 +10,7 @@ from typing import Any
 Result = dict[str, Any]
 Panel = tuple[str, str]  # set and truth
 Scores = dict[tuple[str, str, str], dict[str, Result]]  # set, truth and measure -> method -> result
-ABLATION = "lpmt-ablation"  # at its defaults it is LPMT
+ABLATION = "lpmt-ablation"  # at its defaults it is LPMT(direct=0)
 
 
 @dataclass

@@ -1,6 +1,10 @@
-"""The names of the published sets, as people write them."""
+"""The names of the published sets, as people write them, and what was ranked."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kinrank.datasets.benchmark import BENCHMARKS
 
 TITLES = {
     "roxford5k": "ROxford5k",
@@ -9,10 +13,20 @@ TITLES = {
     "mpeg7": "MPEG-7",
     "orl": "ORL",
     "cranfield": "Cranfield (text)",
-    "market1501": "Market-1501",
+    "market1501": "Market-1501 (part)",
     "banking77": "Banking77 (text)",
     "mousebladder": "mouse bladder (cells)",
     "esc50": "ESC-50 (sounds)",
     "omniglot": "Omniglot",
     "lfw": "LFW",
 }
+
+
+def ranked(names: Iterable[str]) -> str:
+    """Which vectors of these sets were ranked, in a sentence: numbers of other vectors differ."""
+    found: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        if name in BENCHMARKS:
+            found.setdefault(BENCHMARKS[name].features, []).append(TITLES[name])
+    said = "; ".join(f"{', '.join(titles)}: {features}" for features, titles in found.items())
+    return f"What was ranked: {said}. Stronger features start higher."

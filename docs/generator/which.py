@@ -9,6 +9,7 @@ from generator import accuracy, left_out
 from generator.accuracy import title
 from generator.pages import NOTE, table
 from generator.records import Measurements
+from generator.titles import ranked
 from kinrank.memory import in_words
 
 
@@ -32,6 +33,7 @@ def page(found: Measurements) -> str:
         ]
         return "\n\n".join(parts) + "\n"
     parts += [
+        f"{ranked(_sets(found))} [The files](datasets.md#the-fixed-sets).",
         "## Accuracy against time",
         "![Accuracy against time, one panel per set](figures/accuracy-against-time.svg)",
         "Each dot is a method, its bar the 95 % interval over queries. Named are no re-ranking, LPMT, and "
@@ -70,6 +72,11 @@ def page(found: Measurements) -> str:
     if found.points:
         parts += ["## Prepared galleries of several sizes", points_table(found), *_change(found)]
     return "\n\n".join(parts) + "\n"
+
+
+def _sets(found: Measurements) -> list[str]:
+    """Every set that the page speaks of."""
+    return [*(name for name, *_ in found.scores), *(row["set"] for row in found.left_out)]
 
 
 WAYS = (

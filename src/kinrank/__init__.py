@@ -8,7 +8,7 @@ Example:
 from kinrank.augment import DBA, augment
 from kinrank.client import Client
 from kinrank.combine import Combined, combine
-from kinrank.diagnosis import Diagnosis, diagnose, tune
+from kinrank.diagnosis import Diagnosis, Tuned, diagnose, tune
 from kinrank.evaluation import Truth, compare, compare_methods, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
@@ -94,6 +94,7 @@ __all__ = [
     "Store",
     "SuperGlobal",
     "Truth",
+    "Tuned",
     "augment",
     "combine",
     "compare",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ import pytest
 
 import kinrank as kr
 from kinrank.bench import accuracy_tables, cells
-from kinrank.bench.accuracy import accuracy
+from kinrank.bench.accuracy import accuracy, wanted_sets
 from kinrank.bench.cache import Cache
 from kinrank.bench.cells import MODES, apart, cell, gained
 from kinrank.bench.tables import Table, best, comma_separated, latex, markdown
+from kinrank.cli import bench_tables
 from kinrank.datasets.benchmark import Benchmark, load
 from kinrank.features import evenly
 
 METHODS = ("none", "aqe", "gnn")
+pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.NotAsPublished")
 
 
 @pytest.fixture
@@ -56,6 +59,9 @@ def test_a_matrix_of_sets_modes_and_methods(data: Path) -> None:
     assert [(row["set"], row["mode"], row["method"]) for row in rows] == [
         (name, mode, method) for name in ("orl", "lfw") for mode in MODES for method in METHODS
     ]
+    assert [row["measure"] for row in record["results"] if (row["set"], row["mode"]) == ("lfw", "joint")][:2] == [
+        "mAP", "R@1",
+    ]  # fmt: skip
     sizes = {(row["set"], row["mode"]): (row["queries"], row["items"]) for row in rows}
     assert sizes == {
         ("orl", "joint"): (80, 80), ("orl", "candidates"): (6, 60), ("orl", "online"): (20, 60),
@@ -169,6 +175,115 @@ def test_a_damaged_cell_is_measured_again(data: Path, tmp_path: Path, measured: 
     assert first["results"][0]["mean"] == second["results"][0]["mean"]
 
 
+@pytest.mark.parametrize("part", ["threads", "architecture", "numpy", "numba", "scipy"])
+def test_another_machine_measures_again(
+    data: Path, tmp_path: Path, measured: list[Any], monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    bench, cache = load("lfw", data), Cache(tmp_path / "kept")
+    cell(bench, "none", "joint", cache)
+    real = cells.surroundings()
+    assert real.keys() == {"threads", "architecture", "numpy", "numba", "scipy"}
+    monkeypatch.setattr(cells, "surroundings", lambda: {**real, part: "other"})
+    cell(bench, "none", "joint", cache)
+    assert len(measured) == 2
+
+
+def test_a_record_says_how_much_was_measured_now(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(methods: list[str]) -> dict[str, Any]:
+        return accuracy(data, methods, ["lfw"], modes=["joint"], cache=Cache(tmp_path / "kept"))
+
+    monkeypatch.setattr(cells, "now", lambda: "2001-02-03 04:05 UTC")
+    first = run(["none"])
+    assert (first["cells_measured"], first["cells_kept"]) == (1, 0)
+    monkeypatch.undo()
+    second = run(["none", "aqe"])
+    assert (second["cells_measured"], second["cells_kept"]) == (1, 1)
+    assert second["wall_seconds"] > 0
+    dates = {row["method"]: row["date"] for row in second["results"]}
+    assert dates["none"] == "2001-02-03 04:05 UTC" < dates["aqe"] <= second["date"]
+    said = "1 cells were measured now and 1 were kept from before, the oldest of 2001-02-03 04:05 UTC; this run took"
+    assert said in bench_tables.TABLES["accuracy"](second)
+    for ending in (".md", ".tex"):
+        assert said in accuracy_tables.written(second, ending)
+
+
+def test_a_set_that_cannot_be_read_does_not_stop_the_others(data: Path) -> None:
+    (data / "orl_pixels.npz").write_bytes(b"PK nothing")
+    record = accuracy(data, ["none"], modes=["joint"])
+    failed = record["results"][0]
+    assert failed.keys() == {"set", "error"}
+    assert failed["error"].startswith("orl_pixels.npz is truncated, damaged or no .npz file")  # and no folder
+    assert {row["set"] for row in record["results"][1:]} == {"lfw"}
+    text = bench_tables.TABLES["accuracy"](record)
+    assert "orl could not be read: orl_pixels.npz is truncated" in text
+    assert "orl" not in accuracy_tables.written(record, ".csv")
+    json.dumps(record, allow_nan=False)
+    with pytest.raises(ValueError, match=r"orl_pixels\.npz is truncated"):
+        accuracy(data, ["none"], ["orl"], modes=["joint"])
+
+
+@pytest.fixture
+def landmarks(data: Path, rng: np.random.Generator) -> Path:
+    """The folder with features that BENCHMARKS does not know, and distractors behind them."""
+    rows = rng.normal(size=(14, 6)).astype(np.float32)
+    gnd = [{"easy": [0], "hard": [1, 2], "junk": [3]}, {"easy": [], "hard": [4], "junk": []}]
+    content = {"imlist": [f"i{number}" for number in range(12)], "qimlist": ["q", "r"], "gnd": gnd}
+    (data / "gnd_roxford5k.pkl").write_bytes(pickle.dumps(content))
+    np.savez(data / "roxford5k_xyz.npz", q=rows[:2], d=rows[2:])
+    np.save(data / "distractors_xyz.npy", rng.normal(size=(30, 6)).astype(np.float32))
+    return data
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_any_features_in_the_folder_are_measured(landmarks: Path, tmp_path: Path, kept: bool) -> None:
+    assert wanted_sets(landmarks, None) == ["orl", "lfw", "roxford5k_xyz", "roxford5k_xyz+distractors"]
+    before = sorted(path.name for path in landmarks.iterdir())
+    cache = Cache(tmp_path / "kept" if kept else None)
+    names = ["roxford5k_xyz", "roxford5k_xyz+distractors", "orl"]
+    record = accuracy(landmarks, ["none"], names, modes=["joint"], cache=cache)
+    items = {row["set"]: row["items"] for row in record["results"]}
+    assert items == {"roxford5k_xyz": 12, "roxford5k_xyz+distractors": 42, "orl": 80}
+    assert sorted(path.name for path in landmarks.iterdir()) == before  # nothing is written beside the features
+    joined = tmp_path / "kept" / "joined"
+    assert sorted(path.name for path in joined.glob("*.npy")) == ["roxford5k_xyz_joined.npy"] * kept
+    assert "roxford5k_xyz.npz has 2 queries, and ROxford5k as published has 70" in record["notes"]["roxford5k_xyz"][0]
+    assert str(landmarks) not in json.dumps(record)
+    with pytest.raises(ValueError, match=r"set 'roxford5k_abc' is not known; give some of: .*roxford5k_xyz"):
+        accuracy(landmarks, ["none"], ["roxford5k_abc"])
+
+
+def test_features_of_a_fixed_set_are_taken_once(landmarks: Path) -> None:
+    (landmarks / "roxford5k_xyz.npz").rename(landmarks / "roxford5k_sscd.npz")
+    (landmarks / "distractors_xyz.npy").rename(landmarks / "distractors_sscd.npy")
+    assert wanted_sets(landmarks, None) == ["orl", "lfw", "roxford5k_sscd", "roxford5k_sscd+distractors"]
+    (landmarks / "revisited").mkdir()
+    (landmarks / "gnd_roxford5k.pkl").rename(landmarks / "revisited" / "gnd_roxford5k.pkl")
+    assert wanted_sets(landmarks, None) == ["roxford5k", "orl", "lfw", "roxford5k_sscd+distractors"]
+    (landmarks / "revisited" / "gnd_roxford5k.pkl").unlink()
+    with pytest.warns(UserWarning, match="roxford5k_sscd.npz has no gnd_roxford5k.pkl beside it"):
+        assert wanted_sets(landmarks, None) == ["orl", "lfw"]
+
+
+def test_conditions_of_a_mode_are_said(data: Path) -> None:
+    record = accuracy(data, ["none"], modes=["joint", "candidates"], most=6)
+    overview, orl, lfw = [table for table in accuracy_tables.tables(record) if "candidates" in table.title]
+    about = "candidates (at most 6 queries of a set, each over its 500 nearest"
+    assert overview.title == (
+        f"Overview, {about}; where every item of a set queries the others, every fourth item asks and the rest is the "
+        "gallery)"
+    )
+    assert orl.title == f"orl, class: 6 queries, 60 items; {about}; every fourth item asks and the rest is the gallery)"
+    assert lfw.title == f"lfw, class: 6 queries, 65 items; {about})"
+    assert overview.head == ["method", "orl class, mAP, 6 queries", "lfw class, mAP, 6 queries"]
+    assert "with 95 % intervals" not in overview.notes[0]
+    assert "one in twenty is marked by chance" in overview.notes[0]
+    lines = list(csv.DictReader(io.StringIO(accuracy_tables.written(record, ".csv"))))
+    assert {line["conditions"] for line in lines if line["set"] == "orl"} == {
+        "joint (queries and gallery in one graph)",
+        f"{about}; every fourth item asks and the rest is the gallery)",
+    }
+
+
 def test_refusals_are_told_and_not_kept(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = cells.rerank
 
@@ -263,8 +378,8 @@ def test_tables_say_mode_interval_gain_and_harm(record: dict[str, Any]) -> None:
 def test_an_overview_of_several_sets(record: dict[str, Any]) -> None:
     record["results"].append(row("none", 0.5, (0.0, 0.0, 0.0), set="t"))
     overview = accuracy_tables.tables(record)[0]
-    assert overview.title == "joint (queries and gallery in one graph), overview"
-    assert overview.head == ["method", "s_1 50 % & more, mAP", "t 50 % & more, mAP"]
+    assert overview.title == "Overview, joint (queries and gallery in one graph)"
+    assert overview.head == ["method", "s_1 50 % & more, mAP, 9 queries", "t 50 % & more, mAP, 9 queries"]
     assert overview.rows[:3] == [
         ["none", "50.0", "**50.0**"],
         ["up", "**75.0 ↑**", ""],
@@ -323,3 +438,10 @@ def test_the_documentation_reads_every_mode(data: Path, tmp_path: Path, monkeypa
     assert "[`aqe`](methods/aqe.md)" in online
     assert "gnn" not in online
     assert "| gained |" in readme.parts(found)[0].splitlines()[0]
+    for results in found.scores.values():
+        results["lpmt"] |= {"gain_low": -0.2, "gain_high": -0.1}
+    found.scores["lfw", "class", "mAP"]["lpmt"] |= {"gain_low": 0.1, "gain_high": 0.2}
+    found.scores["lfw", "class", "R@1"]["lpmt"] |= {"gain_low": -0.1, "gain_high": 0.2}
+    lines = {tuple(line.split(" | ")[:2]): line for line in readme.parts(found)[0].splitlines()[2:]}
+    assert ["**" in lines[key] for key in lines] == [key == ("| LFW", "mAP") for key in lines]
+    assert ["↓" in lines[key] for key in lines] == ["LFW" not in key[0] for key in lines]

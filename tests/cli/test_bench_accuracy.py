@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from kinrank.bench import cells
 from kinrank.cli.app import app
 
+pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.NotAsPublished")
+
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -55,7 +57,8 @@ def test_modes_and_queries(data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "said"), [(".md", "| none |"), (".tex", r"\begin{tabular}"), (".csv", "mode,set,truth,measure,method")]
+    ("ending", "said"),
+    [(".md", "| none |"), (".tex", r"\begin{tabular}"), (".csv", "mode,conditions,set,truth,measure,method")],
 )
 def test_tables_are_written_beside_what_is_printed(data: Path, tmp_path: Path, ending: str, said: str) -> None:
     path = tmp_path / f"table{ending}"

@@ -59,6 +59,37 @@ def test_every_kind_of_truth(folder: Path, words: list[str], measures: list[str]
     assert found["queries"] == 8
 
 
+def test_persons_across_cameras(folder: Path) -> None:
+    rng = np.random.default_rng(4)
+    people, cameras = rng.integers(-1, 4, 40), rng.integers(0, 3, 40)
+    np.save(folder / "people.npy", people)
+    np.savez(folder / "gallery.npz", label=np.zeros(40), cam=cameras)
+    (folder / "asked.csv").write_text("label\n" + "\n".join(map(str, np.arange(8) % 4)))
+    (folder / "people.csv").write_text("label\n" + "\n".join(map(str, people)))
+    np.save(folder / "cams.npy", np.arange(8) % 3)
+    good(folder, "rerank", "--queries", "@q.npy", "--gallery", "@g.npy", "-m", "none", "-o", "@ranking.npz", "-q")
+    words = ("--query-labels", "@asked.csv", "--gallery-labels", "@people.csv")
+    took = ("--query-cameras", "@cams.npy", "--gallery-cameras", "@gallery.npz")
+    truth = kinrank.Truth.across_cameras((np.arange(8) % 4).astype(str), people.astype(str), np.arange(8) % 3, cameras)
+    scores = kinrank.evaluate(kinrank.load_ranking(folder / "ranking.npz"), truth, ["mAP", "CMC@1", "mINP"])
+    expected = scores.to_dict()["measures"]
+    assert json.loads(good(folder, "evaluate", "@ranking.npz", *words, *took, "--json"))["measures"] == expected
+    found = json.loads(good(folder, *ASKED, *words, *took, "--methods", "aqe", "--json"))
+    (plain,) = (method for method in found["methods"] if method["method"] == "none")
+    assert plain["measures"] == expected
+    page = ("report", "--gallery", "@g.npy", "--queries", "@q.npy", "-q", "--methods", "aqe", "-o", "@page.html")
+    good(folder, *page, *words, *took)
+    assert "mINP" in (folder / "page.html").read_text()
+    for wrong in (("--query-cameras", "@cams.npy"), ("--gallery-cameras", "@gallery.npz")):
+        assert "belong together" in bad(folder, "evaluate", "@ranking.npz", *words, *wrong)
+    assert "and with --query-labels" in bad(folder, "evaluate", "@ranking.npz", "--truth", "@qrels.txt", *took)
+    np.savez(folder / "gallery.npz", label=np.zeros(40))
+    assert "has no array 'cam', only label; cameras are" in bad(folder, "evaluate", "@ranking.npz", *words, *took)
+    (folder / "cams.txt").write_text("\n".join(map(str, cameras)))
+    mixed = ("--query-cameras", "@cams.npy", "--gallery-cameras", "@cams.txt")
+    assert "give both as text or both as numbers" in bad(folder, "evaluate", "@ranking.npz", *words, *mixed)
+
+
 def test_the_table_is_sorted_and_says_how_long_it_took(folder: Path) -> None:
     said = good(folder, *EVERYONE, "--methods", "aqe,dfs").splitlines()
     assert said[0].split()[:2] == ["method", "mAP"]

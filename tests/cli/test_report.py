@@ -46,6 +46,9 @@ def test_a_page_of_items_with_pictures(folder: Path) -> None:
     text = (folder / "page.html").read_text()
     assert text.count("data:image/") > 50
     assert "class 3" in text
+    assert "Pictures of items were matched by their order, not by name: first 000.png is item 0." in text
+    assert re.search("moves (\\d+%)”: \\1 of the neighbourhood is exchanged in this step", text)
+    assert '<details class="entropy"><summary>' in text
     for heading in ("Methods", "Accuracy against time", "Every query", "Before and after", "Maps", "Why: the chains"):
         assert f"<h2>{heading}</h2>" in text
     assert not re.search(r"https?://|url\(|<link", text)
@@ -78,7 +81,7 @@ def test_qrels_over_candidates_with_pictures_of_queries(folder: Path) -> None:
     more = ("--truth", "@qrels.txt", "--candidates", "12", "--query-images", "@asking.zip", "-o", "@qrels.html")
     good(folder, *APART, *more)
     text = (folder / "qrels.html").read_text()
-    assert "<em>candidates</em>" in text
+    assert "<em>candidates 12</em>" in text
     assert "nDCG@10" in text
     assert 'alt="query: query' in text
 
@@ -106,6 +109,10 @@ def test_a_published_set(shared_dir: Path, tmp_path: Path) -> None:
         (["--gallery", "@all.npy"], "say what is right, once"),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--images", "@few.zip"], "3 pictures but there are 40"),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--images", "@all.npy"], "neither a folder nor a zip"),
+        (
+            ["--gallery", "@all.npy", "--labels", "@labels.csv", "--images", "@photos.zip", "--item-ids", "@names.txt"],
+            "such as 000.png, and none is called like one of --item-ids, such as item<0>",
+        ),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--texts", "@qrels.txt"], "16 texts but there are 40"),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--query-images", "@few.zip"], "are for --queries"),
         (["--gallery", "@all.npy", "--labels", "@ql.npy"], "40 queries but truth has 8"),

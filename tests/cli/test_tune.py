@@ -62,7 +62,7 @@ def test_without_labels(folder: Path) -> None:
 
 def test_right_answers_that_are_known(folder: Path) -> None:
     said = good(folder, "tune", "--gallery", "@curves.npy", "--right", "1")
-    assert said.startswith("Re-ranking is likely to hurt, or to change nothing: -4 points")
+    assert said.startswith("Re-ranking with LPMT is more likely to hurt than to help: -4 points")
     assert [parsed(line) for line in commands_in(said)] == [kr.LPMT(k2=3)]
 
 

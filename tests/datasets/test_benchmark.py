@@ -22,7 +22,7 @@ BASELINES = [
     ("cranfield", "relevant", "mAP", 32.71),
     ("cranfield", "relevant", "nDCG@10", 40.15),
     ("market1501", "person", "mAP", 31.28),
-    ("market1501", "person", "R@1", 54.11),
+    ("market1501", "person", "CMC@1", 54.11),
     ("banking77", "class", "mAP", 53.78),
     ("mousebladder", "class", "mAP", 71.57),
     ("esc50", "class", "mAP", 16.02),

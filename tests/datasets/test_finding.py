@@ -103,7 +103,7 @@ def test_distractors_follow_the_gallery_in_one_file_that_is_used_again(folder: P
         entry.load(joined=folder / "absent")
 
 
-@pytest.mark.parametrize("change", ["vectors", "distractors", "count", "type", "cut short"])
+@pytest.mark.parametrize("change", ["vectors", "distractors", "one row", "count", "type", "cut short", "about", "gone"])
 def test_a_joined_file_of_other_rows_is_written_again(folder: Path, change: str) -> None:
     entry = with_distractors(folder)
     entry.load()
@@ -113,6 +113,14 @@ def test_a_joined_file_of_other_rows_is_written_again(folder: Path, change: str)
         np.savez(folder / "roxford5k_rgem.npz", q=np.ones((1, 6), np.float32), d=np.ones((3, 6), np.float32))
     elif change == "cut short":
         joined.write_bytes(joined.read_bytes()[:-8])
+    elif change in ("about", "gone"):
+        about = joined.with_suffix(".json")
+        about.write_text("[") if change == "about" else about.unlink()
+        joined.write_bytes(b"nothing")
+    elif change == "one row":  # of the same size; older than the joined file, as a copy of another one may be
+        far[-1] += 1
+        np.save(source, far)
+        os.utime(source, ns=(0, 0))
     else:
         changed = {"distractors": far[::-1], "count": far[:-1], "type": far.astype(np.float64)}[change]
         np.save(source, changed)

@@ -19,8 +19,9 @@ from kinrank.datasets import (
     revisited,
     texts,
 )
+from kinrank.datasets.benchmark import BENCHMARKS
 from kinrank.datasets.cameras import persons_in
-from kinrank.datasets.published import checksum
+from kinrank.datasets.published import checksum, differences
 
 GND = {
     "imlist": ["a", "b", "c", "d"],
@@ -176,12 +177,39 @@ def test_persons_by_label_and_by_name_are_the_same(tmp_path: Path, rows: np.ndar
         assert (truth.positives[0].tolist(), truth.junk[0].tolist()) == ([1], [0])
         scores = kr.evaluate([[0, 2, 1]], truth, benchmark.measures)
         assert [scores[name].mean for name in ("CMC@1", "CMC@5", "mAP", "mINP")] == [0.0, 1.0, 0.5, 0.5]
+    words = persons(saved(tmp_path / "d.npz", x=rows[:5], label=people.astype(str), cam=cameras, is_query=asked))
+    np.testing.assert_array_equal(words.gallery, rows[1:4])
     with pytest.raises(ValueError, match=r"name 1 is 'me.jpg'; a name starts with the number of the person"):
         persons_in(["0002_c1.jpg", "me.jpg"])
     with pytest.raises(ValueError, match="has no array 'label', only x, is_query; persons across cameras are"):
         persons(saved(tmp_path / "c.npz", x=rows[:5], is_query=asked))
     with pytest.warns(NotAsPublished, match="has 1 queries, and Market-1501 as published has 3368"):
         persons(tmp_path / "a.npz", name="market1501")
+
+
+def test_counts_of_every_published_set_are_compared(tmp_path: Path, rows: np.ndarray) -> None:
+    labels = np.array(list("aabbbc"))
+    with pytest.warns(NotAsPublished, match=r"coil20_a\.npz has 6 items, and COIL-20 as published has 1440"):
+        benchmark = leave_one_out(saved(tmp_path / "coil20_a.npz", x=rows, label=labels))
+    assert len(benchmark.notes) == 2  # items and classes
+    qrels = tmp_path / "qrels.txt"
+    qrels.write_text("1 0 x 1\n")
+    path = saved(tmp_path / "cranfield_a.npz", q=rows[:2], d=rows[2:5], docno=np.array(["x", "y", "z"]))
+    with pytest.warns(NotAsPublished, match="has 3 documents, and Cranfield as published has 1400"):
+        assert len(texts(path, qrels).notes) == 2
+
+
+def test_a_part_of_a_set_is_said_to_be_one_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert differences("market1501", "m.npz", {"queries": 682, "images": 5493}) == (
+            "m.npz is a part of Market-1501, 682 queries and 5493 images: "
+            "its numbers cannot be compared with published ones",
+        )
+        assert differences("market1501", "m.npz", {"queries": 3368, "images": 15913}) == ()
+    with pytest.warns(NotAsPublished, match="has 681 queries, and Market-1501 as published has 3368"):
+        differences("market1501", "m.npz", {"queries": 681, "images": 5493})
+    assert set(BENCHMARKS) <= set(PUBLISHED)
 
 
 def test_texts_with_judgements(tmp_path: Path, rows: np.ndarray) -> None:

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from kinrank.diagnosis.expected import BASE, KIN, NO_KIN, ONE, PER_THIN, TWO, Gain, expected, related, whole
+from kinrank.diagnosis.expected import BASE, FALL, NO_KIN, ONE, PER_THIN, TWO, Gain, expected, related, whole
 from kinrank.diagnosis.facts import Facts
 
 
@@ -42,7 +42,7 @@ def test_never_less_with_more_right_answers(mutual: float, common: float, stabil
 def test_less_the_more_distances_drop_off() -> None:
     points = [expected(facts(drop=drop)).points for drop in np.linspace(0.5, 6, 100)]
     assert all(a >= b - 1e-12 for a, b in itertools.pairwise(points))
-    assert expected(facts(drop=KIN)).points == expected(facts()).points
+    assert expected(facts(drop=NO_KIN - FALL)).points == expected(facts()).points
     assert expected(facts(drop=NO_KIN)).points == pytest.approx(0.0)
     assert expected(facts(drop=4.0)).points < 0
 
@@ -68,6 +68,6 @@ def test_a_gain_is_linear_in_its_constants() -> None:
 
 def test_in_words_and_as_json() -> None:
     gain = Gain(-0.4, -11.6, 10.7)
-    assert str(gain) == "+0 points of mAP (8 of 10 times between -12 and +11)"
+    assert str(gain) == "+0 points of mAP (between -12 and +11 for 8 sets in 10)"
     assert json.loads(json.dumps(gain.to_dict())) == {"points": -0.4, "low": -11.6, "high": 10.7}
     assert [whole(number) for number in (0.0, -0.0, 1.2, -3.7)] == ["+0", "+0", "+1", "-4"]

@@ -64,9 +64,10 @@ def test_revisited_protocol_of_the_published_ground_truth(name: str, shared_dir:
 def test_persons_across_cameras_equal_the_transcription(seed: int) -> None:
     rng = np.random.default_rng(seed)
     asked = np.column_stack([rng.integers(1, 6, 8), rng.integers(1, 4, 8)])
-    offered = np.column_stack([rng.integers(0, 6, 40), rng.integers(1, 4, 40)])
+    offered = np.column_stack([rng.integers(-1, 6, 40), rng.integers(1, 4, 40)])
     order = np.array([rng.permutation(40) for _ in range(8)])
-    truth = kr.Truth.across_cameras(asked[:, 0], offered[:, 0], asked[:, 1], offered[:, 1])
+    kind = str if seed % 2 else int  # labels may be text
+    truth = kr.Truth.across_cameras(asked[:, 0].astype(kind), offered[:, 0].astype(kind), asked[:, 1], offered[:, 1])
     names = ["CMC@1", "CMC@5", "CMC@10", "mAP", "mINP"]
     scores = kr.evaluate(order, truth, names, resamples=0)
     pairs = [tuple(pair) for pair in offered.tolist()]
@@ -75,6 +76,17 @@ def test_persons_across_cameras_equal_the_transcription(seed: int) -> None:
         for name in names:
             wanted = np.nan if expected is None else expected[name]
             np.testing.assert_allclose(scores[name].per_query[query], wanted, rtol=1e-12, err_msg=name)
+
+
+def test_pictures_of_nobody_take_no_rank_and_are_right_for_nobody() -> None:
+    for kind in (int, float, str, bytes):
+        people = np.array([-1, 2, -1, 2, 0]).astype(str if kind is bytes else kind)
+        asked = np.array([2, -1]).astype(str if kind is bytes else kind)
+        people, asked = (one.astype(bytes) if kind is bytes else one for one in (people, asked))
+        truth = kr.Truth.across_cameras(asked, people, [1, 1], [1, 1, 2, 2, 1])
+        assert [truth.positives[query].tolist() for query in range(2)] == [[3], []]
+        assert [truth.junk[query].tolist() for query in range(2)] == [[0, 1, 2], [0, 2]]
+        assert values([[0, 2, 1, 3, 4], [0, 1, 2, 3, 4]], truth, "CMC@1")[0] == 1.0
 
 
 def test_cmc_is_r_under_another_name() -> None:

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank as kr
+from kinrank.evaluation import trials as trials_module
 from kinrank.items import Items
 from kinrank.methods import METHODS
 from kinrank.methods.base import Method
@@ -75,10 +76,17 @@ def test_every_number_is_that_of_its_parts(data: tuple[Rows, NDArray[np.int64]])
 def test_candidates_are_compared_with_candidates(data: tuple[Rows, NDArray[np.int64]]) -> None:
     rows, labels = data
     trials = kr.compare_methods(rows[:6], rows[6:], kr.Truth.from_labels(labels[:6], labels[6:]), "aqe", candidates=20)
-    assert trials.mode == "candidates"
+    assert trials.mode == "candidates 20"
     assert [trial.scores.queries for trial in trials] == [6, 6]
-    cut = kr.evaluate(kr.rerank(rows[:6], rows[6:], "none", 20), kr.Truth.from_labels(labels[:6], labels[6:]))
-    assert {trial.method: trial for trial in trials}["none"].scores["mAP"].mean == cut["mAP"].mean
+    found = {trial.method: trial.scores["mAP"].mean for trial in trials}
+    truth = kr.Truth.from_labels(labels[:6], labels[6:])
+    for name in ("none", "aqe"):  # right items behind the candidates count, as without candidates
+        whole = kr.evaluate(kr.rerank(rows[:6], rows[6:], name, 20, depth=54), truth)
+        assert found[name] == whole["mAP"].mean
+    assert found["none"] == kr.evaluate(kr.rerank(rows[:6], rows[6:], "none"), truth)["mAP"].mean
+    cut = kr.compare_methods(rows[:6], rows[6:], truth, "aqe", candidates=20, depth=20)
+    assert {trial.method: trial.scores["mAP"].mean for trial in cut}["none"] < found["none"]
+    assert "candidates 20" in str(trials)
 
 
 def test_harm_is_said_in_a_sentence(data: tuple[Rows, NDArray[np.int64]]) -> None:
@@ -129,14 +137,19 @@ def test_all_are_all_but_the_twin_of_lpmt(
     rows, labels = data
     asked: list[str] = []
 
-    def refuse(method: Method, *arguments: Any, **more: Any) -> str:
-        asked.append(method.name)
-        return "not now"
+    real = trials_module.rerank
 
-    monkeypatch.setattr("kinrank.evaluation.trials.ranked", refuse)
+    def refuse(queries: Any, gallery: Any, method: Method, **more: Any) -> kr.Ranking:
+        asked.append(method.name)
+        if method.name != "none":
+            raise MemoryError("not now")
+        return real(queries, gallery, method, **more)
+
+    monkeypatch.setattr(trials_module, "rerank", refuse)
+    monkeypatch.setattr(trials_module, "warm", lambda method: None)
     bars: list[tuple[str, int, int]] = []
     trials = kr.compare_methods(None, rows, kr.Truth.from_labels(labels), progress=lambda *step: bars.append(step))
-    assert set(asked) == set(METHODS) - {"none", "lpmt-ablation"} == set(trials.refused)
+    assert set(asked) == set(METHODS) - {"lpmt-ablation"} == {"none", *trials.refused}
     assert bars[-1] == ("methods", len(asked), len(asked))
 
 

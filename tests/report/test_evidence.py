@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
+import threading
+import types
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +17,7 @@ from numpy.typing import NDArray
 
 import kinrank
 from kinrank.features import evenly
-from kinrank.report.evidence import Evidence, Looks, evidence_page, gather, groups, looks, maps
+from kinrank.report.evidence import Evidence, Looks, drawings, evidence_page, gather, groups, looks, maps
 from kinrank.report.evidence.judged import Judged
 from kinrank.report.evidence.walks import FIRST
 from kinrank.report.html import png
@@ -146,6 +149,25 @@ def test_walks_lead_from_the_query_to_what_moved(evidence: Evidence) -> None:
     assert evidence.step.stage.moved > 0
 
 
+def test_another_method_that_is_better_is_named(evidence: Evidence) -> None:
+    names = [trial.method for trial in evidence.trials if trial.method != "none"]
+    gain = evidence.trials[0].gains["mAP"].difference
+    assert f"shown because its chains can be; best here: {names[0]}, {100 * gain:+.2f}" in evidence_page(
+        replace(evidence, name=names[1])
+    )
+    assert "best here" not in evidence_page(replace(evidence, name=names[0]))
+
+
+def test_what_a_step_moves_and_what_chains_leave_is_explained(evidence: Evidence, page: str) -> None:
+    first = f"{evidence.gains[0].moved[0]:.0%}"
+    assert f"“moves {first}”: {first} of the neighbourhood is exchanged in this step" in page
+    vectors, _ = rings(np.random.default_rng(3))
+    walk = evidence.gains[0]
+    told = kinrank.explain(None, vectors, query=walk.query, item=walk.item)
+    assert walk.direct == pytest.approx((1 - kinrank.LPMT().theta) * told.direct)
+    assert f"{walk.direct:.0%} of the final distance comes from comparing neighbourhoods directly" in page
+
+
 @pytest.mark.parametrize("mode", ["candidates", "online"])
 def test_other_modes(mode: str) -> None:
     vectors, labels = rings(np.random.default_rng(5))
@@ -153,7 +175,11 @@ def test_other_modes(mode: str) -> None:
     truth = kinrank.Truth.from_labels(labels[asks], labels[~asks])
     more: dict[str, Any] = {"candidates": 20} if mode == "candidates" else {"online": True}
     found = gather(vectors[asks], vectors[~asks], truth, ["lpmt", "ecn"], **more)
-    assert found.trials.mode == mode
+    assert found.trials.mode == ("candidates 20" if mode == "candidates" else "online")
+    assert found.before.shape == found.after.shape == (15, 45)  # everything is ranked, in every mode
+    if mode == "candidates":
+        plain = kinrank.evaluate(kinrank.rerank(vectors[asks], vectors[~asks], "none"), truth)["mAP"].mean
+        assert {trial.method: trial.scores["mAP"].mean for trial in found.trials}["none"] == plain
     assert ("ecn" in found.trials.refused) == (mode == "online")
     assert [one.title for one in found.maps] == ["features"] + ["states of lpmt"] * (mode == "online")
     for walk in found.gains:
@@ -161,7 +187,8 @@ def test_other_modes(mode: str) -> None:
         assert walk.links[-1] == ("item", walk.item)
         assert len(walk.moved) == len(walk.costs)
     text = evidence_page(found)
-    assert f"<em>{mode}</em>" in text
+    assert f"<em>{found.trials.mode}</em>" in text
+    assert ("a small graph per query, over its 20 nearest items" in text) == (mode == "candidates")
     Checker(text)
 
 
@@ -230,6 +257,76 @@ def test_maps_hold_everyone_within_their_frame(rng: np.random.Generator) -> None
         assert points.min() >= -1e-9
         assert points.max() <= 1 + 1e-9
     assert len(evenly(5063, maps.MOST)) == maps.MOST
+
+
+def test_lpmt_is_shown_whatever_its_parameters_are() -> None:
+    vectors, labels = rings(np.random.default_rng(5))
+    method = kinrank.LPMT(k1=9)
+    truth = kinrank.Truth.from_labels(labels)
+    found = gather(None, vectors, truth, [method, kinrank.LPMT(k1=2, k2=1, kappa=0.0), "aqe"])
+    assert found.name in (repr(method), repr(kinrank.LPMT(k1=2, k2=1, kappa=0.0)))
+    assert found.gains or found.losses or not found.values.any()
+    assert found.maps[1].title == f"states of {found.name}"
+
+
+def test_threads_are_as_before_when_maps_are_drawn(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    pools = pytest.importorskip("threadpoolctl")
+    begun, both, ended = (threading.Event() for _ in range(3))
+
+    class Overlapping:
+        """A map of 20 items begins and ends before that of 30, which begins in between."""
+
+        def __init__(self, init: NDArray[np.float32], **_: Any) -> None:
+            self.first = len(init) == 20
+            assert self.first or begun.wait(5)
+
+        def fit_transform(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+            (begun if self.first else both).set()
+            assert (both if self.first else ended).wait(5)
+            if self.first:
+                threading.Timer(0.1, ended.set).start()
+            return rows[:, :2]
+
+    def threads() -> list[tuple[str, int]]:
+        return sorted((pool["filepath"], pool["num_threads"]) for pool in pools.threadpool_info())
+
+    monkeypatch.setitem(sys.modules, "overlapping", types.SimpleNamespace(TSNE=Overlapping))
+    monkeypatch.setattr(maps, "TSNE_FROM", "overlapping")
+    with pools.threadpool_limits(2, "blas"):
+        before = threads()
+        drawn = maps.maps_of({str(size): rng.standard_normal((size, 4)) for size in (20, 30)}, True)
+        assert threads() == before
+    assert [one.title for one in drawn] == ["20", "30"]
+
+
+def test_long_names_are_cut_as_texts_are() -> None:
+    long = Looks(names=["x" * 500], texts=["y" * 500], classes=["z" * 500])
+    assert long.name(0) == "x" * 99 + "…"
+    assert long.text(0) == "y" * 239 + "…"
+    judged = Judged(kinrank.Truth.from_lists([[0]], gallery_size=1), 1, 1)
+    assert groups.groups_of(long, long, judged, 1, 1).names == ["z" * 99 + "…"]
+
+
+def test_many_queries_share_bars(evidence: Evidence) -> None:
+    change = np.sort(np.random.default_rng(2).standard_normal(12_345))[::-1]
+    bars, places = drawings.binned(change)
+    assert len(bars) == len(places) == drawings.BINS
+    parts = np.split(change, np.linspace(0, len(change), drawings.BINS + 1).astype(int)[1:-1])
+    np.testing.assert_allclose(bars, [part.mean() for part in parts])
+    assert all(change[place] in part for place, part in zip(places, parts, strict=True))
+    few, all_places = drawings.binned(change[:5000])
+    assert few is not None
+    assert all_places.tolist() == list(range(5000))
+    many = replace(
+        evidence,
+        values=np.tile(evidence.values, 200),
+        asked=Looks(names=[f"{number} {'long ' * 60}" for number in range(12_000)]),
+    )
+    text = evidence_page(many)
+    assert "Each bar is the mean of about 12 queries" in text
+    (told,) = re.findall(r'<output>.*?</output><script type="application/json">(.*?)</script>', text, flags=re.DOTALL)
+    assert len(json.loads(told)["names"]) == drawings.BINS
+    assert len(text) < 10 * 2**20
 
 
 LOOK = """

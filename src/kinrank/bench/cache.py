@@ -7,9 +7,11 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,10 @@ MEASURING = ("bench/cells.py",)  # of these rooms, what takes part in a measurem
 class Cache:
     """A folder of JSON files, one per measurement, named by the SHA-256 of what was measured.
 
+    Attributes:
+        folder: where they are, None where nothing is kept.
+        measured, read: how many measurements were made, and how many were found there, since this Cache was made.
+
     Example:
         >>> cache = Cache(Path("kept"))
         >>> cache.kept({"what": "answer"}, lambda: {"value": 42})
@@ -37,6 +43,7 @@ class Cache:
         if folder is not None and folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder} is a file; what is measured is kept in a folder, give the path of one")
         self.folder = folder
+        self.measured = self.read = 0
         self._silent = False  # after the first complaint that nothing can be written
 
     def kept(self, key: Mapping[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -48,8 +55,10 @@ class Cache:
         """
         path = self.path(key)
         if path is not None and (found := _entry(path, key)) is not None:
+            self.read += 1
             return found
         measured: dict[str, Any] = json.loads(_text(measure()))  # the same whether it was kept or not
+        self.measured += 1
         if path is not None:
             self._write(path, key, measured)
         return measured
@@ -57,6 +66,19 @@ class Cache:
     def path(self, key: Mapping[str, Any]) -> Path | None:
         """Where the entry of this key is or would be."""
         return None if self.folder is None else self.folder / f"{digest(_text(key))}.json"
+
+    @contextmanager
+    def place_for(self, what: str, instead: Path | None = None) -> Iterator[Path]:
+        """A folder for large files that can be made again: beside the measurements; where none are kept, in `instead`.
+
+        With neither, one that is removed at the end. It is not made before somebody needs it.
+        """
+        place = instead if self.folder is None else self.folder
+        if place is not None:
+            yield place / what
+        else:
+            with TemporaryDirectory(prefix="kinrank-", ignore_cleanup_errors=True) as folder:
+                yield Path(folder) / what
 
     def _write(self, path: Path, key: Mapping[str, Any], measured: dict[str, Any]) -> None:
         try:

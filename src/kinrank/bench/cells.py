@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import kinrank
 from kinrank.bench.cache import Cache, code, digest
+from kinrank.bench.record import now, surroundings
 from kinrank.datasets.benchmark import Benchmark
 from kinrank.evaluation import Comparison, Truth, evaluate
 from kinrank.evaluation.compare import paired
@@ -28,6 +29,7 @@ FEW = 40  # queries of a set whose candidates are re-ranked
 CANDIDATES = 500
 FOURTH = 4  # where every item queries the others, every fourth is taken out of the gallery and asks
 CONFIDENCE, RESAMPLES = 0.95, 2000
+T = TypeVar("T")
 Apart = tuple[Any, Any, dict[str, Truth]]
 _digests: WeakKeyDictionary[Benchmark, str] = WeakKeyDictionary()
 _apart: WeakKeyDictionary[Benchmark, Apart] = WeakKeyDictionary()
@@ -55,9 +57,9 @@ def cell(
 
     Returns:
         set, mode, method, parameters, queries, items; seconds, what ranking all these queries took (`build_seconds`
-        apart, online); truths: label -> measure -> mean, low, high (95 %), per_query (None where a query has no
-        positives). Where the method refuses: set, mode, method, error; `unserved` where it is not made to be online.
-        Refusals are not kept: another machine may have the memory, or the weights.
+        apart, online); date, when that was; truths: label -> measure -> mean, low, high (95 %), per_query (None where a
+        query has no positives). Where the method refuses: set, mode, method, error; `unserved` where it is not made to
+        be online. Refusals are not kept: another machine may have the memory, or the weights.
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is not known; give some of: {', '.join(MODES)}")
@@ -80,6 +82,7 @@ def cell(
         "most": few,
         "candidates": CANDIDATES if few else None,
         "confidence": [CONFIDENCE, RESAMPLES],
+        "surroundings": surroundings(),
         "version": kinrank.__version__,
         "code": code(),
     }
@@ -101,6 +104,7 @@ def _measured(bench: Benchmark, method: Method, mode: str, measures: list[str], 
         "parameters": method.spelled_out(),
         "queries": len(ranking),
         "items": items,
+        "date": now(),
         **times,
         "truths": {label: found.to_dict(per_query=True)["measures"] for label, found in scores.items()},
     }
@@ -163,6 +167,11 @@ def _values(one: dict[str, Any], truth: str, measure: str) -> NDArray[np.float64
         raise ValueError(f"{one['method']} refused {one['set']} ({one['mode']}), so it cannot be compared")
     found = one["truths"][truth][measure]["per_query"]
     return np.array([np.nan if value is None else value for value in found], np.float64)
+
+
+def judged(truths: dict[str, T]) -> dict[str, T]:
+    """Truths, or what was found under their labels, but for `easy`, which the field reports less and less."""
+    return {label: found for label, found in truths.items() if label != "easy"}
 
 
 def apart(bench: Benchmark) -> Apart:

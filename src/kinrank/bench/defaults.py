@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
-from kinrank.bench.accuracy import wanted_sets
+from kinrank.bench.accuracy import fixed_sets
 from kinrank.bench.cache import Cache
-from kinrank.bench.cells import cell
+from kinrank.bench.cells import cell, judged
 from kinrank.bench.record import chosen, record
 from kinrank.datasets.benchmark import Benchmark, load
 from kinrank.evaluation import Truth, evaluate
@@ -39,7 +39,6 @@ FITTED = 500  # queries of a set that the rule is fitted on
 MEASURES = ("mAP", "R@1")
 OURS = "lpmt"
 Losses = dict[float, float]
-T = TypeVar("T")
 
 
 def defaults(
@@ -57,7 +56,7 @@ def defaults(
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
         raise ValueError(f"part {unknown[0]!r} is not known; give some of: {', '.join(PARTS)}")
-    wanted = wanted_sets(folder, sets)
+    wanted = fixed_sets(folder, sets)
     if len(wanted) < 2:
         raise ValueError(f"one set ({wanted[0]}) cannot be judged by others; give two or more with --sets")
     others = [name for name in dict.fromkeys([PLAIN, *chosen(methods)]) if name not in (OURS, ABLATION)]
@@ -94,7 +93,7 @@ def _losses(bench: Benchmark) -> tuple[Losses, stages.trust.Trust]:
     items = Items.everyone(gallery) if queries is None else Items.joint(unit(check(queries, "queries"), "q"), gallery)
     trust = stages.trust.trust_of(items.neighbors(stages.trust.FEW + 1).indices)
     some = evenly(len(items.queries), FITTED)
-    truths = {label: truth.subset(some) for label, truth in _judged(bench.truths).items()}
+    truths = {label: truth.subset(some) for label, truth in judged(bench.truths).items()}
     method = LPMT(direct=0.5)  # any share: the parts are mixed again below
     prepared = method.prepare(items, SILENT)
     asked, distances = items.queries[some], items.query_distances(some)
@@ -127,11 +126,6 @@ def _ranking(values: NDArray[Any], some: NDArray[np.int64], items: Items) -> Ran
     return Ranking(*rank_rows(values, values.shape[1] - int(items.self_query)))
 
 
-def _judged(truths: dict[str, T]) -> dict[str, T]:
-    """All but `easy`, which the field reports less and less."""
-    return {label: truth for label, truth in truths.items() if label != "easy"}
-
-
 def _scored(ranking: Ranking, truths: dict[str, Truth]) -> list[dict[str, Any]]:
     """mAP with its interval and R@1, per truth."""
     rows = []
@@ -159,9 +153,9 @@ def _rows(bench: Benchmark, mode: str, method: Method | str, cache: Cache) -> li
     if found.get("unserved"):
         return []
     if "error" in found:
-        return [{**about, "truth": label, "error": found["error"]} for label in _judged(bench.truths)]
+        return [{**about, "truth": label, "error": found["error"]} for label in judged(bench.truths)]
     rows = []
-    for label, scores in _judged(found["truths"]).items():
+    for label, scores in judged(found["truths"]).items():
         score = {part: scores["mAP"][part] for part in ("mean", "low", "high")} | {"first": scores["R@1"]["mean"]}
         rows.append({**about, "queries": found["queries"], "truth": label, **score})
     return rows

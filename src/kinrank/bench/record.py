@@ -14,22 +14,33 @@ from kinrank.methods import METHODS, method_named
 
 def record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
     """The results with date, versions and machine; nothing that names a host, a user or a folder."""
-    import numba
-    import numpy as np
-
+    system = {"system": platform.system(), "python": platform.python_version()}
     return {
         "bench": kind,
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": now(),
         "version": kinrank.__version__,
-        "machine": {
-            "threads": stages.kernels.compiled.threads(),
-            "architecture": platform.machine(),
-            "system": platform.system(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "numba": numba.__version__,
-        },
+        "machine": {**surroundings(), **system},
         **results,
+    }
+
+
+def now() -> str:
+    """The time at Greenwich, to the minute."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def surroundings() -> dict[str, Any]:
+    """What numbers and times depend on beside data and code: threads, architecture, and the libraries below."""
+    import numba
+    import numpy as np
+    import scipy
+
+    return {
+        "threads": stages.kernels.compiled.threads(),
+        "architecture": platform.machine(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "scipy": scipy.__version__,
     }
 
 

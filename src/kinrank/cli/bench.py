@@ -251,7 +251,8 @@ def defaults(
     kinrank bench defaults --data DIR --parts joint --methods none,cas,bcd,gnn
 
     The rule says how much wide neighbourhoods count beside chains. Its constant is chosen on all sets but one, in turn.
-    Online and over candidates LPMT runs with the constant it comes with.
+    Online and over candidates LPMT runs with the constant it comes with. Sets are read from files of fixed names, such
+    as orl_pixels.npz; docs/datasets.md has all names.
     """
     check(output)
     names, kept = None if sets is None else words(sets), cache_of(cache, no_cache)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from kinrank.bench import accuracy_tables, measured
 from kinrank.bench.cells import FEW
-from kinrank.cli.bench_options import Anew, Append, Kept, Names, Sets, cache_of, check, show, words
+from kinrank.cli.bench_options import Anew, Append, Kept, Names, Sets, cache_of, check, going_on, show, words
 from kinrank.cli.output import Json, Quiet, bars, separate, writable
 from kinrank.files.atomic import replacing
 
@@ -39,7 +38,8 @@ def accuracy(
 
     Joint: queries and gallery in one graph. Candidates: each query over its 500 nearest. Online: queries in no graph.
     Stopped with Ctrl-C, nothing is lost: the same command goes on from there. Changed vectors, parameters or code are
-    measured again.
+    measured again. Sets are read from files of fixed names, such as orl_pixels.npz, and any features of the paper's
+    sets from files such as roxford5k_rgem.npz; docs/datasets.md has all names.
     """
     check(output)
     if table is not None:
@@ -47,14 +47,10 @@ def accuracy(
         separate(table, output)
     kept = cache_of(cache, no_cache)
     names = None if sets is None else words(sets)
-    try:
+    with going_on(kept, quiet):
         record = measured.accuracy(
             data, words(methods), names, bars(quiet), modes=words(modes), cache=kept, most=queries
         )
-    except KeyboardInterrupt:
-        if kept.folder is not None and not quiet:
-            print("\nkinrank: stopped; what was measured is kept, the same command goes on from there", file=sys.stderr)
-        raise
     if table is not None:
         with replacing(table) as file:
             file.write(accuracy_tables.written(record, table.suffix.lower()).encode())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +41,17 @@ def cache_of(folder: Path | None, anew: bool) -> Cache:
     if anew and folder is not None:
         raise ValueError("--cache keeps measurements and --no-cache keeps none; give one of them")
     return Cache(None if anew else folder or default_folder())
+
+
+@contextmanager
+def going_on(kept: Cache, quiet: bool) -> Iterator[None]:
+    """Work that may be stopped with Ctrl-C: then it is said that the same command goes on from there."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept.folder is not None and not quiet:
+            print("\nkinrank: stopped; what was measured is kept, the same command goes on from there", file=sys.stderr)
+        raise
 
 
 def check(output: Path | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from kinrank.bench.paper import run, written
 from kinrank.bench.paper.page import summary
-from kinrank.cli.bench_options import Anew, Kept, Sets, cache_of, check, words
+from kinrank.cli.bench_options import Anew, Kept, Sets, cache_of, check, going_on, words
 from kinrank.cli.output import Json, Quiet, append_line, bars, print_json, separate
 
 
@@ -34,7 +33,8 @@ def paper(
     kinrank bench paper --data DIR -o paper
     kinrank bench paper --data DIR -o paper --parts tables,ablations --features rgem
 
-    Features are files such as roxford5k_rgem.npz, with gnd_roxford5k.pkl beside them; docs/datasets.md has all names.
+    It takes any features: files such as roxford5k_rgem.npz, with gnd_roxford5k.pkl beside them; docs/datasets.md has
+    all names.
     Stopped with Ctrl-C, nothing is lost: the same command goes on from there.
     """
     check(record)
@@ -42,7 +42,7 @@ def paper(
         raise ValueError(f"{output} is a file; give the path of a folder, it is made if it is not there")
     separate(output, data)
     kept = cache_of(cache, no_cache)
-    try:
+    with going_on(kept, quiet):
         found = run.paper(
             data,
             words(parts),
@@ -50,11 +50,8 @@ def paper(
             None if features is None else words(features),
             kept,
             progress=bars(quiet),
+            instead=output,
         )
-    except KeyboardInterrupt:
-        if kept.folder is not None and not quiet:
-            print("\nkinrank: stopped; what was measured is kept, the same command goes on from there", file=sys.stderr)
-        raise
     paths = written.write(found, output)
     if record is not None:
         append_line(record, found)

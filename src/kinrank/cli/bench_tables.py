@@ -21,10 +21,10 @@ def accuracy_tables(record: Record) -> str:
     parts = []
     for one in accuracy.tables(record):
         cells = [[f"{text} *" if top else text for text, top in map(plain, row)] for row in one.rows]
-        notes = [note for note in one.notes if note != accuracy.LEGEND]
+        notes = [note for note in one.notes if note not in (accuracy.LEGEND, accuracy.IN_SHORT)]
         parts.append("\n".join([one.title, table([one.head, *cells], right=range(one.left, len(one.head))), *notes]))
-    legend = accuracy.LEGEND.replace("Bold", "*")
-    return "\n\n".join([*parts, f"{legend}\n{machine(record)}"])
+    said = [accuracy.LEGEND.replace("Bold", "*"), *accuracy.closing(record), machine(record)]
+    return "\n\n".join([*parts, "\n".join(said)])
 
 
 def _section(row: Record) -> tuple[str, str]:

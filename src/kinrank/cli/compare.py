@@ -17,10 +17,12 @@ from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
 from kinrank.cli.truths import (
     Binary,
     File,
+    GalleryCameras,
     GalleryLabels,
     Labels,
     LabelsKey,
     Protocol,
+    QueryCameras,
     QueryLabels,
     TruthFile,
     truth_from,
@@ -70,6 +72,8 @@ def compare(
     labels: Labels = None,
     query_labels: QueryLabels = None,
     gallery_labels: GalleryLabels = None,
+    query_cameras: QueryCameras = None,
+    gallery_cameras: GalleryCameras = None,
     labels_key: LabelsKey = None,
     measures: Measures = None,
     candidates: Candidates = None,
@@ -106,11 +110,15 @@ def compare(
         writable(plot, FIGURES)
         comparison.figure_class()  # whether figures can be drawn is known now, not after an hour of work
     for path in (output, plot):
-        separate(path, *gallery, *(queries or []), truth, labels, query_labels, gallery_labels, query_ids, item_ids)
+        said = (truth, labels, query_labels, gallery_labels, query_cameras, gallery_cameras, query_ids, item_ids)
+        separate(path, *gallery, *(queries or []), *said)
     asked = features(queries, queries_key)[0] if queries else None
     offered = combined(features(gallery, gallery_key)[0], feature_weights, check_rows)
     names = read_names(query_ids), read_names(item_ids)
-    right, usual = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
+    cameras = query_cameras, gallery_cameras
+    right, usual = truth_from(
+        truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary, cameras
+    )
     trials = kinrank.compare_methods(
         asked,
         offered,

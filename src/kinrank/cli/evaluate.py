@@ -13,10 +13,12 @@ from kinrank.cli.output import Json, print_json, separate
 from kinrank.cli.truths import (
     Binary,
     File,
+    GalleryCameras,
     GalleryLabels,
     Labels,
     LabelsKey,
     Protocol,
+    QueryCameras,
     QueryLabels,
     TruthFile,
     truth_from,
@@ -34,6 +36,8 @@ def evaluate(
     labels: Labels = None,
     query_labels: QueryLabels = None,
     gallery_labels: GalleryLabels = None,
+    query_cameras: QueryCameras = None,
+    gallery_cameras: GalleryCameras = None,
     labels_key: LabelsKey = None,
     measures: Annotated[
         str | None, typer.Option("--measures", help="Such as mAP,R@1,mP@10,nDCG@10,P@5,recall@100,MRR,CMC@1,mINP.")
@@ -70,7 +74,10 @@ def evaluate(
     separate(None, query_ids, item_ids)
     found = load_ranking(ranking, ties=ties)
     names = read_names(query_ids), read_names(item_ids)
-    right, usual = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
+    cameras = query_cameras, gallery_cameras
+    right, usual = truth_from(
+        truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary, cameras
+    )
     wanted = [word.strip() for word in (measures or usual).split(",")]
     scores = kinrank.evaluate(found, right, wanted)
     facts = {key: found.meta[key] for key in ("mode", "method") if key in found.meta}

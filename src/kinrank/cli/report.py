@@ -16,18 +16,18 @@ from kinrank.cli.truths import (
     LABELS,
     Binary,
     File,
+    GalleryCameras,
     GalleryLabels,
     Labels,
     LabelsKey,
     Protocol,
+    QueryCameras,
     QueryLabels,
     TruthFile,
     truth_from,
 )
 from kinrank.cli.wording import in_flags
-from kinrank.evaluation.trials import ABLATION
 from kinrank.files.names import read_labels
-from kinrank.methods import METHODS
 
 PICTURED = "A folder or zip of pictures called like the items, or as many as these, in the order of their names."
 
@@ -42,6 +42,8 @@ def report(
     labels: Labels = None,
     query_labels: QueryLabels = None,
     gallery_labels: GalleryLabels = None,
+    query_cameras: QueryCameras = None,
+    gallery_cameras: GalleryCameras = None,
     labels_key: LabelsKey = None,
     measures: Measures = None,
     candidates: Candidates = None,
@@ -81,10 +83,12 @@ def report(
     kinrank report --data DIR --set roxford5k
 
     The page is one file that needs no network. It shows the chains behind the largest gains and losses where lpmt is
-    among the methods, and maps by t-SNE where kinrank[tsne] is installed. Pictures need kinrank[web].
+    among the methods, and maps by t-SNE where kinrank[tsne] is installed. Pictures need kinrank[web]. The sets of
+    --data are read from files of fixed names, such as orl_pixels.npz; docs/datasets.md has all names.
     """
     writable(output, (".html", ".htm"))
-    files = [truth, labels, query_labels, gallery_labels, query_ids, item_ids, texts, query_texts, images, query_images]
+    files = [truth, labels, query_labels, gallery_labels, query_cameras, gallery_cameras, query_ids, item_ids, texts,
+             query_texts, images, query_images]  # fmt: skip
     read = [*(gallery or []), *(queries or []), *(path for path in files if path is not None)]
     separate(output, *read)
     if data is not None:
@@ -101,7 +105,10 @@ def report(
         rows = combined(features(gallery, gallery_key)[0], feature_weights, check_rows)
         asked = features(queries, queries_key)[0] if queries else None
         names = read_names(query_ids), read_names(item_ids)
-        right, usual = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
+        cameras = query_cameras, gallery_cameras
+        right, usual = truth_from(
+            truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary, cameras
+        )
         shown = {"images": (images, query_images), "texts": (texts, query_texts)}
         known = _classes(truth, labels, query_labels, gallery_labels, labels_key)
         material = _material(rows, asked, right, usual, names, shown, known)
@@ -144,12 +151,11 @@ def _write(
     from kinrank.report.evidence import evidence_page, gather
     from kinrank.report.html import write_page
 
-    named = [name for name in METHODS if name != ABLATION]
     found = gather(
         material.queries,
         material.gallery,
         material.truth,
-        named if methods.strip() == "all" else [word.strip() for word in methods.split(",")],
+        "all" if methods.strip() == "all" else [word.strip() for word in methods.split(",")],
         [word.strip() for word in measures.split(",")] if measures is not None else material.measures,
         items=material.items,
         asked=material.asked,

@@ -52,12 +52,12 @@ def looks_of(
         names = [str(name) for name in naming.ids.tolist()]
     words = None if classes is None else [str(name) for name in classes.tolist()]
     told = None if texts is None else _texts(texts, kind, count, names)
-    picture = None
+    picture, matching = None, ""
     if images is not None:
-        picture = _pictures(images, kind, count, names)
+        picture, matching = _pictures(images, kind, count, names, ids is not None)
     elif fallback is not None and names is not None:
         picture = _by_name(fallback, names)
-    return Looks(kind, names, told, words if words is None or len(words) == count else None, picture)
+    return Looks(kind, names, told, words if words is None or len(words) == count else None, picture, matching)
 
 
 def _texts(path: Path, kind: str, count: int, names: list[str] | None) -> list[str | None]:
@@ -73,21 +73,29 @@ def _texts(path: Path, kind: str, count: int, names: list[str] | None) -> list[s
     return [found.get(name) for name in order]
 
 
-def _pictures(path: Path, kind: str, count: int, names: list[str] | None) -> Callable[[int], Seen | None]:
-    """Pictures by the names of the items; without names, in the order of their own."""
+def _pictures(
+    path: Path, kind: str, count: int, names: list[str] | None, given: bool
+) -> tuple[Callable[[int], Seen | None], str]:
+    """Pictures by the names of the items, which may be `given`; else in the order of their own, and a sentence then."""
     from kinrank.web.shown.pictures import Pictures
 
-    pictures = Pictures.open(path, None)
+    pictures, flag = Pictures.open(path, None), {"item": "--item-ids", "query": "--query-ids"}[kind]
     entries: list[str | None] = [] if names is None else [pictures.find(name) for name in names]
+    matching = ""
     if not any(entry is not None for entry in entries):
-        if len(pictures.names) != count:
-            flag = {"item": "--item-ids", "query": "--query-ids"}[kind]
-            why = "none of them is called like one" if names is not None else f"{flag} would say which belongs to which"
+        held = f"{path} holds {len(pictures.names)} pictures"
+        if given and names is not None and pictures.names:
             raise ValueError(
-                f"{path} holds {len(pictures.names)} pictures but there are {count} {COUNTED[kind]}; {why}"
+                f"{held}, such as {pictures.names[0]}, and none is called like one of {flag}, such as {names[0]}; "
+                "rename one of the two"
             )
+        if len(pictures.names) != count:
+            raise ValueError(f"{held} but there are {count} {COUNTED[kind]}; {flag} would say which belongs to which")
         entries = [*pictures.names]
-    return lambda number: None if (entry := entries[number]) is None else pictures.thumbnail(entry, SIZE)
+        matching = (
+            f"Pictures of {COUNTED[kind]} were matched by their order, not by name: first {entries[0]} is {kind} 0."
+        )
+    return lambda number: None if (entry := entries[number]) is None else pictures.thumbnail(entry, SIZE), matching
 
 
 def _by_name(path: Path, names: list[str]) -> Callable[[int], Seen | None] | None:
@@ -105,7 +113,10 @@ def published(folder: Path, name: str | None, protocol: str | None) -> Material:
     from kinrank.web.sources.published import NAMED, PICTURES, PIXELS, chosen
 
     if name is None and not present(folder):
-        raise ValueError(f"{folder} holds no published set; name one of {', '.join(BENCHMARKS)} with --set")
+        raise ValueError(
+            f"{folder} holds no published set, such as {BENCHMARKS['orl'].files[0]}; docs/datasets.md has the names of "
+            "their files"
+        )
     name = chosen(folder, name)[0] if name is None or name in BENCHMARKS else name
     bench = load(name, folder)
     level = protocol or ("medium" if "medium" in bench.truths else next(iter(bench.truths)))

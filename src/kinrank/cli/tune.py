@@ -90,7 +90,7 @@ def tune(
     asked = features(queries, queries_key)[0] if queries else None
     commands, lengths = context.find_root().command, metric or "cosine"
     if not labelled:
-        seen = kinrank.diagnose(rows, asked, right=right, metric=lengths, progress=bars(quiet))
+        seen = kinrank.diagnose(rows, queries=asked, right=right, metric=lengths, progress=bars(quiet))
         _show_seen(seen, [seen.parameters(method) for method in chosen], metric, json, commands)
         return
     names = read_names(query_ids), read_names(item_ids)
@@ -146,7 +146,8 @@ def _show_seen(seen: Diagnosis, chosen: list[Method], metric: str | None, json: 
         print_json({**seen.to_dict(), "sentences": said, "parameters": parameters})
         return
     print("\n".join(said))
-    print("\nParameters without labels:")
+    head = "Chosen without labels" if seen.helps else "Leave the search as it is. If you re-rank, this loses least"
+    print(f"\n{head}; add --gallery, --queries and -o:")
     for method in chosen:
         print(_command(method, metric))
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from kinrank.datasets.base import Arrays, Benchmark, somebody_is_right
 from kinrank.datasets.published import differences
 from kinrank.evaluation import Truth
+from kinrank.evaluation.truth import labelled_junk
 
 MEASURES = ("mAP", "CMC@1", "CMC@5", "CMC@10", "mINP")
 NEEDS = "persons across cameras are x, label, cam and is_query; or x, name and is_query"
-JUNK = -1  # the label of pictures that show no whole person: they count nowhere
 NAME = re.compile(r"(-1|\d+)_c(\d+)")  # 0002_c1s1_000451_03.jpg, 0005_c2_f0046985.jpg
 Integers = NDArray[np.int64]
 
@@ -25,7 +25,8 @@ def persons(vectors: str | os.PathLike[str], *, name: str | None = None) -> Benc
     """Person re-identification as Market-1501 defines it: find the query's person in pictures of other cameras.
 
     Pictures of the query's person that its own camera took are taken out of the ranking. Gallery pictures with the
-    label -1 (junk) are left out altogether; those of a label that no query has, such as 0, are wrong for all.
+    label -1 (junk; a number or text) are left out altogether; those of a label that no query has, such as 0, are wrong
+    for all.
 
     Args:
         vectors: an .npz with `x`, a row per picture, `label` (the person), `cam` (the camera) and `is_query`. Instead
@@ -44,7 +45,7 @@ def persons(vectors: str | os.PathLike[str], *, name: str | None = None) -> Benc
         labels, cameras = arrays.column("label", len(rows)), arrays.column("cam", len(rows))
     else:
         labels, cameras = persons_in(arrays.column("name", len(rows)).tolist(), source)
-    offered = ~asked & (labels != JUNK)
+    offered = ~asked & ~labelled_junk(labels)
     if not asked.any() or not offered.any():
         raise ValueError(f"{source} has no {'gallery' if asked.any() else 'queries'}; it needs both, see is_query")
     truth = Truth.across_cameras(labels[asked], labels[offered], cameras[asked], cameras[offered])

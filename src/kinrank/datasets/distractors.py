@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +16,21 @@ from kinrank.files.arrays import read_npy
 from kinrank.files.atomic import replacing
 
 BLOCK = 32 * 2**20  # bytes of rows that are held at once
-SAMPLE = 64  # distractors that are compared before a file is used again
+SAMPLE = 1000  # distractors whose digest is compared before a file is used again
 
 
 def joined_with(gallery: NDArray[Any], distractors: NDArray[Any], path: Path, source: Path) -> NDArray[Any]:
     """A memory map of the rows of the gallery, then of the distractors, in the file `path`.
 
-    The file is written if it is not there, or not of these rows: it must have their size and number type, be no older
-    than the distractors, hold the gallery, and hold a sample of the distractors. It appears whole or not at all.
+    The file is written if it is not there, or not of these rows. A small .json beside it says what it was made of: size
+    and time of the file of distractors, the digest of evenly taken rows of it, the digest of the gallery, and size and
+    time of the joined file itself. All of it must be the same. The file appears whole or not at all.
 
     Args:
         gallery: (n, d) rows.
         distractors: (m, d) rows, which may lie on disk: a block of them is held at a time.
         path: the .npy file.
-        source: the file of the distractors, for what is said, and for its age.
+        source: the file of the distractors.
     """
     if distractors.shape[1] != gallery.shape[1]:
         raise ValueError(
@@ -36,27 +40,48 @@ def joined_with(gallery: NDArray[Any], distractors: NDArray[Any], path: Path, so
     if path.resolve() == source.resolve():
         raise ValueError(f"{path} holds the distractors themselves; write the joined gallery to another file")
     kind = np.result_type(gallery.dtype, distractors.dtype)
-    if not _matches(path, gallery, distractors, kind, source):
+    made_of = _made_of(gallery, distractors, kind, source)
+    if not _matches(path, made_of):
         _write(path, gallery, distractors, kind)
+        with replacing(_about(path)) as file:
+            file.write(json.dumps({**made_of, "joined": _stamp(path)}, indent=1).encode())
     return read_npy(path, mmap=True)
 
 
-def _matches(path: Path, gallery: NDArray[Any], distractors: NDArray[Any], kind: np.dtype[Any], source: Path) -> bool:
-    if not path.is_file() or path.stat().st_mtime_ns < source.stat().st_mtime_ns:
-        return False
+def _about(path: Path) -> Path:
+    """The file that says what a joined file was made of."""
+    return path.with_suffix(".json")
+
+
+def _matches(path: Path, made_of: dict[str, Any]) -> bool:
     try:
-        there = read_npy(path, mmap=True)  # refuses a file that is shorter than its header says
-    except (ValueError, OSError):
+        known = json.loads(_about(path).read_bytes())
+        return bool(known == {**made_of, "joined": _stamp(path)})
+    except (OSError, ValueError, RecursionError):
         return False
-    if there.shape != (len(gallery) + len(distractors), gallery.shape[1]) or there.dtype != kind:
-        return False
-    some = evenly(len(distractors), SAMPLE)
-    near = np.array_equal(there[: len(gallery)], gallery.astype(kind), equal_nan=True)
-    return near and all(_same(there[len(gallery) + row], distractors[row], kind) for row in some)
 
 
-def _same(there: NDArray[Any], row: NDArray[Any], kind: np.dtype[Any]) -> bool:
-    return np.array_equal(there, row.astype(kind), equal_nan=True)
+def _made_of(gallery: NDArray[Any], distractors: NDArray[Any], kind: np.dtype[Any], source: Path) -> dict[str, Any]:
+    return {
+        "shape": [len(gallery) + len(distractors), gallery.shape[1]],
+        "type": kind.str,
+        "distractors": _stamp(source),
+        "distractors_sha256": _digest(distractors[row] for row in evenly(len(distractors), SAMPLE)),
+        "gallery_sha256": _digest(gallery),
+    }
+
+
+def _stamp(path: Path) -> dict[str, int]:
+    """The size of a file, and when it was written last."""
+    state = path.stat()
+    return {"bytes": state.st_size, "mtime_ns": state.st_mtime_ns}
+
+
+def _digest(rows: Iterable[NDArray[Any]]) -> str:
+    hashed = hashlib.sha256()
+    for row in rows:
+        hashed.update(f"{row.dtype.str}\n".encode() + np.ascontiguousarray(row).tobytes())
+    return hashed.hexdigest()
 
 
 def _write(path: Path, gallery: NDArray[Any], distractors: NDArray[Any], kind: np.dtype[Any]) -> None:

@@ -21,7 +21,7 @@ from kinrank.datasets.landmarks import revisited
 from kinrank.datasets.published import PUBLISHED
 from kinrank.datasets.splits import NEEDS, class_split
 
-LANDMARKS = ("roxford5k", "rparis6k")
+LANDMARKS = ("roxford5k", "rparis6k")  # the sets of the revisited protocol
 CLASSES = ("cub200", "indoor", "caltech101")
 
 
@@ -44,6 +44,11 @@ class Found:
     vectors: Path
     truth: Path | None = None
     distractors_file: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """Such as roxford5k_rgem, or roxford5k_rgem+distractors."""
+        return f"{self.set}_{self.features}{'+distractors' if self.distractors else ''}"
 
     def load(self, joined: str | os.PathLike[str] | None = None) -> Benchmark:
         """The set; `joined` is the folder for a gallery with its distractors, that of the features unless given."""

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from kinrank.datasets.base import Arrays, Benchmark, somebody_is_right
+from kinrank.datasets.published import differences
 from kinrank.evaluation import Truth
 
 MEASURES = ("mAP", "nDCG@10")
@@ -21,7 +22,8 @@ def texts(vectors: File, judgements: File, *, graded: bool = True, name: str | N
             `qno`, that of each query; without it, queries are called 1, 2, 3, ... in their order.
         judgements: lines `query 0 document relevance`; relevance above 0 is right.
         graded: False counts every relevance above 0 as 1 (for nDCG).
-        name: of the set; the beginning of the file's name, up to the first "_", unless given.
+        name: of the set; the beginning of the file's name, up to the first "_", unless given. What differs from the
+            published set of that name is a NotAsPublished warning, and stands in `notes`.
 
     Returns:
         A Benchmark with the truth "relevant". A run of another program is read by `kinrank.load_ranking("run.trec")`
@@ -39,4 +41,6 @@ def texts(vectors: File, judgements: File, *, graded: bool = True, name: str | N
     asked = [str(query) for query in known]
     truth = Truth.from_qrels(judgements, asked, arrays.column("docno", len(documents)).tolist(), graded=graded)
     somebody_is_right({"relevant": truth}, judgements)
-    return Benchmark(name or source.stem.partition("_")[0], queries, documents, {"relevant": truth}, MEASURES)
+    name = name or source.stem.partition("_")[0]
+    notes = differences(name, source, {"queries": len(queries), "documents": len(documents)})
+    return Benchmark(name, queries, documents, {"relevant": truth}, MEASURES, notes)

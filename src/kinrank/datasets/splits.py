@@ -52,7 +52,7 @@ def class_split(vectors: File, split: File | None = None, *, name: str | None = 
         truth = Truth.from_split(listed)
     _both_sides(source if split is None else split, asked.sum(), (~asked).sum())
     somebody_is_right({"class": truth}, source)
-    counted = {"pictures": len(rows), "classes": len(np.unique(labels))}
+    counted = {"pictures": len(rows), "items": len(rows), "classes": len(np.unique(labels))}
     counted |= {"queries": int(asked.sum()), "images": int((~asked).sum())}
     notes = differences(name, source, counted)
     return Benchmark(name, rows[asked], rows[~asked], {"class": truth}, MEASURES, notes)
@@ -63,7 +63,8 @@ def leave_one_out(vectors: File, *, name: str | None = None, measures: tuple[str
 
     Args:
         vectors: an .npz with `x`, a row per item, and `label`, one per item.
-        name: of the set; the beginning of the file's name, up to the first "_", unless given.
+        name: of the set; the beginning of the file's name, up to the first "_", unless given. What differs from the
+            published set of that name is a NotAsPublished warning, and stands in `notes`.
         measures: what to evaluate.
 
     Example:
@@ -73,9 +74,12 @@ def leave_one_out(vectors: File, *, name: str | None = None, measures: tuple[str
     source = Path(vectors)
     arrays = Arrays(source, EVERYONE)
     rows = arrays.rows("x")
-    truths = {"class": Truth.from_labels(arrays.column("label", len(rows)))}
+    labels = arrays.column("label", len(rows))
+    truths = {"class": Truth.from_labels(labels)}
     somebody_is_right(truths, source)
-    return Benchmark(name or source.stem.partition("_")[0], None, rows, truths, measures)
+    name = name or source.stem.partition("_")[0]
+    notes = differences(name, source, {"items": len(rows), "classes": len(np.unique(labels))})
+    return Benchmark(name, None, rows, truths, measures, notes)
 
 
 def _both_sides(source: object, queries: int, items: int) -> None:

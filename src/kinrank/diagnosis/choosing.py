@@ -12,16 +12,17 @@ from kinrank.methods import LPMT, METHODS, Method, resolve
 from kinrank.parameters import parameters_of
 
 LPMT_SIZES = ("k2",)  # LPMT measures what depends on the rest itself
-AS_THEY_ARE = ("dqe",)  # trains on its nearest: half as many examples made it worse on every set with few kin
+FEW_RIGHT = 3  # right answers up to which kin are few
+NOT_HALVED = ("dqe",)  # trains on its nearest: half as many examples made it worse on every set with few kin
 
 
 def chosen(method: Method, facts: Facts, right: float | None = None) -> Method:
     """The method with neighbourhoods of half the size where items have few kin, and as it is elsewhere.
 
-    Few: `right` is 3 or less, or, where it is not given, the drop of the distances is above FEW. A parameter that
-    differs from its default was somebody's choice and stays. LPMT measures rho, gamma and shares itself.
+    Few: `right` is FEW_RIGHT or less, or, where it is not given, the drop of the distances is above FEW. A parameter
+    that differs from its default was somebody's choice and stays. LPMT measures rho, gamma and shares itself.
     """
-    if method.name in AS_THEY_ARE or not few_kin(facts, right):
+    if method.name in NOT_HALVED or not few_kin(facts, right):
         return method
     changed = {
         declared.name: max(1, (declared.default + 1) // 2)
@@ -37,7 +38,7 @@ def chosen(method: Method, facts: Facts, right: float | None = None) -> Method:
 
 def few_kin(facts: Facts, right: float | None = None) -> bool:
     """Whether items have about three kin or less."""
-    return facts.drop > FEW if right is None else right <= 3
+    return facts.drop > FEW if right is None else right <= FEW_RIGHT
 
 
 def named(methods: Sequence[Method | str] | str) -> list[Method]:

@@ -18,37 +18,44 @@ from typing import Any
 
 from kinrank.diagnosis.facts import Facts
 
-BASE, PER_THIN = 2.7, 53.5  # points of mAP: fitted on published sets by `kinrank bench diagnosis`
+BASE, PER_THIN = 3.6, 45.9  # points of mAP: fitted on published sets by `kinrank bench diagnosis`
 ONE, TWO, MANY = -4.0, 0.0, 16  # points at one and at two right answers; right answers from which on all is gained
-KIN, NO_KIN = 2.2, 2.8  # the drop up to which kin are many, and from which on they are too few to gain by
+NO_KIN = 3.8  # the drop from which on kin are too few to gain by, fitted likewise
+FALL = 1.6  # how far below that drop the gain begins to fall
 LOST = 0.15  # share of what could be gained that is lost where kin are too few
 UNRELATED = 0.05  # neighbours in common below which there is nothing to go by
 AGREED = 0.02  # agreement of two halves of the directions below which neighbours are as they happen to be
-ERROR = 8.8  # points: what predictions for sets left out of the fit were off by, root mean square
+ERROR, ERROR_RIGHT = 9.9, 3.2  # points: root mean square error on sets left out of the fit; where `right` is known
 SURE = 1.28  # times the error: 80 of 100 predictions are as close
-FEW = 2.4  # the drop from which on neighbourhoods of half the usual size are better
+FEW = 2.4  # the drop from which on neighbourhoods of half the usual size are better, fitted likewise
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Expected points of mAP over no re-ranking, joint: `points`, and the interval that 8 of 10 sets fall into."""
+    """Expected points of mAP over no re-ranking, joint; `low` and `high` are SURE errors away."""
 
     points: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{whole(self.points)} points of mAP (8 of 10 times between {whole(self.low)} and {whole(self.high)})"
+        return f"{whole(self.points)} points of mAP (between {whole(self.low)} and {whole(self.high)} for 8 sets in 10)"
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def expected(facts: Facts, right: float | None = None, base: float = BASE, per_thin: float = PER_THIN) -> Gain:
+def expected(
+    facts: Facts,
+    right: float | None = None,
+    base: float = BASE,
+    per_thin: float = PER_THIN,
+    no_kin: float = NO_KIN,
+) -> Gain:
     """What LPMT gains at its defaults, joint. `right`: how many right answers a query has, if that is known."""
     most = (base + per_thin * max(facts.thin, 0.0)) * related(facts)
-    points = _by_drop(most, facts.drop) if right is None else _by_right(most, right)
-    spread = SURE * ERROR * (1.0 if right is None else 0.6)  # measured, too: right answers tell a good part of it
+    points = _by_drop(most, facts.drop, no_kin) if right is None else _by_right(most, right)
+    spread = SURE * (ERROR if right is None else ERROR_RIGHT)
     return Gain(points, points - spread, points + spread)
 
 
@@ -66,9 +73,9 @@ def whole(number: float) -> str:
     return f"{round(number) + 0:+d}"
 
 
-def _by_drop(most: float, drop: float) -> float:
+def _by_drop(most: float, drop: float, no_kin: float) -> float:
     """All of it where kin are many; less and less, and then a loss, where distances drop off at once."""
-    return most * min(1.0, max((NO_KIN - drop) / (NO_KIN - KIN), -LOST))
+    return most * min(1.0, max((no_kin - drop) / FALL, -LOST))
 
 
 def _by_right(most: float, right: float) -> float:

@@ -176,7 +176,7 @@ def tune(
     space = space_of(gallery, metric, "gallery")
     rows = space.rows(gallery, "gallery")
     asked = None if queries is None else space.rows(queries, "queries", rows.shape[1])
-    seen = diagnose(rows, asked, metric=metric)
+    seen = diagnose(rows, queries=asked, metric=metric)
     ways = (AS_THEY_ARE, *(WAYS if prepare and space.unit else ()))
     tried = [(method, way) for way in ways for method in _grid(others, seen, way)]
     found: list[Candidate] = []

@@ -54,6 +54,14 @@ class Lists:
         counts = np.bincount(self.owners[kept], minlength=len(self))
         return Lists(np.concatenate([[0], np.cumsum(counts)]), self.items[kept])
 
+    def with_all(self, items: Integers) -> Lists:
+        """The same lists, and these items in every one of them; none of them is in a list already."""
+        if not len(items):
+            return self
+        owners = np.concatenate([self.owners, np.repeat(np.arange(len(self)), len(items))])
+        found = np.concatenate([self.items, np.tile(items, len(self))])
+        return Lists(self.starts + len(items) * np.arange(len(self) + 1), found[np.lexsort((found, owners))])
+
     def take(self, queries: Integers) -> tuple[Lists, Integers]:
         """The lists of some queries, and where in `items` their entries stood."""
         counts = self.counts[queries]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -23,7 +23,8 @@ from kinrank.warmup import warm
 PLAIN = "none"
 MANY = 10  # methods from which on some are better or worse by chance
 LISTED = 6  # methods that a sentence names at most, the worst first
-ABLATION = "lpmt-ablation"  # at its defaults it is lpmt: once is enough
+ABLATION = "lpmt-ablation"  # a tool that takes LPMT apart, and no method of its own
+Run = Callable[[Method], Ranking]  # raises one of REFUSALS where a method cannot
 REFUSALS = (MemoryError, ValueError, ImportError, OSError)  # too large, or weights or a package are missing
 
 
@@ -54,7 +55,7 @@ class Trials(Sequence[Trial]):
         trials: one for each method that ran, no re-ranking among them.
         refused: method -> the sentence with which it refused.
         measures: the first one decides about the order.
-        queries, items, mode: how many there are, and how they were ranked (joint or candidates).
+        queries, items, mode: how many there are, and how they were ranked (joint, online, candidates 500).
         confidence: of the intervals.
     """
 
@@ -171,10 +172,11 @@ def compare_methods(
     """Try methods on data of your own, and compare each with no re-ranking, query by query.
 
     Args:
-        queries, gallery_or_store, candidates, depth, max_memory, metric: as in `rerank`.
+        queries, gallery_or_store, candidates, max_memory, metric: as in `rerank`.
+        depth: how many items per query are ranked; all of them unless given, but over a vector database the candidates.
         truth: what is right, one entry per query.
-        methods: Methods or names; "all" for every method at its defaults (lpmt-ablation, which is lpmt then, only where
-            you name it). No re-ranking is always among them.
+        methods: Methods or names; "all" for every method at its defaults (lpmt-ablation, which takes lpmt apart, only
+            where you name it). No re-ranking is always among them.
         measures: as in `evaluate`; the first one decides about the order and the verdict.
         confidence, resamples, seed: of the intervals, as in `evaluate`, and of the paired test, as in `compare`.
         progress: True for a bar, or a callable `f(label, done, total)`.
@@ -190,32 +192,104 @@ def compare_methods(
     wanted = [str(Measure.parse(text)) for text in ([measures] if isinstance(measures, str) else measures)]
     if not wanted:
         raise ValueError("measures is empty; give at least one, such as mAP")
-    limits = {"candidates": candidates, "depth": depth, "max_memory": max_memory, "metric": metric}
+    chosen = labelled(methods)
+    run = runner(queries, gallery_or_store, candidates, depth, max_memory, metric)
     chance: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
-
-    def tried(label: str, method: Method, ranking: Ranking, against: Scores | None) -> Trial:
-        scores = evaluate(ranking, truth, wanted, **chance)
-        gains = {measure: compare(against or scores, scores, measure, **chance) for measure in wanted}
-        return Trial(label, method.spelled_out(), scores, gains, float(ranking.meta["seconds"]) / max(1, len(ranking)))
-
-    others = _chosen(methods)
-    warm(PLAIN)
-    first = rerank(queries, gallery_or_store, PLAIN, **limits)  # type: ignore[arg-type]
-    plain = tried(PLAIN, resolve(PLAIN), first, None)
-    found, refused = [plain], {}
-    for label, method in Progress(progress).each("methods", others.items(), len(others)):
-        ranking = ranked(method, queries, gallery_or_store, **limits)
-        if isinstance(ranking, str):
-            refused[label] = ranking
-        else:
-            found.append(tried(label, method, ranking, plain.scores))
-    best = sorted(found, key=lambda trial: math.inf if math.isnan(mean := trial.scores[wanted[0]].mean) else -mean)
+    steps = tried_one_by_one(run, chosen, truth, wanted, chance)
+    report = Progress(progress).each("methods", steps, 1 + len(chosen))
+    found = [one._replace(ranking=None) for one in report]  # rankings of all methods at once may not fit in memory
     items = len(gallery_or_store) if isinstance(gallery_or_store, Sized) else None
-    mode = str(first.meta["mode"]) + (", euclidean" if first.meta["metric"] == "euclidean" else "")
-    return Trials(best, refused, wanted, len(truth), items, mode, confidence)
+    return summed_up(found, wanted, len(truth), items, confidence)
 
 
-def _chosen(methods: Sequence[Method | str] | str) -> dict[str, Method]:
+class Tried(NamedTuple):
+    """One method that was run: its label, its ranking and how it did; or the sentence with which it refused."""
+
+    label: str
+    method: Method
+    ranking: Ranking | None = None
+    trial: Trial | None = None
+    mode: str = ""
+    refused: str = ""
+
+
+def runner(
+    queries: ArrayLike | None,
+    gallery_or_store: ArrayLike | Store,
+    candidates: int | None = None,
+    depth: int | None = None,
+    max_memory: int | str | None = None,
+    metric: str | None = None,
+) -> Run:
+    """How a method is run, after its loops were compiled, so that the time is its own.
+
+    Over candidates of an array all items are ranked: what lies behind the candidates keeps the order of the search, and
+    a measure that looks at whole rankings means the same as without candidates.
+    """
+    if candidates is not None and depth is None and isinstance(gallery_or_store, Sized):
+        depth = None if isinstance(gallery_or_store, Store) else max(1, len(gallery_or_store))
+    limits: dict[str, Any] = {"candidates": candidates, "depth": depth, "max_memory": max_memory, "metric": metric}
+
+    def run(method: Method) -> Ranking:
+        warm(method)
+        return rerank(queries, gallery_or_store, method, **limits)
+
+    return run
+
+
+def tried_one_by_one(
+    run: Run, methods: dict[str, Method], truth: Truth, measures: Sequence[str], chance: dict[str, Any]
+) -> Iterator[Tried]:
+    """No re-ranking, then every method, each scored and compared with it; a method that refuses has no ranking.
+
+    What no re-ranking refuses is an error of the data, and is raised.
+
+    Args:
+        run: a method -> its ranking of all queries.
+        methods: under the names they are listed by, see `labelled`.
+        chance: confidence, resamples and seed of intervals and tests.
+    """
+    plain: Scores | None = None
+    for label, method in {PLAIN: resolve(PLAIN), **methods}.items():
+        try:
+            ranking = run(method)
+        except REFUSALS as error:
+            if plain is None:
+                raise
+            yield Tried(label, method, refused=str(error))
+            continue
+        scores = evaluate(ranking, truth, measures, **chance)
+        plain = plain or scores
+        gains = {measure: compare(plain, scores, measure, **chance) for measure in measures}
+        seconds = float(ranking.meta["seconds"]) / max(1, len(ranking))
+        trial = Trial(label, method.spelled_out(), scores, gains, seconds)
+        yield Tried(label, method, ranking, trial, mode_of(ranking))
+
+
+def summed_up(
+    tried: Sequence[Tried], measures: list[str], queries: int, items: int | None, confidence: float
+) -> Trials:
+    """The Trials of methods that were run, no re-ranking first among them."""
+    found = [one.trial for one in tried if one.trial is not None]
+    refused = {one.label: one.refused for one in tried if one.trial is None}
+    best = sorted(found, key=lambda trial: -worth(trial, measures[0]))
+    return Trials(best, refused, measures, queries, items, tried[0].mode, confidence)
+
+
+def mode_of(ranking: Ranking) -> str:
+    """How it was ranked: joint, online, or candidates with their number; and the metric where it is not cosine."""
+    meta = ranking.meta
+    count = f" {meta['candidates']}" if "candidates" in meta else ""
+    return f"{meta['mode']}{count}" + (", euclidean" if meta["metric"] == "euclidean" else "")
+
+
+def worth(trial: Trial, measure: str) -> float:
+    """The mean of a measure, by which methods are sorted; the least of all where there is none."""
+    mean = trial.scores[measure].mean
+    return -math.inf if math.isnan(mean) else mean
+
+
+def labelled(methods: Sequence[Method | str] | str) -> dict[str, Method]:
     """Methods under the names they are listed by, each once; no re-ranking is left out, because it is always there."""
     if isinstance(methods, str):
         methods = [name for name in METHODS if name != ABLATION] if methods == "all" else [methods]
@@ -232,14 +306,3 @@ def _cells(trial: Trial, measure: str) -> tuple[str, str]:
 def points(difference: float) -> str:
     """A difference in percent, with its sign; what rounds to nothing is +0.00."""
     return f"{round(100 * difference, 2) + 0.0:+.2f}"
-
-
-def ranked(
-    method: Method | str, queries: ArrayLike | None, gallery_or_store: ArrayLike | Store, **limits: Any
-) -> Ranking | str:
-    """The ranking of a method whose loops were compiled before, so that the time is its own; or why it refused."""
-    try:
-        warm(method)
-        return rerank(queries, gallery_or_store, method, **limits)
-    except REFUSALS as error:
-        return str(error)

@@ -121,11 +121,7 @@ class Truth:
         items, queries = _naming(item_ids, "item_ids"), _naming(query_ids, "query_ids")
         asked = _labels(query_labels, "query_labels")
         offered = asked if gallery_labels is None else _labels(gallery_labels, "gallery_labels")
-        if asked.size and offered.size and (asked.dtype.kind in "US") != (offered.dtype.kind in "US"):
-            raise ValueError(
-                f"query_labels are {asked.dtype} and gallery_labels {offered.dtype}; "
-                "give both as text or both as numbers"
-            )
+        _comparable(asked, offered, "labels")
         _, codes = np.unique(np.concatenate([asked, offered]), return_inverse=True)
         codes = codes.reshape(-1)
         groups = codes[len(asked) :]
@@ -163,15 +159,20 @@ class Truth:
     ) -> Truth:
         """Person re-identification: items of the query's person are right if another camera took them.
 
-        Those that the query's own camera took are ignored: they take no rank.
+        Those that the query's own camera took are ignored: they take no rank. So are items labelled -1, as a number or
+        as text, for every query: pictures that show no whole person.
         """
         same = cls.from_labels(query_labels, gallery_labels, item_ids=item_ids, query_ids=query_ids)
         asked, offered = _labels(query_cameras, "query_cameras"), _labels(gallery_cameras, "gallery_cameras")
         for name, cameras, count in (("query", asked, len(same)), ("gallery", offered, same.gallery_size)):
             if len(cameras) != count:
                 raise ValueError(f"{name}_cameras has {len(cameras)} entries and {name}_labels {count}; give one each")
-        own = asked[same.positives.owners] == offered[same.positives.items]
-        return dataclasses.replace(same, positives=same.positives.where(~own), junk=same.positives.where(own))
+        _comparable(asked, offered, "cameras")
+        nobody = labelled_junk(_labels(gallery_labels, "gallery_labels"))
+        positives = same.positives.where(~nobody[same.positives.items])
+        own = asked[positives.owners] == offered[positives.items]
+        junk = positives.where(own).with_all(np.flatnonzero(nobody))
+        return dataclasses.replace(same, positives=positives.where(~own), junk=junk)
 
     @classmethod
     def revisited(
@@ -277,12 +278,25 @@ class Truth:
         return dataclasses.replace(self, positives=positives, junk=junk, grades=grades, queries=naming)
 
 
+def labelled_junk(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels are -1, as a number or as text: pictures that show no whole person, and count nowhere."""
+    return np.asarray(labels.astype(str) == "-1" if labels.dtype.kind in "USO" else labels == -1, np.bool_)
+
+
 def _keys(lists: Lists, span: int) -> Integers:
     return lists.owners * span + lists.items
 
 
 def _naming(ids: ArrayLike | None, parameter: str) -> Naming | None:
     return None if ids is None else Naming(given.names(ids, parameter))
+
+
+def _comparable(asked: NDArray[Any], offered: NDArray[Any], what: str) -> None:
+    """Refuse text on one side and numbers on the other, which are never equal."""
+    if asked.size and offered.size and (asked.dtype.kind in "US") != (offered.dtype.kind in "US"):
+        raise ValueError(
+            f"query_{what} are {asked.dtype} and gallery_{what} {offered.dtype}; give both as text or both as numbers"
+        )
 
 
 def _labels(labels: ArrayLike, name: str) -> NDArray[Any]:

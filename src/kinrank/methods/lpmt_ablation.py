@@ -20,9 +20,10 @@ from kinrank.progress import Progress
 class LPMTAblation(LPMT):
     """LPMT with one of its stages replaced by a plainer one, to see what each of them is worth.
 
-    At its defaults it is LPMT. Each further parameter exchanges one stage: the similarity that states are made of, the
-    region it is read on, the distance between states, how neighbours and steps are chosen, the Gaussian's scale, the
-    mixture of the two distances, and the solver of the diffusion.
+    At its defaults it is LPMT(direct=0): chains alone, as in the paper, without LPMT's direct comparison of wide
+    neighbourhoods. Each further parameter exchanges one stage: the similarity that states are made of, the region it is
+    read on, the distance between states, how neighbours and steps are chosen, the Gaussian's scale, the mixture of the
+    two distances, and the solver of the diffusion.
 
     Equation: that of LPMT, with
 

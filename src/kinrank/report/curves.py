@@ -53,7 +53,7 @@ class Scale:
         first, last = min(known), max(known)
         if axis.start is not None:
             first = min(first, axis.start)
-        self.ticks = _powers(first, last) if self._log else _round_values(first, last)
+        self.ticks = powers(first, last) if self._log else round_values(first, last)
         first, last = min(first, self.ticks[0]), max(last, self.ticks[-1])
         self._first, self._last = self._of(first), self._of(last)
         self._low, self._high = low, high
@@ -156,7 +156,7 @@ def _legend(names: Sequence[str]) -> str:
     return "".join(parts)
 
 
-def _round_values(first: float, last: float) -> list[float]:
+def round_values(first: float, last: float) -> list[float]:
     """About five round values around these two."""
     rough = (last - first) / 4 or abs(last) / 4 or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
@@ -165,7 +165,7 @@ def _round_values(first: float, last: float) -> list[float]:
     return [number * step for number in range(lowest, max(highest, lowest + 1) + 1)]
 
 
-def _powers(first: float, last: float) -> list[float]:
+def powers(first: float, last: float) -> list[float]:
     """Powers of ten around these two; with 2 and 5 between them where that would be few, every other one if many."""
     low, high = math.floor(math.log10(first) + 1e-9), math.ceil(math.log10(last) - 1e-9)
     if high - low > 6:

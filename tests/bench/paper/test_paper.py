@@ -14,8 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from kinrank.bench.cache import Cache
+from kinrank.bench.paper.baselines import about_printed
 from kinrank.bench.paper.filled import tables
 from kinrank.bench.paper.layout import MEASURED, Filled
+from kinrank.bench.paper.page import summary
 from kinrank.bench.paper.run import paper
 from kinrank.bench.paper.subjects import chosen, looked_into, methods_of
 from kinrank.bench.paper.written import write
@@ -68,6 +70,27 @@ def test_measured_numbers_stand_beside_printed_ones(measured: dict[str, Any]) ->
     known = {row["method"]: 100 * row["mean"] for row in measured["scores"]
              if (row["features"], row.get("truth")) == ("rgem", "medium")}  # fmt: skip
     assert rows["CAS"][8].mean == known["cas"]
+    last = first.lines[-1]
+    assert (last.name, last.cells[0].word) == ("LPMT, the paper's settings", "-")
+    assert last.cells[8].mean == known["lpmt-ablation"]
+    assert "k1=60" in measured["methods"]["lpmt-ablation"]
+    assert "direct=0.0" in measured["methods"]["lpmt-ablation"]
+    assert any(note.startswith("LPMT here is kinrank's") for note in first.notes)
+    assert len(table(measured, "table-2").lines) == 12  # nothing is measured there
+    assert any("direct=0" in note for note in table(measured, "your-tmt-roxford5k-toy").notes)
+
+
+def test_whether_features_are_the_papers_is_told_first(measured: dict[str, Any]) -> None:
+    first = table(measured, "table-1").lines[0].cells
+    said = summary(measured)
+    assert said[0].startswith(
+        f"rgem without re-ranking, is it the paper's? Medium, ROxf: printed 67.3, measured {first[8].mean:.1f}; "
+    )
+    assert not any("toy without re-ranking" in sentence for sentence in said)
+    assert about_printed(measured) == (
+        "Printed numbers are the paper's. Whether your rgem is its R-GeM: compare the rows without re-ranking."
+    )
+    assert "not in this folder" in about_printed({"found": [{"features": "toy"}]})
 
 
 def test_absent_features_are_named(measured: dict[str, Any]) -> None:
@@ -124,7 +147,7 @@ def test_figures_are_whole_and_tables_come_in_three_formats(written: Path, measu
     latex = (written / "tables" / "table-1.tex").read_text("utf-8")
     assert r"$\alpha$QE & 69.7" in latex
     body = latex.split(r"\begin{tabular}")[1]
-    assert len(re.findall(r"\\\\$", body, flags=re.MULTILINE)) == 3 + 22
+    assert len(re.findall(r"\\\\$", body, flags=re.MULTILINE)) == 3 + 23  # the printed rows, and the paper's settings
     assert json.loads((written / "record.json").read_text("utf-8")) == measured
 
 

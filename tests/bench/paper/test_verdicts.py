@@ -10,6 +10,8 @@ import pytest
 from kinrank.bench.paper import orders
 from kinrank.bench.paper.verdicts import FAILS, HOLDS, OPEN, changed, counted, order
 
+PAIR = {"table": "tmt", "settings": "paper", "truth": "medium", "weaker": "Cosine", "stronger": "TMT"}
+
 
 def made_up(values: np.ndarray) -> dict[str, Any]:
     score = {"mean": float(values.mean()), "low": 0.0, "high": 1.0, "per_query": values.tolist()}
@@ -23,14 +25,17 @@ def test_the_verdict_follows_the_paired_interval(gap: float, verdict: str, rng: 
     found = order(made_up(weaker), made_up(stronger), "medium")
     assert found["verdict"] == verdict
     assert found["low"] <= found["difference"] <= found["high"]
-    assert str(orders.shown(found)).endswith(f"): {verdict}")
+    pair = orders.shown({**PAIR, **found})
+    assert pair.verdict == verdict
+    assert float(pair.low) <= float(pair.difference) <= float(pair.high)
 
 
 def test_a_pair_with_a_refusal_cannot_be_told() -> None:
     refused = {"set": "toy", "mode": "joint", "method": "cas", "error": "it needs 9 GB"}
     found = order(refused, made_up(np.ones(3)), "medium")
     assert found == {"verdict": OPEN, "error": "it needs 9 GB"}
-    assert str(orders.shown(found)) == OPEN
+    pair = orders.shown({**PAIR, **found})
+    assert orders.measured(pair) == ("", "", "", OPEN)
 
 
 def test_verdicts_are_counted_and_compared_between_settings() -> None:
@@ -41,12 +46,35 @@ def test_verdicts_are_counted_and_compared_between_settings() -> None:
         {**about, "settings": "defaults", "stronger": "TMT", "verdict": FAILS},
         {**about, "settings": "paper", "stronger": "TMT", "verdict": FAILS},
     ]
-    assert counted(rows) == (
-        "the paper's order holds for 1 of 4 pairs, does not hold for 2, and cannot be told for 1, where the interval "
-        "covers 0"
+    assert counted(rows) == "holds for 1 of 4 pairs, does not for 2, cannot be told for 1"
+    assert changed(rows) == "the verdict depends on the settings for 1 of 2 pairs: BCD over BSD."
+    assert changed(rows[2:]) == "both settings lead to the same verdicts."
+
+
+def test_pairs_are_counted_for_each_truth_apart() -> None:
+    about = {"set": "roxford5k", "features": "toy", "table": "tmt", "weaker": "Euclidean", "stronger": "Jaccard"}
+    rows = [
+        {**about, "settings": "defaults", "truth": "medium", "verdict": HOLDS, "difference": 0.02, "low": 0.01,
+         "high": 0.03},
+        {**about, "settings": "defaults", "truth": "hard", "verdict": FAILS, "difference": -0.02, "low": -0.03,
+         "high": -0.01},
+    ]  # fmt: skip
+    (one,) = orders.orders({"orders": rows})
+    assert one.head == [
+        "the paper says: better", "than", "truth", "settings", "printed: R-GeM, DOLG, CVNet", "difference", "low",
+        "high", "verdict",
+    ]  # fmt: skip
+    assert one.rows[0] == [
+        "Jaccard", "Euclidean", "medium", "kinrank's defaults", "+0.3, +0.1, +0.3", "+2.00", "+1.00", "+3.00", HOLDS,
+    ]  # fmt: skip
+    assert [heading for heading, _ in one.groups] == [
+        "medium, at kinrank's defaults", "hard, at kinrank's defaults",
+    ]  # fmt: skip
+    assert one.notes[0] == (
+        "At kinrank's defaults the paper's order: medium, holds for 1 of 1 pairs, does not for 0, cannot be told for "
+        "0; hard, holds for 0 of 1 pairs, does not for 1, cannot be told for 0."
     )
-    assert changed(rows) == "The verdict depends on the settings for 1 of 2 pairs: BCD over BSD (hard)."
-    assert changed(rows[2:]) == "Both settings lead to the same verdicts."
+    assert "of twenty pairs that are equal in truth, one is expected to look different" in one.notes[-1]
 
 
 def test_printed_differences_stand_beside() -> None:

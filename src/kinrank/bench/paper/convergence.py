@@ -11,6 +11,7 @@ import kinrank
 from kinrank import features, stages
 from kinrank.bench.cache import Cache, code, digest
 from kinrank.bench.cells import data_digest
+from kinrank.bench.record import surroundings
 from kinrank.datasets.benchmark import Benchmark
 from kinrank.features import evenly
 from kinrank.items import Items
@@ -35,6 +36,7 @@ def convergence(bench: Benchmark, most: int, cycles: int, cache: Cache) -> dict[
         "data": data_digest(bench),
         "parameters": method.spelled_out(),
         "numbers": [most, cycles, STEPS, SOLVED],
+        "surroundings": surroundings(),
         "version": kinrank.__version__,
         "code": [code(), digest(Path(__file__).read_bytes())],
     }

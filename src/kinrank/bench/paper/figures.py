@@ -120,10 +120,12 @@ def _best_sentence(parameter: str, rows: Sequence[Found], best: float | None) ->
     said = []
     for truth in dict.fromkeys(row["truth"] for row in rows):
         points = _points([row for row in rows if row["truth"] == truth])
-        top = max(points, key=lambda row: float(row["mean"]))
-        said.append(f"{truth} {100 * top['mean']:.1f} at {top['x']:g}")
+        if points:
+            top = max(points, key=lambda row: float(row["mean"]))
+            said.append(f"{truth} {100 * top['mean']:.1f} at {top['x']:g}")
     paper = f" The paper's best value is {best:g}." if best is not None else " The paper prints no best value."
-    return f"Highest: {', '.join(said)}.{paper} Joint, LPMT's defaults at the other parameters."
+    rest = "Joint, LPMT with its direct comparison, at its defaults but for this parameter."
+    return f"Highest: {', '.join(said)}.{paper} {rest}"
 
 
 def _time(record: Found) -> Iterator[Figure]:
@@ -152,4 +154,4 @@ def _said(row: Found) -> str:
 
 def _differs(row: Found) -> bool:
     """Whether the paired interval of the difference to the default lies on one side of 0."""
-    return bool(row.get("difference_low", 0.0) > 0 or row.get("difference_high", 0.0) < 0)
+    return bool((row.get("difference_low") or 0.0) > 0 or (row.get("difference_high") or 0.0) < 0)

@@ -6,15 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kinrank.bench.paper import variants
-from kinrank.bench.paper.layout import LANDMARKS, MEASURED, PRINTED, Cell, Column, Filled, Head, Line, Printed, Row
+from kinrank.bench.paper.layout import MEASURED, PRINTED, Cell, Column, Filled, Head, Line, Printed, Row
 from kinrank.bench.paper.printed import CLASSES, LEVELS, SLIPS, TABLES
-from kinrank.bench.paper.subjects import rows_of, table_of
+from kinrank.bench.paper.subjects import AS_PRINTED, rows_of, table_of
+from kinrank.datasets.finding import LANDMARKS
 from kinrank.methods import METHODS
 
+MILLION = 1_000_000
 ABSENT = "not in kinrank"
 NOT_MEASURED = "not measured"
 REFUSED = "refused"
 JOINT = "Joint: queries and gallery in one graph, as in the paper. Measured numbers have 95 % intervals over queries."
+OURS = (
+    "LPMT here is kinrank's: the paper's, plus a direct comparison of wide neighbourhoods (direct), at kinrank's "
+    f"defaults. The row below it has {variants.SETTINGS['paper'][0]} and no direct comparison."
+)
+WITHOUT = "LPMT is measured without its direct comparison of wide neighbourhoods (direct=0) here, as in the paper."
 Found = dict[str, Any]
 Lookup = Callable[[Row, Column], Found | None]
 
@@ -30,18 +37,22 @@ def _printed(table: Printed, record: Found) -> Filled:
     here = [column for column in columns if _there(record, column)]
     missing = [column for column in columns if column not in here]
     heads = [Head(PRINTED, column.group, column.name, column=column) for column in columns]
-    heads += [Head(MEASURED, column.group, column.name, column=column) for column in here]
+    heads += [Head(MEASURED, column.group, named(column, record), column=column) for column in here]
     if missing:
         heads.append(Head(MEASURED, "", "", absent=absence(missing)))
     lookup, errors = _lookup(table.kind, record), _Errors()
     lines = []
-    for row in table.rows:
-        printed = [Cell(mean=number) for number in row.numbers]
+    ablation = table.kind in ("lse", "tmt")
+    for row in (*table.rows, *([AS_PRINTED] if here and not ablation else [])):
+        printed = [Cell(mean=number) for number in row.numbers] or [Cell(word="-")] * len(columns)
         measured = [_cell(lookup(row, column), row, table.kind, errors) for column in here]
         lines.append(Line(row.name, row.method, (*printed, *measured, *[Cell(word="-")] * bool(missing)), row.ruled))
     notes = [JOINT, *errors.said, *([SLIPS[table.number]] if table.number in SLIPS else [])]
-    if table.kind in ("lse", "tmt") and here:
-        notes.append(f"Measured with {variants.SETTINGS['paper'][0]}. {variants.UNPRINTED}")
+    notes += list(dict.fromkeys(note for column in here for note in _differences(_found(record, column))))
+    if here:
+        notes.append(
+            f"Measured with {variants.SETTINGS['paper'][0]}. {variants.UNPRINTED} {WITHOUT}" if ablation else OURS
+        )
     return Filled(f"table-{table.number}", f"Table {table.number}. {table.title}", *_marked(heads, lines), tuple(notes))
 
 
@@ -65,12 +76,11 @@ def _own_table(record: Found, word: str, sets: Sequence[Found], layout: Sequence
     for column in layout:
         for one in sets:
             if one["set"] == column.set:
-                more = "+distractors" if one["distractors"] else ""
                 measured = (column.set, column.truth, column.measure, word, one["distractors"])
-                columns.append(Column(column.group, column.name + more, *measured))
+                columns.append(Column(column.group, column.name, *measured))
     kind = "landmarks" if sets[0]["set"] in LANDMARKS else "classes"
     lookup, errors = _lookup(kind, record), _Errors()
-    heads = [Head(MEASURED, column.group, column.name, column=column) for column in columns]
+    heads = [Head(MEASURED, column.group, named(column, record), column=column) for column in columns]
     lines = [
         Line(
             row.name if row.method != "none" else f"{word}, no re-ranking",
@@ -82,13 +92,13 @@ def _own_table(record: Found, word: str, sets: Sequence[Found], layout: Sequence
     ]
     model = "Tables 1 and 2" if kind == "landmarks" else "Table 4"
     sizes = "; ".join(
-        f"{one['set']}{' with distractors' if one['distractors'] else ''}: {one['queries']:,} queries, "
+        f"{one['set']}{distractors(one)}: {one['queries']:,} queries, "
         f"{one['items']:,} items, {one['dimensions']} dimensions"
         for one in sets
     )
-    differences = [f"{one['set']}: {note}" for one in sets for note in one.get("notes", ())]
+    differences = list(dict.fromkeys(note for one in sets for note in _differences(one)))
     title = f"Your features: {word}, in the layout of {model}"
-    notes = (f"{sizes}. The paper has no such features.", JOINT, *differences, *errors.said)
+    notes = (f"{sizes}. The paper has no such features.", OURS, JOINT, *differences, *errors.said)
     return Filled(f"your-{kind}-{word}", title, *_marked(heads, lines), notes)
 
 
@@ -102,7 +112,8 @@ def _own_ablations(record: Found) -> list[Filled]:
                 for row in record["ablations"]
                 if (row["set"], row["features"], row["table"]) == (name, word, table.kind)
             ]
-            truths = list(dict.fromkeys(row["truth"] for row in rows if "truth" in row))
+            every = ("medium", "hard") if name in LANDMARKS else ("class",)  # where all variants refused
+            truths = list(dict.fromkeys(row["truth"] for row in rows if "truth" in row)) or every
             heads, errors = [], _Errors()
             for truth in truths:
                 for settings in variants.SETTINGS:
@@ -118,7 +129,7 @@ def _own_ablations(record: Found) -> list[Filled]:
             about = f"{name}, mAP. {variants.UNPRINTED}"
             title = f"Your features: {word}, {table.title[0].lower()}{table.title[1:]}, as in Table {table.number}"
             key = f"your-{table.kind}-{name}-{word}"
-            made.append(Filled(key, title, *_marked(heads, lines), (about, JOINT, *errors.said)))
+            made.append(Filled(key, title, *_marked(heads, lines), (about, WITHOUT, JOINT, *errors.said)))
     return made
 
 
@@ -136,9 +147,14 @@ def _lookup(kind: str, record: Found) -> Lookup:
     if kind in ("lse", "tmt"):
         rows = [row for row in record["ablations"] if row["table"] == kind and row["settings"] == "paper"]
         kept = {(row["set"], row["features"], row.get("truth"), row["name"].lower()): row for row in rows}
-        return lambda row, column: kept.get(
-            (column.set, column.features, column.truth, row.name.lower() if row.method == "none" else row.method)
-        )
+
+        def ablated(row: Row, column: Column) -> Found | None:
+            name = row.name.lower() if row.method == "none" else row.method
+            truths = (column.truth, None)  # a refusal is of no truth
+            both = (kept.get((column.set, column.features, truth, name)) for truth in truths)
+            return next((found for found in both if found is not None), None)
+
+        return ablated
     scores: dict[tuple[Any, ...], Found] = {}
     for row in record["scores"]:
         where = (row["set"], row["features"], row["distractors"], row["method"])
@@ -201,10 +217,38 @@ def _with_features(column: Column, table: Printed) -> Column:
 
 
 def _there(record: Found, column: Column) -> bool:
-    return any(
-        (one["set"], one["features"], one["distractors"]) == (column.set, column.features, column.distractors)
-        for one in record["found"]
+    return bool(_found(record, column))
+
+
+def _found(record: Found, column: Column) -> Found:
+    """What is known of the features of a column; nothing where they are not there."""
+    wanted = (column.set, column.features, column.distractors)
+    every = (one for one in record["found"] if (one["set"], one["features"], one["distractors"]) == wanted)
+    return next(every, {})
+
+
+def _differences(one: Found) -> list[str]:
+    """In what a set is not the published one."""
+    return [f"{one['set']}: {note}" for note in one.get("notes", ())]
+
+
+def named(column: Column, record: Found) -> str:
+    """The name of a measured column, with the number of distractors that were there."""
+    if not column.distractors:
+        return column.name
+    count = _found(record, column).get("distractor_count")
+    many = (
+        "1M" if count is not None and abs(count - MILLION) < 0.1 * MILLION else f"{count:,}" if count else "distractors"
     )
+    return f"{column.name.removesuffix('+1M')}+{many}"
+
+
+def distractors(one: Found) -> str:
+    """How many distractors features have, as the rest of a name; nothing where they have none."""
+    if not one["distractors"]:
+        return ""
+    count = one.get("distractor_count")
+    return f" with {count:,} distractors" if count else " with distractors"
 
 
 def absence(columns: Sequence[Column]) -> str:

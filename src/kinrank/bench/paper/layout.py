@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 PRINTED, MEASURED = "printed in the paper", "measured here"
-LANDMARKS = ("roxford5k", "rparis6k")  # the sets of the revisited protocol
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from itertools import groupby
 from typing import Any
 
 from kinrank.bench.paper import texts
+from kinrank.bench.paper.baselines import about_printed, same_features
 from kinrank.bench.paper.figures import Figure, figures
-from kinrank.bench.paper.filled import tables
-from kinrank.bench.paper.orders import Order, Part, orders
+from kinrank.bench.paper.filled import distractors, tables
+from kinrank.bench.paper.orders import MEASURED, PAIR, PRINTED, Order, Pair, measured, orders
 from kinrank.bench.paper.verdicts import FAILS, HOLDS, OPEN
 from kinrank.report.curves import STYLE as CHARTS
 from kinrank.report.html import document, masthead
@@ -50,7 +50,8 @@ ul.notes li { max-width: 100ch; }
 .beside h3 { max-width: 46ch; }
 .beside ul.notes { max-width: 68ch; }
 .beside thead th { white-space: normal; max-width: 8.5em; }
-.order td { text-align: left; }
+.order td.than, .order td.printed, .order td:last-child { text-align: left; }
+.order .group { padding-top: 14px; color: var(--soft); font-weight: 600; }
 .order .holds { color: var(--good); }
 .order .fails { color: var(--bad); font-weight: 600; }
 .order .open { color: var(--soft); }
@@ -84,7 +85,7 @@ def page(record: dict[str, Any]) -> str:
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in summary(record))
     top = f'{_about(record)}<nav class="inside" aria-label="On this page">{links}</nav>'
     whole = f'{masthead("The paper, measured on your features", top)}<main><div class="verdict">{said}</div>{body}'
-    return document("kinrank bench paper", f"{whole}{_files()}</main>", STYLE)
+    return document("kinrank bench paper", f"{whole}{_methods(record)}{_files()}</main>", STYLE)
 
 
 def _beside(parts: Sequence[str]) -> str:
@@ -93,12 +94,14 @@ def _beside(parts: Sequence[str]) -> str:
 
 
 def summary(record: dict[str, Any]) -> list[str]:
-    """What was found, in sentences: what LPMT gains, and how many pairs of the paper's order hold."""
-    said = []
+    """What was found, in sentences: whether these are the paper's features, what LPMT gains, which orders hold."""
+    said = [f"{one['set']} {one['features']} could not be read: {one['error']}" for one in record.get("failed", ())]
+    said += same_features(record)
+    names = {(one["set"], one["features"], one["distractors"]): distractors(one) for one in record["found"]}
     for row in record["scores"]:
-        if row["method"] == "lpmt" and "mean" in row and row["measure"] == "mAP":
+        if row["method"] == "lpmt" and row.get("mean") is not None and row["measure"] == "mAP":
             mean, gain, low, high = (100 * row[part] for part in ("mean", "gain", "gain_low", "gain_high"))
-            more = " with distractors" if row["distractors"] else ""
+            more = names.get((row["set"], row["features"], row["distractors"]), "")
             said.append(
                 f"{row['set']}{more} {row['features']}, {row['truth']}, joint: mAP {mean - gain:.1f} without "
                 f"re-ranking, {mean:.1f} with LPMT ({gain:+.1f}, 95 % interval {low:+.1f} to {high:+.1f})."
@@ -110,44 +113,42 @@ def summary(record: dict[str, Any]) -> list[str]:
 
 def _about(record: dict[str, Any]) -> str:
     machine = record["machine"]
-    sets = ", ".join(
-        dict.fromkeys(
-            f"{one['set']} {one['features']}{' with distractors' if one['distractors'] else ''}"
-            for one in record["found"]
-        )
-    )
+    sets = ", ".join(dict.fromkeys(f"{one['set']} {one['features']}{distractors(one)}" for one in record["found"]))
     return (
         f"<p>{escape(PAPER)}: its tables, ablations and figures with the features that were found: {escape(sets)}. All "
-        "numbers are joint (queries and gallery in one graph) unless it says otherwise; printed numbers are the "
-        "paper's and come from other features.</p>"
+        "numbers are joint (queries and gallery in one graph) unless it says otherwise. "
+        f"{escape(about_printed(record))}</p>"
         f'<p class="soft">kinrank {escape(record["version"])}, {machine["threads"]} threads, '
         f"{escape(machine['architecture'])}, {escape(record['date'])}.</p>"
     )
 
 
 def _order(one: Order) -> str:
-    top = '<th rowspan="2" scope="col">which is better</th>'
-    for group, run in groupby(group for group, _ in one.heads if group):
-        top += f'<th class="first" colspan="{len(list(run))}" scope="colgroup">{escape(group)}</th>'
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for group, name in one.heads if group)
-    rows = []
-    for stronger, weaker, *others in one.rows:
-        pair = f"{escape(stronger.text)}<small>than {escape(weaker.text)}</small>"
-        rows.append(f'<tr><th scope="row">{pair}</th>{"".join(map(_part, others))}</tr>')
+    """A body of rows per truth and settings, under the columns of all."""
+    columns = [*PAIR, *[PRINTED] * one.printed, *MEASURED]
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    bodies = []
+    for heading, pairs in one.groups:
+        rows = "".join(_pair(pair, one.printed) for pair in pairs)
+        bodies.append(
+            f'<tbody><tr><th class="group" colspan="{len(columns)}" scope="rowgroup">{escape(heading)}</th></tr>'
+            f"{rows}</tbody>"
+        )
     notes = "".join(f"<li>{escape(note)}</li>" for note in one.notes).replace("95 %", "95&nbsp;%")
     return (
         f'<section class="order" id="{escape(one.key)}"><h3>{escape(one.title)}</h3><div class="scroll" tabindex="0">'
-        f"<table><thead><tr>{top}</tr><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<table><thead><tr>{head}</tr></thead>{''.join(bodies)}</table></div>"
         f'<ul class="notes">{notes}</ul></section>'
     )
 
 
-def _part(part: Part) -> str:
-    if not part.interval:
-        return f'<td class="{VERDICTS.get(part.verdict, "printed")}">{escape(part.text)}</td>'
+def _pair(pair: Pair, told: bool) -> str:
+    printed = f'<td class="printed">{escape(pair.printed)}</td>' if told else ""
+    *numbers, verdict = measured(pair)
+    cells = "".join(f"<td>{escape(number)}</td>" for number in numbers)
     return (
-        f'<td class="{VERDICTS[part.verdict]}">{escape(part.text)} {escape(part.verdict)}'
-        f"<small>{escape(part.interval)}</small></td>"
+        f'<tr><th scope="row">{escape(pair.better)}</th><td class="than">{escape(pair.than)}</td>{printed}{cells}'
+        f'<td class="{VERDICTS[verdict]}">{escape(verdict)}</td></tr>'
     )
 
 
@@ -165,6 +166,14 @@ def _figures(drawn: Sequence[Figure]) -> str:
         "made of your pictures by <code>kinrank report</code>.</p>"
     )
     return f'{note}<div class="figures">{"".join(parts)}</div>'
+
+
+def _methods(record: dict[str, Any]) -> str:
+    """Every method of the tables with its parameters, behind a line to open."""
+    listed = "".join(f"<li><code>{escape(spelled)}</code></li>" for spelled in record["methods"].values())
+    if not listed:
+        return ""
+    return f"<details><summary>Methods with all their parameters</summary><ul>{listed}</ul></details>"
 
 
 def _files() -> str:

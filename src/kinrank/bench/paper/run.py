@@ -6,20 +6,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kinrank.bench.cache import Cache
 from kinrank.bench.cells import cell, gained
 from kinrank.bench.paper import variants
 from kinrank.bench.paper.convergence import convergence
-from kinrank.bench.paper.layout import LANDMARKS
 from kinrank.bench.paper.subjects import chosen, looked_into, methods_of
 from kinrank.bench.paper.timing import waiting
 from kinrank.bench.paper.variants import Grids
 from kinrank.bench.paper.verdicts import order
 from kinrank.bench.record import record
 from kinrank.datasets.benchmark import Benchmark
-from kinrank.datasets.finding import Found
+from kinrank.datasets.finding import LANDMARKS, Found
+from kinrank.evaluation.trials import REFUSALS
+from kinrank.files.arrays import headers
 from kinrank.methods import Method
 from kinrank.progress import Progress, Show
 
@@ -44,6 +46,7 @@ def paper(
     cache: Cache | None = None,
     grids: Grids | None = None,
     progress: Show = None,
+    instead: Path | None = None,
 ) -> dict[str, Any]:
     """Measure what the paper measures, on the features that are in a folder.
 
@@ -53,10 +56,11 @@ def paper(
         sets, features: only these; None: all that are there.
         cache: where every measurement is kept as soon as it is done, so that a run that was stopped goes on.
         grids: the values that the curves go through.
+        instead: where galleries with distractors are written, each as one file, if there is no cache to hold them.
 
     Returns:
         A record of plain values: `found` (the features), `methods` (their parameters), `scores` (tables), `ablations`,
-        `orders` (verdicts), `curves`, `convergence`, `time`.
+        `orders` (verdicts), `curves`, `convergence`, `time`; `failed`: features that could not be read, and why.
     """
     unknown = [part for part in parts if part not in PARTS]
     if unknown or not parts:
@@ -66,15 +70,23 @@ def paper(
     looked = looked_into(there)
     plans = [(entry, list(measuring.plan(entry, parts, entry in looked))) for entry in there]
     total, done, report = sum(len(plan) for _, plan in plans), 0, Progress(progress)
-    for entry, plan in plans:
-        bench = entry.load() if plan else None
-        for work in plan:
-            assert bench is not None
-            report.stage(f"{entry.set} {entry.features}: {work.label}", done, total)
-            work.do(bench)
-            done += 1
-        if bench is not None:
+    failed: list[Exception] = []
+    with measuring.cache.place_for("joined", instead) as joined:
+        for entry, plan in ((entry, plan) for entry, plan in plans if plan):
+            try:
+                bench = _loaded(entry, joined)
+            except REFUSALS as error:
+                failed.append(error)
+                measuring.failed(entry, str(error))
+                done += len(plan)
+                continue
+            for work in plan:
+                report.stage(f"{entry.set} {entry.features}: {work.label}", done, total)
+                work.do(bench)
+                done += 1
             measuring.describe(entry, bench)
+    if failed and not measuring.rows["found"]:
+        raise failed[0]
     report.stage("done", total, total)
     about = {"mode": "joint", "confidence": 0.95, "parts": list(parts), "methods": measuring.methods}
     return record("paper", {**about, **measuring.rows})
@@ -84,16 +96,27 @@ class Measuring:
     """Does the steps, and gathers the rows of the record."""
 
     def __init__(self, cache: Cache, grids: Grids) -> None:
-        self._cache, self._grids = cache, grids
-        kinds = ("found", "scores", "ablations", "orders", "curves", "convergence", "time")
+        self.cache, self._grids = cache, grids
+        kinds = ("found", "failed", "scores", "ablations", "orders", "curves", "convergence", "time")
         self.rows: Rows = {kind: [] for kind in kinds}
         self.methods: dict[str, str] = {}  # name -> all its parameters, spelled out
 
     def describe(self, entry: Found, bench: Benchmark) -> None:
         asked = bench.gallery if bench.queries is None else bench.queries
         size = {"queries": len(asked), "items": len(bench.gallery), "dimensions": int(bench.gallery.shape[1])}
-        about = {**_about(entry), "distractors": entry.distractors, **size, "notes": notes_of(entry, bench)}
+        if entry.distractors:
+            size["distractor_count"] = len(bench.gallery) - headers(entry.vectors)["d"].shape[0]
+        about = {
+            **_about(entry),
+            "distractors": entry.distractors,
+            **size,
+            "notes": without_folders(entry, bench.notes),
+        }
         self.rows["found"].append(about)
+
+    def failed(self, entry: Found, sentence: str) -> None:
+        (said,) = without_folders(entry, [sentence])
+        self.rows["failed"].append({**_about(entry), "distractors": entry.distractors, "error": said})
 
     def plan(self, entry: Found, parts: Sequence[str], looked: bool) -> Iterator[Work]:
         """What is to be done with these features, one measurement a step."""
@@ -112,10 +135,10 @@ class Measuring:
             yield Work("time by candidates", lambda bench: self._timed(entry, bench))
 
     def _cell(self, bench: Benchmark, method: Method | str) -> dict[str, Any]:
-        return cell(bench, method, "joint", self._cache)
+        return cell(bench, method, "joint", self.cache)
 
     def _score(self, entry: Found, bench: Benchmark, name: str) -> None:
-        found, plain = self._cell(bench, name), self._cell(bench, "none")
+        found, plain = self._cell(bench, variants.measured(name)), self._cell(bench, "none")
         about = {**_about(entry), "distractors": entry.distractors, "method": name, "mode": "joint"}
         if "error" in found:
             self.rows["scores"].append({**about, "error": found["error"]})
@@ -125,8 +148,8 @@ class Measuring:
         for truth in bench.truths:
             measures = found["truths"][truth]
             for measure in (one for one in MEASURES if one in measures):
-                gain = gained(plain, found, truth, measure)
-                gains = {"gain": gain.difference, "gain_low": gain.low, "gain_high": gain.high}
+                gain = gained(plain, found, truth, measure).to_dict()
+                gains = {"gain": gain["difference"], "gain_low": gain["low"], "gain_high": gain["high"]}
                 self.rows["scores"].append(
                     {**about, "truth": truth, "measure": measure, **_mean(measures[measure]), **gains}
                 )
@@ -202,16 +225,17 @@ class Measuring:
             return
         point = {**about, **_mean(found["truths"][truth]["mAP"])}
         if usual is not None and "error" not in usual:
-            apart = gained(usual, found, truth, "mAP")
-            point |= {"difference": apart.difference, "difference_low": apart.low, "difference_high": apart.high}
+            apart = gained(usual, found, truth, "mAP").to_dict()
+            named = {"difference": "difference", "difference_low": "low", "difference_high": "high"}
+            point |= {name: apart[part] for name, part in named.items()}
         self.rows["curves"].append(point)
 
     def _converging(self, entry: Found, bench: Benchmark) -> None:
-        found = convergence(bench, self._grids.items, self._grids.cycles, self._cache)
+        found = convergence(bench, self._grids.items, self._grids.cycles, self.cache)
         self.rows["convergence"].append({**_about(entry), **found})
 
     def _timed(self, entry: Found, bench: Benchmark) -> None:
-        found = waiting(bench, self._grids.candidates, self._grids.timed, self._cache)
+        found = waiting(bench, self._grids.candidates, self._grids.timed, self.cache)
         self.rows["time"].append({**_about(entry), "mode": "candidates", **found})
 
 
@@ -220,12 +244,19 @@ def asked(entry: Found) -> tuple[str, ...]:
     return ("medium", "hard") if entry.set in LANDMARKS else ("class",)
 
 
-def notes_of(entry: Found, bench: Benchmark) -> list[str]:
-    """In what the set is not the published one, without the folders of this machine."""
-    files = [path for path in (entry.truth, entry.vectors) if path is not None]
-    said = list(bench.notes)
-    for path in files:
-        said = [note.replace(str(path), path.name) for note in said]
+def _loaded(entry: Found, joined: Path) -> Benchmark:
+    """The set; one with distractors is written to `joined`, and never beside the features."""
+    if not entry.distractors:
+        return entry.load()
+    joined.mkdir(parents=True, exist_ok=True)
+    return entry.load(joined)
+
+
+def without_folders(entry: Found, sentences: Sequence[str]) -> list[str]:
+    """Sentences about a set that name its files, but no folder of this machine."""
+    said = list(sentences)
+    for path in (entry.truth, entry.vectors, entry.distractors_file):
+        said = said if path is None else [sentence.replace(str(path), path.name) for sentence in said]
     return said
 
 

@@ -6,11 +6,13 @@ import os
 import warnings
 from collections.abc import Sequence
 
-from kinrank.bench.paper.layout import LANDMARKS, Printed, Row
+from kinrank.bench.paper.layout import Printed, Row
 from kinrank.bench.paper.printed import TABLES
-from kinrank.datasets.finding import CLASSES, Found, found, missing
+from kinrank.bench.paper.variants import AS_IN_PAPER
+from kinrank.datasets.finding import CLASSES, LANDMARKS, Found, found, missing
 from kinrank.methods import METHODS
 
+AS_PRINTED = Row("LPMT, the paper's settings", AS_IN_PAPER, ())  # measured below LPMT; nothing is printed of it
 NAMED = {table.features: table for table in TABLES if table.features}  # the features that the paper has
 
 
@@ -56,15 +58,18 @@ def table_of(name: str, features: str) -> Printed:
 
 
 def rows_of(name: str, features: str) -> tuple[Row, ...]:
-    """The rows of that table. Features that the paper has not are measured with every method of its landmark tables."""
+    """The rows of that table, and LPMT with the paper's settings below them.
+
+    Features that the paper has not are measured with every method of its landmark tables.
+    """
     table = table_of(name, features)
     if table.kind == "classes" or table.features == features:
-        return table.rows
+        return (*table.rows, AS_PRINTED)
     first = {row.method for row in table.rows}
     others = [row for row in TABLES[1].rows if row.method not in first]
     rows = list(table.rows)
     place = 1 + max(number for number, row in enumerate(rows) if row.method in ("aqe", "aqewd", "dqe"))
-    return (*rows[:place], *others, *rows[place:])
+    return (*rows[:place], *others, *rows[place:], AS_PRINTED)
 
 
 def methods_of(name: str, features: str) -> list[str]:

@@ -31,7 +31,7 @@ def latex(table: Filled) -> str:
         lines.append(" & ".join([_tex(line.name), *map(_tex_cell, line.cells)]) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     said = [head.absent for head in table.heads if head.absent]
-    lines = [f"% {table.title}", *(f"% {text}" for text in (*table.notes, *said)), *lines]
+    lines = [*(f"% {' '.join(text.split())}" for text in (table.title, *table.notes, *said)), *lines]
     return "\n".join(lines) + "\n"
 
 

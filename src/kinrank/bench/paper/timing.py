@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import kinrank
-from kinrank import stages
 from kinrank.bench.cache import Cache, code, digest
 from kinrank.bench.cells import apart, data_digest
+from kinrank.bench.record import surroundings
 from kinrank.datasets.benchmark import Benchmark
 from kinrank.features import evenly
 from kinrank.methods import LPMT
@@ -32,7 +32,8 @@ def waiting(bench: Benchmark, counts: Sequence[int], queries: int, cache: Cache)
         "what": "paper time",
         "data": data_digest(bench),
         "parameters": LPMT().spelled_out(),
-        "numbers": [wanted, queries, stages.kernels.compiled.threads()],
+        "numbers": [wanted, queries],
+        "surroundings": surroundings(),
         "version": kinrank.__version__,
         "code": [code(), digest(Path(__file__).read_bytes())],
     }

@@ -22,14 +22,8 @@ def order(weaker: dict[str, Any], stronger: dict[str, Any], truth: str, measure:
         if "error" in one:
             return {"verdict": OPEN, "error": str(one["error"])}
     found = gained(weaker, stronger, truth, measure)
-    return {
-        "verdict": judged(found),
-        "difference": found.difference,
-        "low": found.low,
-        "high": found.high,
-        "p": found.p,
-        "queries": found.queries,
-    }
+    known = found.to_dict()
+    return {"verdict": judged(found), **{part: known[part] for part in ("difference", "low", "high", "p", "queries")}}
 
 
 def signed(share: float) -> str:
@@ -41,17 +35,16 @@ def counted(rows: Sequence[dict[str, Any]]) -> str:
     """How many pairs hold, do not hold, and cannot be told."""
     count = {word: sum(row["verdict"] == word for row in rows) for word in (HOLDS, FAILS, OPEN)}
     return (
-        f"the paper's order holds for {count[HOLDS]} of {len(rows)} pairs, does not hold for {count[FAILS]}, and "
-        f"cannot be told for {count[OPEN]}, where the interval covers 0"
+        f"holds for {count[HOLDS]} of {len(rows)} pairs, does not for {count[FAILS]}, cannot be told for {count[OPEN]}"
     )
 
 
 def changed(rows: Sequence[dict[str, Any]]) -> str:
-    """For which pairs kinrank's defaults and the paper's own settings lead to different verdicts."""
+    """For which pairs, of one truth, kinrank's defaults and the paper's own settings lead to different verdicts."""
     found: dict[str, set[str]] = {}
     for row in rows:
-        found.setdefault(f"{row['stronger']} over {row['weaker']} ({row['truth']})", set()).add(row["verdict"])
+        found.setdefault(f"{row['stronger']} over {row['weaker']}", set()).add(row["verdict"])
     depends = [pair for pair, verdicts in found.items() if len(verdicts) > 1]
     if not depends:
-        return "Both settings lead to the same verdicts."
-    return f"The verdict depends on the settings for {len(depends)} of {len(found)} pairs: {', '.join(depends)}."
+        return "both settings lead to the same verdicts."
+    return f"the verdict depends on the settings for {len(depends)} of {len(found)} pairs: {', '.join(depends)}."

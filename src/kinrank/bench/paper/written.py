@@ -10,7 +10,7 @@ from kinrank.bench import tables as plain
 from kinrank.bench.paper import texts
 from kinrank.bench.paper.figures import figures
 from kinrank.bench.paper.filled import tables
-from kinrank.bench.paper.orders import Order, orders
+from kinrank.bench.paper.orders import PAIR, WHERE, Order, orders
 from kinrank.bench.paper.page import page
 from kinrank.files.atomic import replacing
 from kinrank.report.curves import standalone
@@ -21,7 +21,10 @@ def write(record: dict[str, Any], folder: Path) -> list[Path]:
 
     Files of an earlier run that this one does not make stay where they are.
     """
-    files = {"index.html": page(record), "record.json": json.dumps(record, indent=1, ensure_ascii=False) + "\n"}
+    files = {
+        "index.html": page(record),
+        "record.json": json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+    }
     for table in tables(record):
         files[f"tables/{table.key}.md"] = texts.markdown(table)
         files[f"tables/{table.key}.tex"] = texts.latex(table)
@@ -30,7 +33,7 @@ def write(record: dict[str, Any], folder: Path) -> list[Path]:
         pairs = _as_table(order)
         files[f"tables/{order.key}.md"] = plain.markdown([pairs])
         files[f"tables/{order.key}.tex"] = plain.latex([pairs])
-        files[f"tables/{order.key}.csv"] = plain.comma_separated(pairs.head, pairs.rows)
+        files[f"tables/{order.key}.csv"] = plain.comma_separated(order.head, order.rows)
     for figure in figures(record):
         files[f"figures/{figure.key}.svg"] = standalone(figure.svg)
     paths = []
@@ -44,5 +47,4 @@ def write(record: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def _as_table(order: Order) -> plain.Table:
-    rows = [list(map(str, row)) for row in order.rows]
-    return plain.Table(order.title, order.flat(), rows, order.notes, left=2)
+    return plain.Table(order.title, order.head, order.rows, order.notes, left=len((*PAIR, *WHERE)))

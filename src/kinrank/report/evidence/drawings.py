@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.evaluation.trials import PLAIN, Trial, Trials
+from kinrank.report.curves import powers, round_values
 from kinrank.report.evidence.groups import Groups
 from kinrank.report.evidence.maps import Map
 from kinrank.report.svg import drawing
@@ -17,6 +18,7 @@ HUES = (214, 28, 145, 350, 270, 185, 52, 315, 95, 240)
 LOOKS = 4 * len(HUES)  # groups that can be told apart: by hue, by lightness, by shape
 SIDE = 560.0
 LINE = 19.0  # pixels between two labels
+BARS, BINS = 5000, 1000  # queries from which on a bar stands for several of them, and how many bars there are then
 
 
 def against_time(trials: Trials, shown: str) -> str:
@@ -26,9 +28,8 @@ def against_time(trials: Trials, shown: str) -> str:
     times = [max(1000 * trial.seconds, 1e-6) for trial in known]
     low = min(100 * trial.scores[measure].low for trial in known)
     high = max(100 * trial.scores[measure].high for trial in known)
-    step = _step(high - low)
-    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
-    high = high if high > low else low + step
+    levels = round_values(low, high)
+    low, high = levels[0], levels[-1]
     left, top, width, height = 58.0, 14.0, 560.0, 260.0
     first, last = math.log10(min(times)) - 0.15, math.log10(max(times)) + 0.35
 
@@ -39,11 +40,11 @@ def against_time(trials: Trials, shown: str) -> str:
         return top + height * (high - value) / (high - low)
 
     parts = []
-    for number in range(round((high - low) / step) + 1):
-        y, value = up(low + number * step), low + number * step
+    for value in levels:
+        y = up(value)
         parts.append(f'<path d="M{left:g} {y:.1f}h{width:g}" stroke="var(--grid)"/>')
-        parts.append(f'<text x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
-    for tick in _ticks(10**first, 10**last):
+        parts.append(f'<text x="{left - 8:g}" y="{y + 4:.1f}" text-anchor="end">{round(value, 6):g}</text>')
+    for tick in (tick for tick in powers(10**first, 10**last) if first <= math.log10(tick) <= last):
         x = across(tick)
         parts.append(f'<path d="M{x:.1f} {top:g}v{height:g}" stroke="var(--grid)"/>')
         parts.append(f'<text x="{x:.1f}" y="{top + height + 21:g}" text-anchor="middle">{tick:g}</text>')
@@ -83,21 +84,17 @@ def _short(text: str, most: int = 22) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _step(span: float) -> float:
-    """Between two lines of a grid, so that there are about five."""
-    rough = max(span, 0.1) / 5
-    size = 10.0 ** math.floor(math.log10(rough))
-    return next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    factors = (1,) if math.log10(high / low) > 3 else (1, 2, 5)
-    return [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]
+def binned(change: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Bars for sorted changes, and for each bar the place of its query; where they are many, that in its middle."""
+    if len(change) <= BARS:
+        return change, np.arange(len(change))
+    edges = np.linspace(0, len(change), BINS + 1).astype(np.int64)
+    sums = np.add.reduceat(change, edges[:-1])
+    return sums / np.diff(edges), (edges[:-1] + edges[1:]) // 2
 
 
 def change_bars(change: NDArray[np.float64], text: str) -> str:
-    """A bar per query, in the order given: upwards and green for a gain, downwards and red for a loss."""
+    """A bar per value, in the order given: upwards and green for a gain, downwards and red for a loss."""
     width, height = 1000.0, 200.0
     low, high = change_limits(change)
     scale, zero = height / (high - low), height * high / (high - low)

@@ -18,7 +18,7 @@ from kinrank.report.evidence.groups import Groups, groups_of, query_groups
 from kinrank.report.evidence.judged import Judged
 from kinrank.report.evidence.looks import Looks
 from kinrank.report.evidence.maps import MOST, Map, has_tsne, maps_of, of_features, of_states
-from kinrank.report.evidence.trying import Order, Tried, runner, try_methods
+from kinrank.report.evidence.trying import Order, Shown, try_methods, way_to_run
 from kinrank.report.evidence.walks import CandidateChains, Chains, Step, Walk, chains_of, walks_of
 from kinrank.stores.rows import gallery_rows
 
@@ -72,7 +72,7 @@ def gather(
     queries: ArrayLike | None,
     gallery: ArrayLike,
     truth: Truth,
-    methods: Sequence[Any] = METHODS,
+    methods: Sequence[Any] | str = METHODS,
     measures: Sequence[str] = ("mAP",),
     *,
     items: Looks | None = None,
@@ -98,7 +98,7 @@ def gather(
     wanted = [str(Measure.parse(measure)) for measure in measures]
     if not wanted:
         raise ValueError("measures is empty; give at least one, such as mAP")
-    run, report = runner(queries, gallery, candidates, online, max_memory, metric), Progress(progress)
+    run, report = way_to_run(queries, gallery, candidates, online, max_memory, metric), Progress(progress)
     items = items or Looks()
     asked = items if queries is None else asked or Looks("query")
     count = len(gallery)  # type: ignore[arg-type]
@@ -117,10 +117,10 @@ def gather(
         before=tried.before, after=tried.after, judged=judged, chosen=chosen, sample=evenly(count, MOST), groups=groups,
         maps=[], tsne=has_tsne(), gains=[], losses=[], step=None, notes=[],
     )  # fmt: skip
-    return _explained(found, tried, queries, gallery, metric, report, done)
+    return _explained(found, tried, queries, gallery, metric, candidates, report, done)
 
 
-def _values(tried: Tried, judged: Judged) -> NDArray[np.float64]:
+def _values(tried: Shown, judged: Judged) -> NDArray[np.float64]:
     measure = tried.trials.measures[0]
     scores = {trial.method: trial.scores[measure] for trial in tried.trials}
     return np.stack([judged.per_row(scores[name]) for name in (PLAIN, tried.name)])
@@ -140,17 +140,18 @@ def _chosen(values: NDArray[np.float64], alike: NDArray[np.int64]) -> list[tuple
 
 def _explained(
     found: Evidence,
-    tried: Tried,
+    tried: Shown,
     queries: ArrayLike | None,
     gallery: ArrayLike,
     metric: str | None,
+    candidates: int | None,
     report: Progress,
     done: int,
 ) -> Evidence:
     """The evidence with its chains and maps."""
     rows, space = gallery_rows(gallery, metric)
     vectors = None if queries is None else space.rows(queries, "queries", rows.shape[1])
-    chains = chains_of(tried.method, vectors, rows, space, tried.trials.mode, tried.before)
+    chains = chains_of(tried.method, vectors, rows, space, tried.trials.mode, tried.before[:, :candidates])
     parts, notes = {"features": of_features(rows[found.sample])}, []
     gains: list[Walk] = []
     losses: list[Walk] = []

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.report.evidence.judged import Judged
-from kinrank.report.evidence.looks import Looks
+from kinrank.report.evidence.looks import NAMED, Looks, cut
 
 MOST = 30  # groups of queries that get a colour
 SHARED = 0.5  # of the right answers of one of two queries, from which on they ask for the same
@@ -38,7 +38,9 @@ def groups_of(items: Looks, asked: Looks, judged: Judged, rows: int, count: int)
         names = sorted(set(words), key=lambda name: (len(name) if name.isdigit() else 0, name))  # 2 before 10
         places = {name: place for place, name in enumerate(names)}
         return Groups(
-            np.array([places[word] for word in words], np.int64), names, "The colour is the class of an item."
+            np.array([places[word] for word in words], np.int64),
+            [cut(name, NAMED) for name in names],
+            "The colour is the class of an item.",
         )
     right = [judged.right(row) for row in range(rows)]
     joined = _joined(right, count)

@@ -10,7 +10,7 @@ from html import escape
 Seen = tuple[bytes, str]  # the bytes of a picture and its media type
 MEDIA = ("image/jpeg", "image/png")
 MOST_BYTES = 5 * 2**20  # of all pictures of a page, before base64 makes them a third larger
-LONGEST = 240  # characters of a text that are shown
+LONGEST, NAMED = 240, 100  # characters of a text, and of a name, that are shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,7 @@ class Looks:
         classes: one per item, for the colours of the map.
         picture: item number -> the bytes of a small JPEG or PNG and its media type; None where it has none. It may
             raise a ValueError for a picture that is broken.
+        matching: a sentence about how pictures and items were brought together, where that can be wrong.
 
     Example:
         >>> Looks(names=["a", "b"]).name(1)
@@ -35,6 +36,7 @@ class Looks:
     texts: Sequence[str | None] | None = None
     classes: Sequence[str] | None = None
     picture: Callable[[int], Seen | None] | None = None
+    matching: str = ""
 
     def check(self, count: int) -> None:
         """A ValueError unless everything is there once for each of so many."""
@@ -44,14 +46,20 @@ class Looks:
                 raise ValueError(f"there are {len(given)} {what} of {many} but {count} {many}; give one for each")
 
     def name(self, number: int) -> str:
-        return f"{self.kind} {number}" if self.names is None else str(self.names[number])
+        """What it is called, cut where it is long."""
+        return f"{self.kind} {number}" if self.names is None else cut(str(self.names[number]), NAMED)
 
     def text(self, number: int) -> str | None:
         """What is written of it, cut where it is long; None where nothing is."""
         text = None if self.texts is None else self.texts[number]
         if not text:
             return None
-        return text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip() + "…"
+        return cut(text, LONGEST)
+
+
+def cut(text: str, longest: int) -> str:
+    """A text of at most so many characters; the last one shows that there was more."""
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
 def breakable(name: str) -> str:
@@ -112,7 +120,7 @@ class Album:
         if address is not None:
             return f'<img class="{escape(mark)}" alt="{escape(spoken)}" title="{escape(name)}" src="{address}">'
         heard = f'<span class="heard">{escape(said)}: </span>' if said else ""
-        more = text or (None if looks.picture or looks.classes is None else str(looks.classes[number]))
+        more = text or (None if looks.picture or looks.classes is None else cut(str(looks.classes[number]), NAMED))
         body = f"<b>{breakable(name)}</b>" + (f"<span>{escape(more)}</span>" if more else "")
         kind = "words" if text else "words short"
         return f'<div class="{kind} {escape(mark)}" title="{escape(text or name)}">{heard}{body}</div>'

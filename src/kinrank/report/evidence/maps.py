@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +44,19 @@ def has_tsne() -> bool:
 
 def maps_of(parts: dict[str, Points], tsne: bool) -> list[Map]:
     """A map of each, by t-SNE or else by the two first principal components; the parts are drawn side by side."""
-    with ThreadPoolExecutor(2) as pool:
+    with _one_thread_each(tsne), ThreadPoolExecutor(2) as pool:
         drawn = list(pool.map(lambda rows: _drawn(rows, tsne), parts.values()))
     return [Map(title, points) for title, points in zip(parts, drawn, strict=True)]
+
+
+def _one_thread_each(tsne: bool) -> AbstractContextManager[Any]:
+    """BLAS at one thread while t-SNE draws two maps at once; the setting is that of the process, so it is made once."""
+    if not tsne:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1)
+    return limits
 
 
 def of_features(rows: NDArray[Any]) -> Points:
@@ -100,5 +111,5 @@ def _tsne(rows: Points, flat: Points) -> Points:
     model = importlib.import_module(TSNE_FROM).TSNE(
         init=start.astype(np.float32), perplexity=perplexity, max_iter=ROUNDS, random_state=0
     )
-    with threadpool_limits(1):  # two maps are made at the same time, and many threads wait for each other
+    with threadpool_limits(1, "openmp"):  # a setting of this thread: those of two maps wait for each other
         return np.asarray(model.fit_transform(rows.astype(np.float32)), np.float64)

@@ -16,7 +16,7 @@ from kinrank.report.evidence.looks import Album
 from kinrank.report.evidence.reasons import reasons
 from kinrank.report.evidence.results import per_query_name, results
 from kinrank.report.evidence.style import SCRIPT, STYLE, highlight_style
-from kinrank.report.evidence.trying import SAID
+from kinrank.report.evidence.trying import said_of
 from kinrank.report.html import document, masthead, number_card
 
 LEGEND = 40  # groups in the legend of the maps
@@ -51,11 +51,13 @@ def _header(evidence: Evidence, contents: str) -> str:
     gain = other.gains[measure]
     cards = "".join(
         number_card(
-            kind, name, f"{100 * trial.scores[measure].mean:.1f}&thinsp;%", escape(measure),
+            kind, name, f"{100 * trial.scores[measure].mean:.1f}&thinsp;%", escape(measure) + why,
             [(sure, f"{100 * trial.scores[measure].low:.1f} to {100 * trial.scores[measure].high:.1f}"),
              ("time per query", f"{1000 * trial.seconds:.3g} ms")],
         )
-        for kind, name, trial in (("before", "No re-ranking", plain), ("after", escape(evidence.name), other))
+        for kind, name, trial, why in (
+            ("before", "No re-ranking", plain, ""), ("after", escape(evidence.name), other, _why(evidence)),
+        )
     )  # fmt: skip
     cards += number_card(
         "gain" if gain.difference >= 0 else "loss", "Difference", f"{100 * gain.difference:+.1f}",
@@ -71,8 +73,18 @@ def _header(evidence: Evidence, contents: str) -> str:
     )
 
 
+def _why(evidence: Evidence) -> str:
+    """Why this method is shown where another re-ranks better, and which."""
+    measure, best = evidence.trials.measures[0], evidence.trials[0]
+    others = [trial.method for trial in evidence.trials if trial.method != PLAIN]
+    if others[0] == evidence.name:
+        return ""
+    gained = "no re-ranking" if best.method == PLAIN else f"{best.method}, {points(best.gains[measure].difference)}"
+    return f'<small class="why">shown because its chains can be; best here: {escape(gained)}</small>'
+
+
 def _mode(evidence: Evidence) -> str:
-    return SAID[evidence.trials.mode.split(",")[0]]
+    return said_of(evidence.trials.mode)
 
 
 def _summary(evidence: Evidence) -> str:
@@ -100,13 +112,17 @@ def _changes(evidence: Evidence) -> str:
     change = (after - before)[order]
     called = per_query_name(evidence.trials.measures[0])
     better, worse = int((change > 1e-9).sum()), int((change < -1e-9).sum())
-    low, high = drawings.change_limits(change)
+    bars, places = drawings.binned(change)
+    shown = order[places]
+    low, high = drawings.change_limits(bars)
     text = f"change in {called} of {len(order)} queries, largest gain first: {better} better, {worse} worse"
     told = {
-        "names": [evidence.asked.name(int(row)) for row in order],
-        "rows": order.tolist(),
-        "before": before[order].round(4).tolist(),
-        "after": after[order].round(4).tolist(),
+        "names": [evidence.asked.name(int(row)) for row in shown],
+        "rows": shown.tolist(),
+        "before": before[shown].round(4).tolist(),
+        "after": after[shown].round(4).tolist(),
+        "places": (places + 1).tolist(),
+        "queries": len(order),
         "measure": called,
     }
     data = json.dumps(told, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -114,14 +130,18 @@ def _changes(evidence: Evidence) -> str:
     names = [escape(evidence.asked.name(int(order[place]))) for place in most]
     left = int(len(before) - len(known))
     out = f" {left:,} without a right answer are left out." if left else ""
+    if len(bars) < len(order):
+        out += (
+            f" Each bar is the mean of about {round(len(order) / len(bars))} queries; named is the middle one of them."
+        )
     return (
         f'<section id="queries"><h2>Every query</h2><p>How the {escape(called)} of each query changes from no '
         f're-ranking to {escape(evidence.name)}, in points, sorted: <b class="gained">{better:,} better</b>, '
         f'<b class="lost">{worse:,} worse</b>, {len(order) - better - worse:,} the same.{out} Point at a bar, '
         "tap it, or use the slider to see which query it is.</p>"
         f'<div class="panel changes"><div class="scale"><span>{points(high)}</span><span>{points(low)}</span></div>'
-        f"{drawings.change_bars(change, text)}"
-        f'<input type="range" min="0" max="{len(order) - 1}" value="0" step="1" aria-label="query" hidden>'
+        f"{drawings.change_bars(bars, text)}"
+        f'<input type="range" min="0" max="{len(bars) - 1}" value="0" step="1" aria-label="query" hidden>'
         f"<output>Largest gain: <b>{names[0]}</b> ({points(change[most[0]])}). Last: <b>{names[1]}</b> "
         f'({points(change[most[1]])}).</output><script type="application/json">{data}</script></div></section>'
     )

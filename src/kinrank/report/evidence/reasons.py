@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
@@ -16,12 +17,11 @@ from kinrank.report.transition import TRANSFERS, transition_figure
 def reasons(evidence: Evidence, album: Album) -> str:
     if not evidence.gains and not evidence.losses:
         return ""
-    direct = max(walk.direct for walk in [*evidence.gains, *evidence.losses])
-    beside = f" Beside it, a direct comparison of wide neighbourhoods counts {direct:.0%} here." if direct else ""
+    walks = [*evidence.gains, *evidence.losses]
     parts = [
         "<p>A chain leads from the query to an item in small steps; the item is near when the steps are cheap. Under "
-        "each arrow stands what the step costs, as a share of the whole chain, and which share of all mass it moves "
-        f"from one neighbourhood to the next.{beside} Frames are as above; another query on the way is grey.</p>"
+        f"each arrow stands what the step costs, as a share of the whole chain.{_moves(walks)}{_beside(walks)} Frames "
+        "are as above; another query on the way is grey.</p>"
     ]
     for walks, heading, better in (
         (evidence.gains, "Gains: the right item that came from furthest", True),
@@ -33,6 +33,23 @@ def reasons(evidence: Evidence, album: Album) -> str:
     if evidence.step is not None:
         parts.append(_transition(evidence, album, evidence.step))
     return f'<section id="chains"><h2>Why: the chains</h2>{"".join(parts)}</section>'
+
+
+def _moves(walks: Sequence[Walk]) -> str:
+    """What is meant by the words below an arrow, by the first of them."""
+    first = next((f"{walk.moved[0]:.0%}" for walk in walks if walk.moved), None)
+    if first is None:
+        return ""
+    return f" Below it, \u201cmoves {first}\u201d: {first} of the neighbourhood is exchanged in this step."
+
+
+def _beside(walks: Sequence[Walk]) -> str:
+    """How much chains leave to the direct comparison."""
+    shares = sorted({f"{walk.direct:.0%}" for walk in walks if walk.direct}, key=lambda text: int(text[:-1]))
+    if not shares:
+        return ""
+    said = shares[0] if len(shares) == 1 else f"{shares[0]} to {shares[-1]}"
+    return f" Chains are not all: {said} of the final distance comes from comparing neighbourhoods directly."
 
 
 def _looks(evidence: Evidence, link: Link) -> Looks:
@@ -92,5 +109,9 @@ def _transition(evidence: Evidence, album: Album, step: Step) -> str:
     figure = transition_figure(step.stage, names, pictures if any(pictures) else None, title)
     return (
         "<h3>One step, played</h3><p>The step of the first chain that moves most. Each of its ends is a neighbourhood: "
-        f"shares of items that sum to one. What the two do not share is carried over.</p>{figure}"
+        "shares of items that sum to one. What the two do not share is carried over.</p>"
+        '<div class="played"><details class="entropy"><summary>The entropy of this step</summary><p>The paper sees a '
+        "step as a flow that produces entropy: log 2 times the mass that moves. It changes no ranking. Of what is "
+        "produced, the states gain a part, and the environment the rest; the figure now shows both.</p></details>"
+        f"{figure}</div>"
     )

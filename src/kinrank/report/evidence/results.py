@@ -22,12 +22,14 @@ def results(evidence: Evidence, album: Album) -> str:
     picks = "".join(_pick(evidence, album, query, place == 0) for place, (query, _) in enumerate(evidence.chosen))
     articles = "\n".join(_query(evidence, album, query, reason) for query, reason in evidence.chosen)
     called = escape(per_query_name(evidence.trials.measures[0]))
+    sides = [evidence.items] if evidence.asked is evidence.items else [evidence.items, evidence.asked]
+    matching = "".join(f"<p>{escape(looks.matching)}</p>" for looks in sides if looks.matching)
     return (
         '<section class="chooser" id="results"><h2>Before and after</h2>'
         f"<p>Choose a query, with the mouse or the arrow keys; below each stands its {called} before and after. First "
         "come some of the largest gains, then typical queries, then the largest losses or, where there are fewer, the "
         "worst results.</p>"
-        f'<fieldset class="picks"><legend>Choose a query</legend>{picks}</fieldset>'
+        f'{matching}<fieldset class="picks"><legend>Choose a query</legend>{picks}</fieldset>'
         '<p>A <span class="key good"></span> green frame is a right answer, a <span class="key bad"></span> red dashed '
         "one is wrong; a grey dotted one does not count.</p>"
         f"{articles}</section>"

@@ -76,6 +76,10 @@ ol.chain .step { width: 58px; font-size: .74rem; padding-top: 22px; }
 ol.chain .step small { display: block; }
 ol.chain li.texts > span:last-child { width: 170px; }
 ol.chain .words { height: auto; }
+.played details:not([open]) ~ .transition .curves, .played details:not([open]) ~ .transition .legend .total,
+.played details:not([open]) ~ .transition .legend .states,
+.played details:not([open]) ~ .transition .said span:nth-of-type(n + 3) { display: none; }
+.number .why { display: block; max-width: 34ch; margin-top: 2px; }
 ul.notes { padding-left: 1.2em; }
 details { margin: .4em 0 1em; }
 summary { cursor: pointer; }
@@ -111,7 +115,7 @@ SCRIPT = """
     by.textContent = (change < 0 ? "−" : "+") + percent(Math.abs(change));
     by.className = change > 0 ? "up" : change < 0 ? "down" : "";
     said.replaceChildren(name, `: ${told.measure} ${percent(told.before[place])} → ${percent(told.after[place])} % (`,
-      by, ` points), ${place + 1} of ${count}`);
+      by, ` points), ${told.places[place]} of ${told.queries}`);
     const pick = document.getElementById("pick-" + told.rows[place]);
     if (pick) {
       const button = document.createElement("button");

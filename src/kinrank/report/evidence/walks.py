@@ -37,7 +37,7 @@ class Walk:
         links: the chain, the query first.
         costs, moved: what each step costs, and the share of all mass it moves.
         before, after: the item's ranks, from 1; None for one that is not listed.
-        direct: how much a direct comparison of neighbourhoods counts beside the chain, from 0 to 1.
+        direct: share of the final distance that comes from comparing neighbourhoods directly, from 0 to 1.
     """
 
     query: int
@@ -61,12 +61,18 @@ class Step:
     links: tuple[Link, ...]
 
 
+def theta_of(method: Method) -> float:
+    """The share of the search's own distance in the final one."""
+    return float(getattr(method, "theta", 0.0))
+
+
 class Chains:
     """The chains of a joint graph: queries and gallery, or everyone."""
 
     def __init__(self, method: Method, queries: Vectors | None, gallery: Vectors, unit: bool) -> None:
         items = Items.everyone(gallery, unit) if queries is None else Items.joint(queries, gallery, unit)
         self._prepared: Any = method.prepare(items, SILENT)
+        self.theta = theta_of(method)
 
     def explained(self, query: int, item: int) -> Explanation:
         return explain_prepared(self._prepared, query, item, ALL)
@@ -96,6 +102,7 @@ class CandidateChains:
     def __init__(self, method: Method, queries: Vectors | None, gallery: Vectors, unit: bool, nearest: Order) -> None:
         self._method, self._unit, self._nearest = method, unit, nearest
         self._queries, self._gallery = queries, gallery
+        self.theta = theta_of(method)
 
     def explained(self, query: int, item: int) -> Explanation:
         pool = np.unique(self._nearest[query][self._nearest[query] >= 0])
@@ -119,6 +126,7 @@ class OnlineChains:
     def __init__(self, method: Method, queries: Vectors, gallery: Vectors, unit: bool) -> None:
         metric = "cosine" if unit else "euclidean"
         self._manifold, self._queries = Manifold.build(gallery, method, metric=metric), queries
+        self.theta = theta_of(method)
 
     def explained(self, query: int, item: int) -> Explanation:
         return self._manifold.explain(self._queries[query], item, ALL)
@@ -174,6 +182,7 @@ def walks_of(
             continue
         links = tuple((kind, int(number)) for kind, number in zip(told.kinds, told.items, strict=True))
         links = (("query", query), *links[1:])
+        direct = (1.0 - chains.theta) * told.direct
         mass = tuple(float(sum(flow[2] for flow in plan)) for plan in told.flows)
-        found.append(Walk(query, item, mark, links, told.costs, mass, ranks.get(item), place, told.direct))
+        found.append(Walk(query, item, mark, links, told.costs, mass, ranks.get(item), place, direct))
     return found
