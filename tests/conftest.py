@@ -29,6 +29,7 @@ def rng() -> np.random.Generator:
 
 
 SLOW = {
+    "bench/paper/test_odd_sets.py",
     "bench/paper/test_paper.py",
     "bench/test_accuracy.py",
     "bench/test_bench.py",

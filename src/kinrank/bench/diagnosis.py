@@ -16,7 +16,7 @@ import numpy as np
 
 from kinrank.bench.accuracy import present
 from kinrank.bench.cache import Cache
-from kinrank.bench.cells import cell
+from kinrank.bench.cells import cell, judged
 from kinrank.bench.record import record
 from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
 from kinrank.diagnosis import Facts
@@ -78,7 +78,7 @@ def diagnosis(
 
 def _judged(bench: Benchmark) -> Benchmark:
     """Without `easy`, which the field reports less and less; vectors of length one."""
-    truths = {label: truth for label, truth in bench.truths.items() if label != "easy"}
+    truths = judged(bench.truths)
     queries = None if bench.queries is None else unit(check(bench.queries, "queries"), "queries")
     return replace(bench, truths=truths, queries=queries, gallery=unit(check(bench.gallery, "gallery"), "gallery"))
 
