@@ -83,7 +83,7 @@ fuzz-web: $(VENV)/browser.stamp
 	SERVICE_SECONDS=300 $(VENV)/bin/python -m pytest tests/web/test_fuzz.py
 
 test-faults: $(VENV)/dev.stamp
-	$(VENV)/bin/python -m pytest -m faults
+	$(VENV)/bin/python -m pytest -m faults tests/faults
 
 check: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .

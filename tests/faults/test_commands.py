@@ -13,8 +13,8 @@ import pytest
 from faults.fuzz_commands import verbs
 
 SCRIPT = Path(__file__).with_name("fuzz_commands.py")
-SECONDS = float(os.environ.get("KINRANK_FUZZ_SECONDS", "40"))
-AT_ONCE = 9  # all verbs have their time in three rounds; with more at once a call may take too long
+SECONDS = float(os.environ.get("KINRANK_FUZZ_SECONDS", "20"))
+AT_ONCE = 9  # all verbs have their time in a few rounds; with more at once a call may take too long
 
 
 def _fuzz(verb: str) -> subprocess.CompletedProcess[str]:
