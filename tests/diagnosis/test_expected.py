@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kinrank.diagnosis import expected as rule
 from kinrank.diagnosis.expected import BASE, FALL, NO_KIN, ONE, PER_THIN, TWO, Gain, expected, related, whole
 from kinrank.diagnosis.facts import Facts
 
@@ -71,3 +73,18 @@ def test_in_words_and_as_json() -> None:
     assert str(gain) == "+0 points of mAP (between -12 and +11 for 8 sets in 10)"
     assert json.loads(json.dumps(gain.to_dict())) == {"points": -0.4, "low": -11.6, "high": 10.7}
     assert [whole(number) for number in (0.0, -0.0, 1.2, -3.7)] == ["+0", "+0", "+1", "-4"]
+
+
+def test_the_constants_are_those_that_were_measured() -> None:
+    """The newest record of `kinrank bench diagnosis`, from which the docs are built, says the same."""
+    lines = (Path(__file__).parents[2] / "benchmarks" / "results.jsonl").read_text("utf-8").splitlines()
+    record = [one for one in map(json.loads, lines) if one["bench"] == "diagnosis"][-1]
+    fit, seen = record["fit"], [row["facts"] for row in record["results"]]
+    measured = [fit[name] for name in ("base", "per_thin", "no_kin", "few", "error", "error_right")]
+    told = [BASE, PER_THIN, NO_KIN, rule.FEW, rule.ERROR, rule.ERROR_RIGHT]
+    assert told == pytest.approx(measured, abs=0.051)
+    for name, ends in (("mutual", rule.MUTUAL), ("stability", rule.STABILITY)):
+        values = [facts[name] for facts in seen]
+        assert ends == pytest.approx((min(values), max(values)), abs=0.0051)
+    losses = [row["gain"] for row in record["thinned"] if row["right"] == 1]
+    assert pytest.approx(np.mean(losses), abs=0.5) == ONE

@@ -17,9 +17,9 @@ class Part(NamedTuple):
     note: str = ""
 
 
-def parts_of(record: Row, titles: Mapping[str, str] = {}) -> list[Part]:
+def parts_of(record: Row, titles: Mapping[str, str] | None = None) -> list[Part]:
     """One per part that was measured; `titles`: how sets are called, where not by their names."""
-    made = []
+    made, titles = [], titles or {}
     if record.get("results"):
         made.append(_gains(record["results"], record["fit"], titles))
     if record.get("thinned"):

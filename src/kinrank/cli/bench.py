@@ -10,8 +10,9 @@ import typer
 from kinrank.bench import measured
 from kinrank.cli.bench_accuracy import accuracy
 from kinrank.cli.bench_diagnosis import diagnose
-from kinrank.cli.bench_options import Anew, Append, Kept, Names, Sets, cache_of, check, count, show, words
+from kinrank.cli.bench_options import Anew, Append, Kept, Names, Sets, cache_of, check, count, show
 from kinrank.cli.bench_paper import paper
+from kinrank.cli.inputs import words
 from kinrank.cli.output import Json, Quiet, bars
 from kinrank.stores.needs import needed
 

@@ -9,7 +9,8 @@ import typer
 
 from kinrank.bench import accuracy_tables, measured
 from kinrank.bench.cells import FEW
-from kinrank.cli.bench_options import Anew, Append, Kept, Names, Sets, cache_of, check, going_on, show, words
+from kinrank.cli.bench_options import Anew, Append, Kept, Names, Sets, cache_of, check, going_on, show
+from kinrank.cli.inputs import words
 from kinrank.cli.output import Json, Quiet, bars, separate, writable
 from kinrank.files.atomic import replacing
 

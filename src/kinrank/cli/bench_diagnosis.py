@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from kinrank.bench.diagnosis import PARTS, diagnosis
-from kinrank.cli.bench_options import Anew, Append, Kept, Sets, cache_of, check, show, words
+from kinrank.cli.bench_options import Anew, Append, Kept, Sets, cache_of, check, show
+from kinrank.cli.inputs import words
 from kinrank.cli.output import Json, Quiet, bars
 
 

@@ -24,11 +24,6 @@ Kept = Annotated[
 Anew = Annotated[bool, typer.Option("--no-cache", help="Measure everything anew, and keep nothing.")]
 
 
-def words(text: str) -> list[str]:
-    """What stands between commas."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
 def count(word: str, option: str = "--sizes", least: int = 200) -> int:
     """A whole number from a list of them."""
     if not word.isdecimal() or int(word) < least:

@@ -9,7 +9,8 @@ import typer
 
 from kinrank.bench.paper import run, written
 from kinrank.bench.paper.page import summary
-from kinrank.cli.bench_options import Anew, Kept, Sets, cache_of, check, going_on, words
+from kinrank.cli.bench_options import Anew, Kept, Sets, cache_of, check, going_on
+from kinrank.cli.inputs import words
 from kinrank.cli.output import Json, Quiet, append_line, bars, print_json, separate
 
 

@@ -11,7 +11,18 @@ from typing import Annotated
 import typer
 
 import kinrank
-from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, Metric, QueriesKey, Weights, combined, features
+from kinrank.cli.inputs import (
+    AGAIN,
+    CheckRows,
+    GalleryKey,
+    Metric,
+    QueriesKey,
+    Weights,
+    combined,
+    features,
+    methods_in,
+    words,
+)
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
 from kinrank.cli.truths import (
@@ -27,7 +38,7 @@ from kinrank.cli.truths import (
     TruthFile,
     truth_from,
 )
-from kinrank.cli.wording import in_flags
+from kinrank.cli.wording import refused_in_flags
 from kinrank.evaluation import Trials
 from kinrank.files.atomic import replacing
 from kinrank.report import comparison
@@ -123,15 +134,14 @@ def compare(
         asked,
         offered,
         right,
-        "all" if methods.strip() == "all" else [word.strip() for word in methods.split(",")],
-        [word.strip() for word in (measures or usual).split(",")],
+        methods_in(methods),
+        words(measures or usual),
         candidates=candidates,
         max_memory=max_memory,
         progress=bars(quiet),
         metric=metric,
     )
-    commands = context.find_root().command
-    trials = replace(trials, refused={name: in_flags(why, commands) for name, why in trials.refused.items()})
+    trials = replace(trials, refused=refused_in_flags(trials.refused, context))
     _write(trials, output, plot)
     if json:
         print_json(trials.to_dict())

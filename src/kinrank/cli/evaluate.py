@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import kinrank
+from kinrank.cli.inputs import words
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, print_json, separate
 from kinrank.cli.truths import (
@@ -78,7 +79,7 @@ def evaluate(
     right, usual = truth_from(
         truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary, cameras
     )
-    wanted = [word.strip() for word in (measures or usual).split(",")]
+    wanted = words(measures or usual)
     scores = kinrank.evaluate(found, right, wanted)
     facts = {key: found.meta[key] for key in ("mode", "method") if key in found.meta}
     if json:

@@ -46,6 +46,16 @@ Metric = Annotated[
 AGAIN = "Once more for each further feature of the same items."
 
 
+def words(text: str) -> list[str]:
+    """What stands between commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def methods_in(text: str) -> list[str] | str:
+    """The names of methods with commas between them; "all" stays what it is."""
+    return "all" if text.strip() == "all" else [word.strip() for word in text.split(",")]
+
+
 def vectors(path: Path, key: str | None = None, id_column: str | None = None) -> NDArray[Any]:
     """The rows of a file, or of the .npy or .csv that comes through standard input where the path is `-`."""
     return named_vectors(path, key, id_column)[0]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kinrank.cli.compare import VECTORS, Candidates, ItemIds, MaxMemory, Measures, Methods, Queries, QueryIds
-from kinrank.cli.inputs import CheckRows, GalleryKey, Metric, QueriesKey, Weights, combined, features
+from kinrank.cli.inputs import CheckRows, GalleryKey, Metric, QueriesKey, Weights, combined, features, methods_in, words
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
 from kinrank.cli.truths import (
@@ -26,7 +26,7 @@ from kinrank.cli.truths import (
     TruthFile,
     truth_from,
 )
-from kinrank.cli.wording import in_flags
+from kinrank.cli.wording import refused_in_flags
 from kinrank.files.names import read_labels
 
 PICTURED = "A folder or zip of pictures called like the items, or as many as these, in the order of their names."
@@ -155,17 +155,16 @@ def _write(
         material.queries,
         material.gallery,
         material.truth,
-        "all" if methods.strip() == "all" else [word.strip() for word in methods.split(",")],
-        [word.strip() for word in measures.split(",")] if measures is not None else material.measures,
+        methods_in(methods),
+        words(measures) if measures is not None else material.measures,
         items=material.items,
         asked=material.asked,
         title=material.title,
         progress=bars(quiet),
         **settings,
     )
-    commands = context.find_root().command
-    refused = {name: in_flags(why, commands) for name, why in found.trials.refused.items()}
-    found = replace(found, trials=replace(found.trials, refused=refused))
+    trials = replace(found.trials, refused=refused_in_flags(found.trials.refused, context))
+    found = replace(found, trials=trials)
     write_page(output, evidence_page(found))
     if json:
         print_json({**found.trials.to_dict(), "page": str(output)})

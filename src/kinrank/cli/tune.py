@@ -13,7 +13,7 @@ import typer
 import kinrank
 from kinrank.cli.compare import VECTORS, ItemIds, Methods, Queries, QueryIds
 from kinrank.cli.flags import flags_of
-from kinrank.cli.inputs import CheckRows, GalleryKey, Metric, QueriesKey, Weights, combined, features
+from kinrank.cli.inputs import CheckRows, GalleryKey, Metric, QueriesKey, Weights, combined, features, methods_in, words
 from kinrank.cli.names import read_names
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
 from kinrank.cli.truths import (
@@ -27,7 +27,7 @@ from kinrank.cli.truths import (
     TruthFile,
     truth_from,
 )
-from kinrank.cli.wording import in_flags
+from kinrank.cli.wording import in_flags, refused_in_flags
 from kinrank.diagnosis import Diagnosis, Tuned
 from kinrank.diagnosis.choosing import named
 from kinrank.files.atomic import replacing
@@ -82,7 +82,7 @@ def tune(
     With a few dozen judged queries it tries parameters and chooses by cross-validation; the number it reports is of
     queries that had no part in the choice.
     """
-    chosen = named("all" if methods.strip() == "all" else [word.strip() for word in methods.split(",") if word.strip()])
+    chosen = named(words(methods) and methods_in(methods))
     labelled = any(path is not None for path in (truth, labels, query_labels, gallery_labels))
     read = (*gallery, *(queries or []), truth, labels, query_labels, gallery_labels, query_ids, item_ids)
     _check(vectors_to, read, right, labelled)
@@ -97,7 +97,7 @@ def tune(
     judged, _ = truth_from(truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary)
     options: dict[str, Any] = {"prepare": prepare, "folds": folds, "seed": seed, "metric": lengths}
     found = kinrank.tune(asked, rows, judged, chosen, measure, **options, progress=bars(quiet))
-    found = replace(found, refused={name: in_flags(why, commands) for name, why in found.refused.items()})
+    found = replace(found, refused=refused_in_flags(found.refused, context))
     if vectors_to is not None:
         _write(found, vectors_to, rows, asked)
     _show_found(found, vectors_to, metric, json)

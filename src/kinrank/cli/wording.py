@@ -8,7 +8,7 @@ of every method is known by its declaration; only what is called otherwise on th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kinrank.methods import METHODS
@@ -49,6 +49,12 @@ def in_flags(text: str, commands: Any, words: Sequence[str] = ()) -> str:
     text = re.sub(NAME + "=" + VALUE, flag, text)
     text = re.sub(NAME + "()(?![\\w=(./'])", lambda found: flag(found) if "_" in found[1] else found[0], text)
     return re.sub(rf"^(?:{'|'.join(_classes())}): (?=--)", "", text)
+
+
+def refused_in_flags(refused: Mapping[str, str], context: Any) -> dict[str, str]:
+    """Why methods refused, with flags for the names of parameters."""
+    commands = context.find_root().command
+    return {name: in_flags(why, commands) for name, why in refused.items()}
 
 
 def known_flags(commands: Any, words: Sequence[str] = ()) -> dict[str, str]:

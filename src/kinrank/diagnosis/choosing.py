@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from kinrank.diagnosis.expected import FEW
 from kinrank.diagnosis.facts import Facts
-from kinrank.evaluation.trials import ABLATION, PLAIN
-from kinrank.methods import LPMT, METHODS, Method, resolve
-from kinrank.parameters import parameters_of
+from kinrank.evaluation.trials import labelled
+from kinrank.methods import LPMT, Method
+from kinrank.parameters import Parameter, parameters_of
 
 LPMT_SIZES = ("k2",)  # LPMT measures what depends on the rest itself
 FEW_RIGHT = 3  # right answers up to which kin are few
@@ -26,10 +26,8 @@ def chosen(method: Method, facts: Facts, right: float | None = None) -> Method:
         return method
     changed = {
         declared.name: max(1, (declared.default + 1) // 2)
-        for declared in parameters_of(type(method))
-        if declared.counts
-        and declared.name.startswith("k")
-        and (declared.default or 0) > 1
+        for declared in sizes_of(method)
+        if (declared.default or 0) > 1
         and getattr(method, declared.name) == declared.default
         and (not isinstance(method, LPMT) or declared.name in LPMT_SIZES)
     }
@@ -43,8 +41,11 @@ def few_kin(facts: Facts, right: float | None = None) -> bool:
 
 def named(methods: Sequence[Method | str] | str) -> list[Method]:
     """Methods or their names as Methods; "all" for every one that re-ranks, at its defaults."""
-    if isinstance(methods, str):
-        methods = [name for name in METHODS if name not in (PLAIN, ABLATION)] if methods == "all" else [methods]
     if not len(methods):
         raise ValueError("no method is named; give one at least, such as lpmt")
-    return [resolve(method) for method in methods]
+    return list(labelled(methods).values())
+
+
+def sizes_of(method: Method) -> list[Parameter]:
+    """The parameters of a method that say how many neighbours it looks at."""
+    return [declared for declared in parameters_of(type(method)) if declared.counts and declared.name.startswith("k")]

@@ -115,10 +115,10 @@ class Diagnosis:
             f"{facts.items} items of {facts.dimensions} dimensions{looked}. Distances are {spread} (contrast "
             f"{facts.contrast:.2f}); neighbours lie in about {facts.local_dimension:.0f} independent directions.",
             f"Links between neighbours {links}: {facts.mutual:.0%} of the 5 nearest list each other (published sets: "
-            f"23 to 83 %), and they share {facts.common:.0%} of their own. Hubness "
+            f"{_range(expected.MUTUAL)}), and they share {facts.common:.0%} of their own. Hubness "
             f"{round(facts.hubness, 1) + 0.0:.1f}: {hubs}.",
             f"Split into two halves, the directions agree on {facts.stability:.0%} of the 10 nearest (published sets: "
-            "17 to 89 %).",
+            f"{_range(expected.STABILITY)}).",
         ]
 
     def _prepared(self) -> list[str]:
@@ -188,6 +188,10 @@ def diagnose(
     report.stage("preparations", 2, 2)
     by_right = {count: expected.expected(facts, count) for count in RIGHT}
     return Diagnosis(facts, right, expected.expected(facts, right), by_right, ways)
+
+
+def _range(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.0%} to {ends[1]:.0%}"
 
 
 def space_of(gallery: ArrayLike, metric: str, name: str) -> Space:

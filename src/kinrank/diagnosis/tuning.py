@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinrank.diagnosis.choosing import chosen, named
+from kinrank.diagnosis.choosing import chosen, named, sizes_of
 from kinrank.diagnosis.diagnose import Diagnosis, diagnose, space_of
 from kinrank.diagnosis.preparing import WAYS, Preparation, preparation
 from kinrank.evaluation import Truth, evaluate
@@ -26,7 +26,6 @@ from kinrank.evaluation.measures import Measure
 from kinrank.evaluation.trials import PLAIN, REFUSALS, points
 from kinrank.features import Vectors
 from kinrank.methods import Method, resolve
-from kinrank.parameters import parameters_of
 from kinrank.progress import Progress, Show
 from kinrank.rerank import rerank
 from kinrank.space import Space
@@ -232,10 +231,10 @@ def _grid(methods: Sequence[Method], seen: Diagnosis, way: str) -> list[Method]:
 def _variants(method: Method) -> list[Method]:
     if method.name == "lpmt":
         return [dataclasses.replace(method, **changes) for changes in LPMT_GRID]
-    sizes = [p for p in parameters_of(type(method)) if p.counts and p.name.startswith("k")]
+    sizes = {size.name: getattr(method, size.name) for size in sizes_of(method)}
     scaled = []
     for factor in (0.5, 2.0):
-        changes = {p.name: max(1, round(factor * getattr(method, p.name))) for p in sizes if getattr(method, p.name)}
+        changes = {name: max(1, round(factor * count)) for name, count in sizes.items() if count}
         scaled.append(dataclasses.replace(method, **changes))
     return scaled
 
