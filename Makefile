@@ -46,6 +46,10 @@ $(VENV)/browser.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[browser]'
 	@touch $@ $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
 
+$(VENV)/encoders.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[encoders]'
+	@touch $@ $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
+
 $(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[docs]'
 	@touch $@ $(VENV)/core.stamp

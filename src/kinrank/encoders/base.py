@@ -1,0 +1,87 @@
+"""Encoder: pictures or texts -> vectors; what every encoder has, and what it may be given."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinrank.features import Vectors
+
+PICTURES, TEXTS = "pictures", "texts"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What an encoder may be given; each says in its file which of these it takes, and any other is refused.
+
+    Attributes:
+        model: which of a library's models, by its name there.
+        weights: the file of a network's weights.
+        scales: factors by which a picture is resized; the vectors of all are put together.
+        size: pixels on the longest side of a picture; larger ones are shrunk to it.
+        device: where torch computes: "cpu", "cuda", "mps".
+        preprocessing: a JSON file that says how a picture becomes the numbers a model reads.
+        whitening: which whitening a file of weights holds, or a file that `kinrank whiten` wrote.
+    """
+
+    model: str | None = None
+    weights: str | None = None
+    scales: tuple[float, ...] | None = None
+    size: int | None = None
+    device: str | None = None
+    preprocessing: str | None = None
+    whitening: str | None = None
+
+    def only(self, encoder: str, *taken: str) -> None:
+        """A ValueError if something was given that the encoder has no use for."""
+        for option in fields(self):
+            if getattr(self, option.name) is not None and option.name not in taken:
+                known = f"it takes {', '.join(f'{name}=' for name in taken)}" if taken else "it takes none of these"
+                raise ValueError(f"{option.name}= has no meaning for the encoder {encoder}; {known}: leave it out")
+
+
+class Encoder:
+    """Makes vectors of pictures, of texts, or of both. It may be called by several threads at the same time.
+
+    Attributes:
+        kinds: what it encodes: PICTURES, TEXTS or both.
+        dimensions: of a vector.
+        facts: everything that decides its vectors, as plain values: name, model, checksum of the weights, sizes,
+            versions of libraries. Vectors of the same facts can be compared, others cannot.
+    """
+
+    kinds: tuple[str, ...] = ()
+    dimensions: int = 0
+    facts: dict[str, Any]
+
+    def pictures(self, images: Sequence[Any]) -> Vectors:
+        """(n, d) vectors of pictures of Pillow, in RGB and upright; each as if it were given alone, but for rounding."""
+        raise NotImplementedError
+
+    def texts(self, texts: Sequence[str]) -> Vectors:
+        """(n, d) vectors of texts; each as if it were given alone, but for rounding."""
+        raise NotImplementedError
+
+
+def checksum(path: str | Path) -> str:
+    """The first 32 signs of the SHA-256 of a file, by which weights are told apart."""
+    known = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(2**20):
+            known.update(chunk)
+    return known.hexdigest()[:32]
+
+
+def rows(vectors: Any, count: int, dimensions: int) -> Vectors:
+    """What a library returned as contiguous float32 rows of the expected shape."""
+    found = np.ascontiguousarray(vectors, np.float32)
+    if found.shape != (count, dimensions):
+        raise ValueError(
+            f"the model returned an array of shape {found.shape} for {count} inputs; expected ({count}, {dimensions})"
+        )
+    return found
