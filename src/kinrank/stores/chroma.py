@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.stores.address import Address, number, seconds
 from kinrank.stores.chroma_filters import filter_of
 from kinrank.stores.clients import flag, header, raised_by, unit_checked, waited
 from kinrank.stores.engine import LOST, REFUSED, SCANNED, SLOW, EngineStore, Hits
-from kinrank.stores.needs import needed
 
 LEAST = 400  # items to ask for: the more are asked for, the better Chroma's index finds the first of them
 METRICS = {"cosine": "cosine", "ip": "cosine", "l2": "euclidean"}

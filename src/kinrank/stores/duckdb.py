@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.stores.address import Address, number, seconds
 from kinrank.stores.arrow import hits_of, split
 from kinrank.stores.duckdb_table import COLUMNS, WHOLE, Table
 from kinrank.stores.engine import LOST, REFUSED, SCANNED, SLOW, EngineStore, Hits
 from kinrank.stores.fetched import whole_numbers, with_vectors
-from kinrank.stores.needs import needed
 
 GAPS = {"cosine": "array_cosine_distance", "euclidean": "array_distance"}
 FEW = 1_000_000  # items that DuckDB keeps in view while it reads; it sorts all where more are asked for

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.combine import combination_of
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors, nearest_among
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 from kinrank.space import check_metric, rows_by
-from kinrank.stores.needs import needed
 from kinrank.stores.numbers import allowed_by, item_numbers
 
 KINDS = ("flat", "ivf", "hnsw")

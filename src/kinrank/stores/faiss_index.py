@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.space import METRICS, check_metric
 from kinrank.stores.address import Address
 from kinrank.stores.faiss_parts import part_of
 from kinrank.stores.labelled import Found, LabelledStore
 from kinrank.stores.labels import Labels, file_of
-from kinrank.stores.needs import needed
 
 PROBED = 64  # items whose vectors are looked at when a store is opened
 FULL, ROUNDED = (0.999, 1.001), (0.3, 1.5)  # lengths of unit vectors that come back as they were, or approximately

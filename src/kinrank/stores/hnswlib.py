@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.space import METRICS
 from kinrank.stores.address import Address
 from kinrank.stores.clients import rows_of
 from kinrank.stores.labelled import Found, LabelledStore
 from kinrank.stores.labels import Labels, file_of, placed
-from kinrank.stores.needs import needed
 
 SPACES = {"cosine": METRICS[0], "ip": METRICS[0], "l2": METRICS[1]}
 PROBED = 64  # items whose length is looked at when a store is opened

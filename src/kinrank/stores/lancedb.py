@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.parameters import whole_number
 from kinrank.stores.address import Address, number, seconds
@@ -18,7 +19,6 @@ from kinrank.stores.clients import flag, raised_by, unit_checked
 from kinrank.stores.engine import REFUSED, SCANNED, SLOW, EngineStore, Hits
 from kinrank.stores.fetched import whole_numbers, with_vectors
 from kinrank.stores.lancedb_filters import condition
-from kinrank.stores.needs import needed
 
 TYPES = {"cosine": "cosine", "euclidean": "l2"}
 METRICS = {"cosine": "cosine", "l2": "euclidean", "dot": "cosine"}

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.parameters import whole_number
 from kinrank.stores.address import Address, number, seconds
 from kinrank.stores.engine import LOST, REFUSED, SCANNED, SLOW, EngineStore, Hits
 from kinrank.stores.filters import pair, sql_where
-from kinrank.stores.needs import needed
 from kinrank.stores.pgvector_column import Column, described, quoted
 from kinrank.stores.postgres import EXTRA, STORE, Connections, cursor_of, dsn_of
 

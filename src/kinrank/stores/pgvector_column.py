@@ -12,8 +12,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
-from kinrank.stores.needs import needed
 from kinrank.stores.postgres import EXTRA, STORE
 
 KEYS = {"int2": "int8", "int4": "int8", "int8": "int8", "text": "text", "varchar": "text", "uuid": "uuid"}

@@ -10,8 +10,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 from urllib.parse import unquote
 
+from kinrank.deferred import needed
 from kinrank.stores.address import Address
-from kinrank.stores.needs import needed
 
 STORE, EXTRA = "PgvectorStore", "pgvector"
 FOREVER = 1e6  # seconds

@@ -11,11 +11,11 @@ from uuid import UUID
 
 import numpy as np
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.stores.address import Address, number, seconds
 from kinrank.stores.clients import angles, flag, header, not_unit, raised_by, rows_of, unit_checked
 from kinrank.stores.engine import LOST, REFUSED, SCANNED, SLOW, EngineStore, Hits
-from kinrank.stores.needs import needed
 from kinrank.stores.qdrant_filters import filter_of, point_id
 
 NUMBERS = 4_000_000  # in one answer: as JSON about 80 MB

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kinrank.stores.needs import needed
+from kinrank.deferred import needed
 
 NEEDS = "SqliteVecStore", "sqlite-vec"
 OLDEST = (0, 1, 7)  # before, one zero or NaN vector hid a thousand others

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.stores.address import Address
 from kinrank.stores.engine import LOST, REFUSED, SCANNED, SLOW, EngineStore, Hits
 from kinrank.stores.fetched import with_vectors
 from kinrank.stores.filters import sql_where
-from kinrank.stores.needs import needed
 from kinrank.stores.sqlite_files import NEEDS, connections, cursor_of, errors, extended, opened
 from kinrank.stores.sqlite_table import Table, quoted
 

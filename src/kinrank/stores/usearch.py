@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.deferred import needed
 from kinrank.features import Vectors
 from kinrank.space import METRICS
 from kinrank.stores.address import Address
 from kinrank.stores.clients import flag
 from kinrank.stores.labelled import Found, LabelledStore
 from kinrank.stores.labels import Labels, file_of
-from kinrank.stores.needs import needed
 
 METRIC = {"cos": METRICS[0], "ip": METRICS[0], "l2sq": METRICS[1]}
 FULL = ("f32", "f64")  # kinds of numbers in which vectors come back as they were added

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import features
+from kinrank.files.columns import keyed, labels_of, texts_of
 from kinrank.files.names import read_names
 from kinrank.web.settings import Files
-from kinrank.web.shown.columns import keyed, labels_of, texts_of
 from kinrank.web.shown.grid import Grid, folded
 from kinrank.web.shown.ground import LABELS, ground_of
 from kinrank.web.shown.pictures import Pictures

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stores.needs import needed
-from kinrank.web.shown.images import shrunk
+from kinrank.deferred import needed
+from kinrank.pictures.images import shrunk
 
 Encoder = Callable[[Any], Any]
 SIDE = 1024  # pixels that a picture has at most on its longest side when it is encoded

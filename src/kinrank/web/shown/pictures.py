@@ -6,8 +6,8 @@ import logging
 import os
 from pathlib import Path
 
-from kinrank.web.shown.archives import Archive, opened
-from kinrank.web.shown.images import check_installed, shrunk
+from kinrank.pictures.archives import Archive, opened
+from kinrank.pictures.images import check_installed, shrunk
 from kinrank.web.shown.thumbnails import Thumbnails
 
 SIZES = (96, 192, 384, 1024)

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from kinrank.files.atomic import replacing
-from kinrank.web.shown.images import JPEG, PNG
+from kinrank.pictures.images import JPEG, PNG
 
 MOST_BYTES = 2 * 2**30  # of all files together
 RECOUNT = 1000  # files after which the folder is looked at again: other processes write, too

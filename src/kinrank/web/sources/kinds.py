@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kinrank.datasets.benchmark import BENCHMARKS, present
+from kinrank.files.columns import keyed
 from kinrank.manifold.manifest import MANIFEST
-from kinrank.web.shown.columns import keyed
 
 File = str | os.PathLike[str] | None
 POSSIBLE = (

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank.deferred import needed
 from kinrank.manifold import Manifold
 from kinrank.methods import Method
 from kinrank.progress import Progress, Show
-from kinrank.stores.needs import needed
 from kinrank.web.settings import Files
 
 NAME = "gallery.manifold"

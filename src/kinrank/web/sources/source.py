@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.features import load_with_ids
+from kinrank.files.columns import keyed
 from kinrank.files.names import read_names
 from kinrank.files.opening import FileProblem
 from kinrank.manifold import Manifold
@@ -24,7 +25,6 @@ from kinrank.stores.address import Address
 from kinrank.stores.opening import open_store
 from kinrank.web.settings import Files, Settings
 from kinrank.web.shown.collection import Collection
-from kinrank.web.shown.columns import keyed
 from kinrank.web.sources.kinds import MANIFOLD, SETS, STORE, TOYS, VECTORS, File, kind_of, parted, refuse_needless
 from kinrank.web.sources.published import chosen, published
 from kinrank.web.sources.served import NAME, Served, built, written

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.stores.needs import needed
+from kinrank.deferred import needed
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")

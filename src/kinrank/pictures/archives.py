@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from kinrank.files.opening import regular
-from kinrank.web.shown.images import ENDINGS
+from kinrank.pictures.images import ENDINGS
 
 MOST_ENTRIES = 300_000
 MOST_BYTES = 64 * 2**20

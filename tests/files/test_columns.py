@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinrank.web.shown.columns import LONGEST, Column, keyed, labels_of, texts_of
+from kinrank.files.columns import LONGEST, Column, keyed, labels_of, texts_of
 
 WORDS = ["first", "second, with a comma", ""]
 IN_ORDER = {

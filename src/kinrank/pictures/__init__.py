@@ -1,0 +1,1 @@
+"""Pictures in folders and zips, from anywhere: found, read and decoded within bounds."""
