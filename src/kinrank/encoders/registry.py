@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kinrank.encoders.base import PICTURES, TEXTS, Encoder, Options
@@ -21,6 +22,30 @@ ENCODERS = {
     "dolg": "kinrank.encoders.published.dolg",
     "senet": "kinrank.encoders.published.senet",
 }
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An encoder that is not opened yet: its name and what it is given; it can be written down as JSON."""
+
+    name: str
+    options: Options = Options()
+
+    def open(self) -> Encoder:
+        return open_encoder(self.name, self.options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, what was not given left out."""
+        given = {name: value for name, value in asdict(self.options).items() if value is not None}
+        return {"name": self.name, **given}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Recipe:
+        given = dict(values)
+        name = given.pop("name")
+        if given.get("scales") is not None:
+            given["scales"] = tuple(given["scales"])
+        return cls(name, Options(**given))
 
 
 def open_encoder(name: str, options: Options | None = None, **more: Any) -> Encoder:

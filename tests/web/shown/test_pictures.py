@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinrank.pictures import archives
 from kinrank.pictures.images import MOST_PIXELS
-from kinrank.web.shown import archives
 from kinrank.web.shown.pictures import SIZES, Pictures
 from kinrank.web.shown.thumbnails import Thumbnails
 
