@@ -1,4 +1,4 @@
-"""A folder or a zip -> the names of the pictures in it, and their bytes, bounded; nothing outside can be reached.
+"""A folder or a zip -> the names of the files of some kind in it, and their bytes, bounded; nothing outside is reached.
 
 Names come from a list that is made once. What is asked for by another name is not there, whatever it looks like, so no
 path is ever made of a name from outside.
@@ -20,6 +20,7 @@ from typing import Protocol
 from kinrank.files.opening import regular
 from kinrank.pictures.images import ENDINGS
 
+Endings = tuple[str, ...]
 MOST_ENTRIES = 300_000
 MOST_BYTES = 64 * 2**20
 RATIO = 100  # to which a large entry of a zip may unpack; pictures are packed already
@@ -27,51 +28,81 @@ DRIVE = re.compile("[A-Za-z]:")  # how a path on another system begins
 
 
 class Archive(Protocol):
-    """Where pictures are.
+    """Where files are: pictures, unless other endings were asked for.
 
     Attributes:
-        names: of the pictures, sorted, "/" between folders.
+        names: of the files, sorted, "/" between folders.
         skipped: why others are not among them -> how many.
+        identity: a text that tells this archive from others.
     """
 
     names: list[str]
     skipped: Counter[str]
+    identity: str
 
     def stamp(self, name: str) -> str:
-        """A text that changes when the picture does."""
+        """A text that changes when the file does; a ValueError if it is gone."""
         ...
 
     def read(self, name: str) -> bytes:
-        """The bytes of a picture; a ValueError where it cannot be read or is too large."""
+        """The bytes of a file; a ValueError where it cannot be read or is too large."""
+        ...
+
+    def again(self, name: str) -> bool:
+        """Whether a file of this name is there now, though it was not when the archive was opened."""
         ...
 
 
-def opened(path: Path) -> Archive:
-    """The pictures at a path; a ValueError where there are none, or too many."""
-    archive: Archive = Folder(path) if path.is_dir() else Zip(path)
+def opened(path: Path, endings: Endings = ENDINGS, most: int = MOST_ENTRIES) -> Archive:
+    """The files with these endings at a path; a ValueError where there are none, or too many."""
+    archive: Archive = Folder(path, endings, most) if path.is_dir() else Zip(path, endings, most)
     if not archive.names:
         why = "".join(f"; {count} left out: {reason}" for reason, count in archive.skipped.items())
-        raise ValueError(f"{path} holds no picture that can be shown ({', '.join(ENDINGS)}){why}")
+        raise ValueError(f"{path} holds no {_what(endings)} that can be read ({', '.join(endings)}){why}")
     return archive
+
+
+def by_name(names: list[str]) -> dict[str, str]:
+    """Shorter names -> the file: without suffix, and without folders where only one is called so.
+
+    Example:
+        >>> by_name(["sub/x.jpg"])["x"]
+        'sub/x.jpg'
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(os.path.splitext(name)[0], name)  # of x.jpg and x.png the first
+    plain: dict[str, str | None] = {}
+    for name in names:
+        base = name.rpartition("/")[2]
+        if base == name:
+            continue
+        for short in {base, os.path.splitext(base)[0]}:
+            plain[short] = None if short in plain else name
+    for short, entry in plain.items():
+        if entry is not None:
+            found.setdefault(short, entry)
+    return found
 
 
 class Folder:
     """A folder with everything below it, but for hidden files and links that lead out of it."""
 
-    def __init__(self, path: Path) -> None:
-        self._root = os.path.realpath(path)
+    def __init__(self, path: Path, endings: Endings = ENDINGS, most: int = MOST_ENTRIES) -> None:
+        self._root, self._endings = os.path.realpath(path), endings
+        self.identity = self._root
         self.skipped: Counter[str] = Counter()
         self.names: list[str] = []
         folders = [""]
         while folders:
             for name, is_folder in self._inside(folders.pop()):
                 (folders if is_folder else self.names).append(name)
-            if len(self.names) > MOST_ENTRIES:
-                raise ValueError(f"{path} holds more than {MOST_ENTRIES} pictures; give a folder with fewer")
+            if len(self.names) > most:
+                raise ValueError(f"{path} holds more than {most} {_what(endings)}s; give a folder with fewer")
         self.names.sort()
 
     def _inside(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """The folders and pictures right in a folder, and which they are; links to folders are not followed."""
+        """The folders and files right in a folder, and which they are; links to folders are not followed."""
         try:
             entries = list(os.scandir(os.path.join(self._root, folder)))
         except OSError:
@@ -83,11 +114,11 @@ class Folder:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield name, True
-            elif _is_picture(name):
+            elif name.lower().endswith(self._endings):
                 if entry.is_symlink() and not self._is_inside(entry.path):
                     self.skipped["a link that leads out of the folder"] += 1
                 elif not _is_text(name) or not entry.is_file():
-                    self.skipped["no file, or a name that is no text"] += 1
+                    self.skipped["no file, or a name that is no line of text"] += 1
                 else:
                     yield name, False
 
@@ -95,12 +126,25 @@ class Folder:
         return os.path.commonpath([os.path.realpath(path), self._root]) == self._root
 
     def stamp(self, name: str) -> str:
-        path = os.path.join(self._root, name)
         try:
-            found = os.stat(path)
+            found = os.stat(os.path.join(self._root, name))
         except OSError:
             raise ValueError("it is not there any more") from None
-        return f"{path}\n{found.st_size}\n{found.st_mtime_ns}"
+        return f"{found.st_size} {found.st_mtime_ns}"
+
+    def again(self, name: str) -> bool:
+        parts = name.split("/")
+        if not name.lower().endswith(self._endings) or not _is_text(name) or "\0" in name:
+            return False
+        if any(part.startswith(".") or not part for part in parts):  # hidden, or a way out
+            return False
+        folder = self._root
+        for part in parts[:-1]:  # links to folders are not followed
+            folder = os.path.join(folder, part)
+            if os.path.islink(folder):
+                return False
+        path = os.path.join(folder, parts[-1])
+        return os.path.isfile(path) and self._is_inside(path)
 
     def read(self, name: str) -> bytes:
         path = os.path.realpath(os.path.join(self._root, name))
@@ -119,19 +163,21 @@ class Folder:
 class Zip:
     """A zip, read in place: its entries are never written anywhere."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, endings: Endings = ENDINGS, most: int = MOST_ENTRIES) -> None:
         self.skipped: Counter[str] = Counter()
         self._reading = threading.Lock()
         try:
             self._archive = zipfile.ZipFile(regular(path))
             entries = self._archive.infolist()
         except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError) as error:
-            raise ValueError(f"{path} is neither a folder nor a zip of pictures ({error}); check the path") from None
-        if len(entries) > MOST_ENTRIES:
-            raise ValueError(f"{path} has {len(entries)} entries, more than {MOST_ENTRIES}; give a smaller zip")
+            raise ValueError(
+                f"{path} is neither a folder nor a zip of {_what(endings)}s ({error}); check the path"
+            ) from None
+        if len(entries) > most:
+            raise ValueError(f"{path} has {len(entries)} entries, more than {most}; give a smaller zip")
         self._entries: dict[str, zipfile.ZipInfo] = {}
         for entry in entries:
-            if entry.is_dir() or not _is_picture(entry.filename) or _is_hidden(entry.filename):
+            if entry.is_dir() or not entry.filename.lower().endswith(endings) or _is_hidden(entry.filename):
                 continue
             problem = _problem(entry)
             if problem is None:
@@ -141,15 +187,15 @@ class Zip:
         self.names = sorted(self._entries)
         known = hashlib.sha256()  # by content, so that a copy of the zip finds the same thumbnails
         for name in self.names:
-            known.update(f"{name}\n{self._crc(name)}\n".encode())
-        self._identity = known.hexdigest()
+            known.update(f"{name}\n{self.stamp(name)}\n".encode())
+        self.identity = known.hexdigest()
 
-    def _crc(self, name: str) -> str:
+    def stamp(self, name: str) -> str:
         entry = self._entries[name]
         return f"{entry.CRC:08x} {entry.file_size} {entry.compress_size}"
 
-    def stamp(self, name: str) -> str:
-        return f"{self._identity}\n{name}\n{self._crc(name)}"
+    def again(self, name: str) -> bool:
+        return False
 
     def read(self, name: str) -> bytes:
         entry = self._entries[name]
@@ -192,8 +238,8 @@ def _bounded(content: bytes) -> bytes:
     return content
 
 
-def _is_picture(name: str) -> bool:
-    return name.lower().endswith(ENDINGS)
+def _what(endings: Endings) -> str:
+    return "picture" if endings == ENDINGS else "file"
 
 
 def _is_hidden(name: str) -> bool:
@@ -202,5 +248,5 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_text(name: str) -> bool:
-    """Whether it can be sent as UTF-8: names on a disk are bytes."""
-    return not any("\ud800" <= sign <= "\udfff" for sign in name)
+    """Whether it is one line and can be sent as UTF-8: names on a disk are bytes."""
+    return not any("\ud800" <= sign <= "\udfff" or sign in "\r\n" for sign in name)

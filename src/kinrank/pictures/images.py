@@ -1,10 +1,11 @@
-"""The bytes of a picture, which may be anything -> a small JPEG or PNG, or a ValueError that says what is wrong."""
+"""The bytes of a picture, which may be anything -> its pixels, or a small JPEG or PNG; a ValueError if it is broken."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,20 +34,46 @@ def shrunk(content: bytes, size: int) -> tuple[bytes, str]:
     Turned as its EXIF says, the first frame of an animation, transparent parts white. A JPEG that is small enough is
     given back as it is, once it was decoded.
     """
-    images = needed("PIL.Image", "showing pictures", "web")
+    with _opened(content) as image:
+        return _encoded(needed("PIL.Image", "showing pictures", "web"), image, content, size)
+
+
+def decoded(content: bytes, least: int | None = None) -> Any:
+    """The picture as Pillow's, in RGB: turned as its EXIF says, the first frame of an animation, on white.
+
+    Args:
+        content: the bytes of its file.
+        least: pixels of the shorter side that are made use of; a JPEG with more than four times as many is decoded at a
+            half, a quarter or an eighth of its size, which is much faster. None decodes all of it.
+    """
+    with _opened(content) as image:
+        if least is not None and image.format in ("JPEG", "MPO"):
+            shorter = min(image.size)
+            wanted = 2 * least / shorter  # twice of what is needed, so that shrinking the rest still averages
+            if wanted < 1:
+                image.draft("RGB", (int(image.size[0] * wanted), int(image.size[1] * wanted)))
+        images = needed("PIL.Image", "reading pictures", "web")
+        image.load()
+        return _on_white(images, _turned(_with_plain_colours(images, image)))
+
+
+@contextlib.contextmanager
+def _opened(content: bytes) -> Iterator[Any]:
+    """The picture for a block that decodes it; whatever goes wrong there becomes a ValueError that says what."""
+    images = needed("PIL.Image", "reading pictures", "web")
     if not content:
         raise ValueError("it is empty")
     try:
         with images.open(io.BytesIO(content), formats=FORMATS) as image:
             width, height = image.size
             if width * height > MOST_PIXELS:
-                raise TooLarge(f"it has {width} x {height} pixels, more than the {MOST_PIXELS} that are shown")
+                raise TooLarge(f"it has {width} x {height} pixels, more than the {MOST_PIXELS} that are decoded")
             with _one_large if width * height > LARGE else contextlib.nullcontext():
-                return _encoded(images, image, content, size)
+                yield image
     except TooLarge:
         raise
     except (images.DecompressionBombError, images.DecompressionBombWarning):
-        raise TooLarge(f"it has more than the {MOST_PIXELS} pixels that are shown") from None
+        raise TooLarge(f"it has more than the {MOST_PIXELS} pixels that are decoded") from None
     except images.UnidentifiedImageError:
         raise ValueError(f"it is none of {', '.join(FORMATS)}") from None
     except Exception as error:  # Pillow has errors of every kind for a damaged picture

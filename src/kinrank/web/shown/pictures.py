@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from kinrank.pictures.archives import Archive, opened
+from kinrank.pictures.archives import Archive, by_name, opened
 from kinrank.pictures.images import check_installed, shrunk
 from kinrank.web.shown.thumbnails import Thumbnails
 
@@ -33,7 +33,7 @@ class Pictures:
         self._archive, self._cache = archive, cache
         self.names, self.skipped = archive.names, dict(archive.skipped)
         self._known = set(self.names)
-        self._found = _by_name(self.names)
+        self._found = by_name(self.names)
         self._broken: dict[tuple[str, int], str] = {}
 
     @classmethod
@@ -71,7 +71,7 @@ class Pictures:
         if entry not in self._known:
             raise ValueError(f"there is no picture {entry!r:.80}")
         try:
-            stamp = self._archive.stamp(entry)
+            stamp = f"{self._archive.identity}\n{entry}\n{self._archive.stamp(entry)}"
             kept = self._cache.get(stamp, size)
             if kept is not None:
                 return kept
@@ -90,21 +90,3 @@ class Pictures:
             if len(self._broken) < MOST_BROKEN:
                 self._broken[stamp, size] = str(error)
             raise
-
-
-def _by_name(names: list[str]) -> dict[str, str]:
-    """Shorter names -> the picture: without suffix, and without folders where only one is called so."""
-    found: dict[str, str] = {}
-    for name in names:
-        found.setdefault(os.path.splitext(name)[0], name)  # of x.jpg and x.png the first
-    plain: dict[str, str | None] = {}
-    for name in names:
-        base = name.rpartition("/")[2]
-        if base == name:
-            continue
-        for short in {base, os.path.splitext(base)[0]}:
-            plain[short] = None if short in plain else name
-    for short, entry in plain.items():
-        if entry is not None:
-            found.setdefault(short, entry)
-    return found
