@@ -23,7 +23,7 @@ def test_half_whitening_brings_variances_to_their_roots(items: int, dimensions: 
     made = preparation("half-whitened", rows)(rows)
     assert made.dtype == np.float32
     assert made.shape == (items, min(dimensions, items - 1))
-    before = np.linalg.eigvalsh(np.cov(rows.T.astype(np.float64), bias=True))[-made.shape[1] :]
+    before = np.linalg.eigvalsh(np.cov(rows.T.astype(np.float64), bias=True))[::-1][: made.shape[1]]
     after = np.cov(made.T.astype(np.float64), bias=True)
     np.testing.assert_allclose(np.diag(after), np.sqrt(before), rtol=1e-3)
     np.testing.assert_allclose(after - np.diag(np.diag(after)), 0, atol=1e-4)

@@ -31,6 +31,9 @@ SENTENCES = {
     "or None for no limit": "or leave it out for no limit",
     "give a larger timeout=": "give more seconds in the URL, as ?timeout=60",
     "build it with changes=True": "build it again with `kinrank build`",
+    "labels: kinrank.tune, or ": "labels: give them here, or use ",
+    "kinrank.whiten(vectors, on=gallery, power=0)": "`kinrank whiten --power 0`",
+    "kinrank.whiten(vectors, on=gallery, power=0.25)": "`kinrank whiten --power 0.25`",
 }
 
 

@@ -20,9 +20,9 @@ from kinrank.space import Space, check_metric
 LEAST = 20  # items below which nothing can be said
 APART = 1.05  # query_gap from which on queries are of another kind than items
 MEANT = {
-    "centred": "Centring the vectors (subtracting their mean)",
-    "half-whitened": "Half-whitening them (damping the strongest directions, too)",
-}
+    "centred": ("Centring the vectors (subtracting their mean)", 0),
+    "half-whitened": ("Half-whitening them (damping the strongest directions, too)", preparing.HALF),
+}  # way -> what it does, and the power of a whitening that does it
 RIGHT = (1, 2, 4, 8, 16)  # right answers that a gain is told for, where their number is not known
 
 
@@ -128,8 +128,9 @@ class Diagnosis:
                 f"{round(number, 2) + 0.0:+.2f}" for number in (change.mutual, change.common, change.hubness)
             )
             told = f"links {mutual}, shared {common}, hubness {hubness}"
-            advice = "worth a trial with labels (kinrank tune)" if change.promising else "not worth a trial"
-            said.append(f"{MEANT[change.way]} would change {told}: {advice}.")
+            meant, power = MEANT[change.way]
+            trial = f"worth a trial with labels: kinrank.tune, or kinrank.whiten(vectors, on=gallery, power={power})"
+            said.append(f"{meant} would change {told}: {trial if change.promising else 'not worth a trial'}.")
         return said
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,10 +12,11 @@ from kinrank import stages
 from kinrank.diagnosis.facts import hubness, sampled
 from kinrank.features import Vectors
 from kinrank.items import Items
+from kinrank.whitening import Whitening
+from kinrank.whitening.blocks import ranges
+from kinrank.whitening.fitting import NOTHING, AllTheSame
 
 SAMPLE = 4_000  # items that are prepared and searched again
-LEAST = 1e-6  # share of the largest variance below which a direction is left out
-NOTHING = 1e-6  # length up to which what is left of a row of length one is rounding
 HALF = 0.25  # the power of half whitening: variances are brought to their square roots
 CLEARLY = 0.02  # what a share must change by to be worth trying
 WAYS = ("centred", "half-whitened")
@@ -27,18 +29,22 @@ class Preparation:
     Attributes:
         way: "centred" or "half-whitened".
         mean: (d,) what is subtracted.
-        turn: (d, r) what is multiplied with; None where nothing is.
+        whitening: what scales directions down; None where nothing does.
     """
 
     way: str
     mean: Vectors
-    turn: Vectors | None = None
+    whitening: Whitening | None = None
 
     def __call__(self, rows: Vectors) -> Vectors:
         """Rows of length one, prepared; one that is the mean itself has no direction left and is given the first."""
-        moved = rows - self.mean
-        made = moved if self.turn is None else moved @ self.turn
-        gone = (np.linalg.norm(moved, axis=1) <= NOTHING) | ~made.any(axis=1)
+        if self.whitening is not None:
+            turned = np.empty((len(rows), self.whitening.projection.shape[1]), np.float32)
+            for some in ranges(*rows.shape):
+                turned[some] = self.whitening.turned(rows[some])
+            return turned
+        made = rows - self.mean
+        gone = np.linalg.norm(made, axis=1) <= NOTHING
         made[gone] = 0.0
         made[gone, 0] = 1.0
         return np.ascontiguousarray(made, np.float32)
@@ -66,25 +72,12 @@ def preparation(way: str, gallery: Vectors) -> Preparation:
     """Fitted on a gallery (n, d), at most SAMPLE of its rows."""
     if way not in WAYS:
         raise ValueError(f"{way!r} is not a way to prepare vectors; give one of: {', '.join(WAYS)}")
-    rows = sampled(gallery, SAMPLE).astype(np.float64)
-    mean = rows.mean(axis=0)
-    if way == "centred":
-        return Preparation(way, mean.astype(np.float32))
-    values, vectors = _principal(rows - mean)
-    return Preparation(way, mean.astype(np.float32), (vectors * values**-HALF).astype(np.float32))
-
-
-def _principal(rows: Any) -> tuple[Any, Any]:
-    """Variances (r,) and directions (d, r), without those of next to no variance; one of them at least."""
-    count, dimensions = rows.shape
-    few = count < dimensions
-    values, vectors = np.linalg.eigh((rows @ rows.T if few else rows.T @ rows) / count)
-    if values[-1] <= NOTHING**2:  # all rows are the same
-        return np.ones(1), np.eye(dimensions, 1)
-    kept = values > LEAST * values[-1]
-    if few:
-        return values[kept], rows.T @ (vectors[:, kept] / np.sqrt(count * values[kept]))
-    return values[kept], vectors[:, kept]
+    rows = sampled(gallery, SAMPLE)
+    mean = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+    if way == "half-whitened":
+        with suppress(AllTheSame):  # then there is nothing to scale
+            return Preparation(way, mean, Whitening.fit(rows, power=HALF, name="gallery"))
+    return Preparation(way, mean)
 
 
 def changes(gallery: Vectors) -> list[Change]:
