@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinrank.files.columns import LONGEST, Column, keyed, labels_of, texts_of
+from kinrank.files.columns import LONGEST, Column, cut, keyed, labels_of, texts_of
 
 WORDS = ["first", "second, with a comma", ""]
 IN_ORDER = {
@@ -55,8 +55,22 @@ def test_texts_in_a_parquet(tmp_path: Path) -> None:
 def test_a_long_text_is_cut(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("word " * 1000)
     (text,) = texts_of(tmp_path / "x.txt").values
-    assert len(text) <= LONGEST
-    assert text.endswith("word…")
+    assert len(text) == 5000
+    assert len(cut(text)) <= LONGEST
+    assert cut(text).endswith("word…")
+
+
+def test_columns_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("Key,Title,Body\na,one,first words\nb,two,second words\n")
+    assert texts_of(tmp_path / "x.csv", "Body", "Title") == Column(["first words", "second words"], ["one", "two"])
+    assert texts_of(tmp_path / "x.csv", "Body") == Column(["first words", "second words"], ["a", "b"])
+    (tmp_path / "x.jsonl").write_text('{"Key": 1, "Body": "first"}\n')
+    assert texts_of(tmp_path / "x.jsonl", "Body", "Key") == Column(["first"], ["1"])
+    with pytest.raises(ValueError, match="has no column 'Text'; it has key, title, body"):
+        texts_of(tmp_path / "x.csv", "Text")
+    (tmp_path / "x.txt").write_text("words\n")
+    with pytest.raises(ValueError, match="has no columns; column= and id_column= are for"):
+        texts_of(tmp_path / "x.txt", "text")
 
 
 def test_labels_are_what_the_command_line_reads_and_more(tmp_path: Path) -> None:
@@ -78,7 +92,7 @@ REFUSED = [
     ("x.txt", b"\xff\xfe", "is not text"),
     ("x.csv", b"\xff\xfe", "is not text in UTF-8"),
     ("x.csv", b"a,b,c\n1,2,3\n", "has 3 columns and no heading; write id,text into its first line"),
-    ("x.csv", b"id,one,two\n1,2,3\n", "call the one to be shown text"),
+    ("x.csv", b"id,one,two\n1,2,3\n", "call the one to be read text"),
     ("x.csv", b"a,first\nb,second, and more\n", "row 2 has 3 cells and not 2 as the first"),
     ("x.csv", b'id,text\na,"' + b"x" * 200_000 + b'"\n', "is no table"),
     ("x.json", b"{", "is no JSON"),

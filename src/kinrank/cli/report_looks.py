@@ -61,7 +61,7 @@ def looks_of(
 
 
 def _texts(path: Path, kind: str, count: int, names: list[str] | None) -> list[str | None]:
-    from kinrank.files.columns import texts_of
+    from kinrank.files.columns import cut, texts_of
 
     column = texts_of(path)
     if column.ids is None and len(column.values) != count:
@@ -70,7 +70,7 @@ def _texts(path: Path, kind: str, count: int, names: list[str] | None) -> list[s
         )
     order = names or [str(number) for number in range(count)]
     found = column.by_id(order, path, "text")
-    return [found.get(name) for name in order]
+    return [cut(found[name]) if name in found else None for name in order]
 
 
 def _pictures(

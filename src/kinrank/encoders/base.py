@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kinrank.features import Vectors
+from kinrank.parameters import whole_number
 
 PICTURES, TEXTS = "pictures", "texts"
 
@@ -38,6 +39,14 @@ class Options:
     device: str | None = None
     preprocessing: str | None = None
     whitening: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.scales is not None:
+            if not 1 <= len(self.scales) <= 16 or not all(0.05 <= scale <= 8 for scale in self.scales):
+                raise ValueError(f"scales={self.scales} are not allowed; give 1 to 16 factors from 0.05 to 8")
+            object.__setattr__(self, "scales", tuple(float(scale) for scale in self.scales))
+        if self.size is not None and not 16 <= whole_number(self.size, "size") <= 8192:
+            raise ValueError(f"size={self.size} is not allowed; give pixels from 16 to 8192")
 
     def only(self, encoder: str, *taken: str) -> None:
         """A ValueError if something was given that the encoder has no use for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kinrank.encoders.base import PICTURES, TEXTS, Encoder, Options
@@ -29,7 +29,7 @@ class Recipe:
     """An encoder that is not opened yet: its name and what it is given; it can be written down as JSON."""
 
     name: str
-    options: Options = Options()
+    options: Options = field(default_factory=Options)
 
     def open(self) -> Encoder:
         return open_encoder(self.name, self.options)

@@ -22,6 +22,7 @@ from kinrank.files.parquet import read_columns
 LONGEST = 2000  # characters of a text that are shown and searched
 IDS = ("id", "ids", "key", "docno", "name")
 CALLED = {"text": ("text", "texts", "caption", "title"), "label": ("label", "labels", "class")}
+Named = tuple[str | None, str | None]  # the column with the values and that with the ids, where these were named
 ENDINGS = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
 
@@ -51,10 +52,15 @@ class Column(NamedTuple):
         return found
 
 
-def texts_of(path: Path) -> Column:
-    """The texts in a file, each cut where it is longer than what is shown."""
-    found = Column(read_lines(path), None) if path.suffix.lower() == ".txt" else _read(path, "text")
-    return Column([cut(text) for text in found.values], found.ids)
+def texts_of(path: Path, column: str | None = None, id_column: str | None = None) -> Column:
+    """The texts in a file; of a table those of `column` and the ids of `id_column`, found by their usual names."""
+    if path.suffix.lower() != ".txt":
+        return _read(path, "text", (column, id_column))
+    if column is not None or id_column is not None:
+        raise ValueError(
+            f"{path} has no columns; column= and id_column= are for .csv | .tsv | .json | .jsonl | .parquet"
+        )
+    return Column(read_lines(path), None)
 
 
 def labels_of(path: Path, key: str | None = None) -> Column:
@@ -75,20 +81,21 @@ def keyed(path: str) -> tuple[Path, str | None]:
 
 
 def cut(text: str) -> str:
+    """As much of a text as is shown."""
     return text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip() + "…"
 
 
-def _read(path: Path, kind: str) -> Column:
+def _read(path: Path, kind: str, named: Named = (None, None)) -> Column:
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise ValueError(f"{path} has the unknown ending {path.suffix!r}; {kind}s are {' | '.join(ENDINGS)}")
     if ending == ".parquet":
-        return _of_parquet(path, kind)
+        return _of_parquet(path, kind, named)
     if ending in (".csv", ".tsv"):
-        return _of_table(path, kind)
+        return _of_table(path, kind, named)
     try:
         if ending == ".jsonl":
-            return _of_entries([json.loads(line) for line in read_lines(path) if line.strip()], path, kind)
+            return _of_entries([json.loads(line) for line in read_lines(path) if line.strip()], path, kind, named)
         fits(path, 8 * regular(path).stat().st_size)
         content = json.loads(path.read_bytes())
     except (FileProblem, FileNotFoundError):
@@ -97,28 +104,28 @@ def _read(path: Path, kind: str) -> Column:
         raise ValueError(f"{path} is no JSON ({' '.join(str(error).split())[:120]}); write a list of {kind}s") from None
     if isinstance(content, dict):
         return Column([_plain(value, path, kind) for value in content.values()], list(content))
-    return _of_entries(content, path, kind)
+    return _of_entries(content, path, kind, named)
 
 
-def _of_entries(entries: Any, path: Path, kind: str) -> Column:
+def _of_entries(entries: Any, path: Path, kind: str, named: Named) -> Column:
     """From texts, or from objects with a text and an id."""
     if not isinstance(entries, list):
         raise ValueError(f"{path} is no list; write a list of {kind}s, or of objects with id and {kind}")
     if not entries or not all(isinstance(entry, dict) for entry in entries):
         return Column([_plain(entry, path, kind) for entry in entries], None)
     rows = [{str(name).lower(): value for name, value in entry.items()} for entry in entries]
-    value, name = _chosen(list(rows[0]), path, kind)
+    value, name = _chosen(list(rows[0]), path, kind, named)
     if any(value not in row or (name is not None and name not in row) for row in rows):
         raise ValueError(f"{path} has entries without {value} or {name}; give both in each")
     values = [_plain(row[value], path, kind) for row in rows]
     return Column(values, None if name is None else [str(row[name]) for row in rows])
 
 
-def _of_table(path: Path, kind: str) -> Column:
+def _of_table(path: Path, kind: str, named: Named) -> Column:
     rows = list(_cells(path))
     first = [cell.strip().lower() for cell in rows[0]] if rows else []
-    if any(cell in IDS + CALLED[kind] for cell in first):
-        value, name = _chosen(first, path, kind)
+    if any(cell in IDS + CALLED[kind] for cell in first) or any(named):
+        value, name = _chosen(first, path, kind, named)
         places = [first.index(value)] + ([] if name is None else [first.index(name)])
         rows = rows[1:]
     elif len(first) in (0, 1, 2):
@@ -143,7 +150,7 @@ def _cells(path: Path) -> Iterable[list[str]]:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is not text in UTF-8; save it again") from None
+        raise ValueError(f"{path} is not text in UTF-8; save it again in that encoding") from None
     except csv.Error as error:
         raise ValueError(f"{path} is no table ({error}); put texts with commas in quotes") from None
 
@@ -156,25 +163,34 @@ def _has_ids(path: Path) -> bool:
     return any(cell in IDS for cell in cells) and any(cell in CALLED["label"] for cell in cells)
 
 
-def _of_parquet(path: Path, kind: str) -> Column:
+def _of_parquet(path: Path, kind: str, named: Named) -> Column:
     def wanted(names: Sequence[str]) -> list[str]:
-        value, name = _chosen(names, path, kind)
+        value, name = _chosen(names, path, kind, named)
         return [value] if name is None else [value, name]
 
     values, *ids = read_columns(path, wanted)
     return Column([_plain(value, path, kind) for value in values], [str(entry) for entry in ids[0]] if ids else None)
 
 
-def _chosen(names: Sequence[str], path: Path, kind: str) -> tuple[str, str | None]:
+def _chosen(names: Sequence[str], path: Path, kind: str, named: Named) -> tuple[str, str | None]:
     """Of the columns of these names the one with the values, and the one with the ids if there is one."""
-    name = next((name for name in IDS if name in names), None)
-    value = next((name for name in CALLED[kind] if name in names), None)
+    wanted, ids = (_spelled(column, names, path) for column in named)
+    name = ids or next((name for name in IDS if name in names and name != wanted), None)
+    value = wanted or next((name for name in CALLED[kind] if name in names), None)
     others = [other for other in names if other != name]
     if value is None and len(others) == 1:
         value = others[0]
     if value is None:
-        raise ValueError(f"{path} has the columns {', '.join(map(str, names[:8]))}; call the one to be shown {kind}")
+        raise ValueError(f"{path} has the columns {', '.join(map(str, names[:8]))}; call the one to be read {kind}")
     return value, name
+
+
+def _spelled(column: str | None, names: Sequence[str], path: Path) -> str | None:
+    """The column as it is spelled there; headings of tables were made small."""
+    found = next((name for name in (column, column and column.lower()) if name in names), None)
+    if column is not None and found is None:
+        raise ValueError(f"{path} has no column {column!r}; it has {', '.join(map(str, names[:8]))}")
+    return found
 
 
 def _plain(value: Any, path: Path, kind: str) -> str:

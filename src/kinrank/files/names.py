@@ -29,7 +29,7 @@ def lines_in(content: bytes, name: object) -> list[str]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{name} is not text; write one name per line") from None
+        raise ValueError(f"{name} is not text in UTF-8; save it again in that encoding, one entry per line") from None
     lines = text.replace("\r\n", "\n").split("\n")  # other signs that can end a line may be part of a name
     if not lines[-1]:
         lines.pop()

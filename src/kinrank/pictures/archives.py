@@ -148,16 +148,21 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         path = os.path.realpath(os.path.join(self._root, name))
-        try:
-            if not self._is_inside(path):  # it was replaced by a link meanwhile
-                raise ValueError("it is a link that leads out of the folder")
-            number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(number, "rb") as file:
-                if not stat.S_ISREG(os.fstat(number).st_mode):
-                    raise ValueError("it is no regular file")
-                return _bounded(file.read(MOST_BYTES + 1))
-        except OSError as error:
-            raise ValueError(f"it cannot be read ({error.strerror})") from None
+        if not self._is_inside(path):  # it was replaced by a link meanwhile
+            raise ValueError("it is a link that leads out of the folder")
+        return bounded_file(path, os.O_NOFOLLOW)
+
+
+def bounded_file(path: str, flags: int = 0) -> bytes:
+    """The bytes of a regular file; a ValueError for anything else, and for more than MOST_BYTES."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+        with os.fdopen(number, "rb") as file:
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                raise ValueError("it is no regular file")
+            return _bounded(file.read(MOST_BYTES + 1))
+    except OSError as error:
+        raise ValueError(f"it cannot be read ({error.strerror})") from None
 
 
 class Zip:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import features
-from kinrank.files.columns import keyed, labels_of, texts_of
+from kinrank.files.columns import cut, keyed, labels_of, texts_of
 from kinrank.files.names import read_names
 from kinrank.web.settings import Files
 from kinrank.web.shown.grid import Grid, folded
@@ -47,7 +47,8 @@ class Collection:
     ) -> None:
         """Not called by users: see `open`."""
         labels, truth = _labels_and_truth(files)
-        self._texts = {} if files.texts is None else texts_of(Path(files.texts)).by_id(order, files.texts, "text")
+        texts = {} if files.texts is None else texts_of(Path(files.texts)).by_id(order, files.texts, "text")
+        self._texts = {name: cut(text) for name, text in texts.items()}
         self._labels = {} if labels is None else labels_of(*keyed(labels)).by_id(order, labels, "label")
         self.queries = (
             None if files.queries is None else features.check(features.load(*keyed(files.queries)), "queries")

@@ -1,0 +1,69 @@
+"""Flags that say how pictures and texts become vectors, the same for `embed`, `serve` and `watch`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinrank.cli.inputs import words
+from kinrank.encoders import ENCODERS, Options
+
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        help=f"What makes vectors: {' | '.join(ENCODERS)}, or a function of yours as package.module:function. Without: "
+        "efficientnet-lite for pictures, minilm for texts.",
+    ),
+]
+Model = Annotated[str | None, typer.Option("--model", help="Which model of the library, such as resnet50 for timm.")]
+WeightsFile = Annotated[
+    Path | None, typer.Option("--weights", help="File of weights: .onnx, or the checkpoint of a published network.")
+]
+Scales = Annotated[
+    str | None, typer.Option("--scales", help="Factors by which each picture is resized, such as 1,0.7071,1.4142.")
+]
+Size = Annotated[int | None, typer.Option("--size", help="Pixels on the longest side; larger pictures are shrunk.")]
+Device = Annotated[str | None, typer.Option("--device", help="Where torch computes: cpu, cuda, mps.")]
+Preprocessing = Annotated[
+    Path | None, typer.Option("--preprocessing", help="JSON file that says what an .onnx model reads; see the docs.")
+]
+Whitened = Annotated[
+    str | None,
+    typer.Option("--whitening", help="Which whitening of a checkpoint to apply, such as retrieval-SfM-120k, or none."),
+]
+Content = Annotated[
+    str | None, typer.Option("--content", help="pictures or texts, where a source could be read as both.")
+]
+TextColumn = Annotated[str | None, typer.Option("--column", help="The column of a table that holds the texts.")]
+TextIds = Annotated[str | None, typer.Option("--id-column", help="The column of a table that names them.")]
+
+
+def options_of(
+    model: str | None,
+    weights: Path | None,
+    scales: str | None,
+    size: int | None,
+    device: str | None,
+    preprocessing: Path | None,
+    whitening: str | None,
+) -> Options:
+    """What an encoder is given, from the flags."""
+    return Options(
+        model=model,
+        weights=None if weights is None else str(weights),
+        scales=None if scales is None else tuple(_factor(word) for word in words(scales)),
+        size=size,
+        device=device,
+        preprocessing=None if preprocessing is None else str(preprocessing),
+        whitening=whitening,
+    )
+
+
+def _factor(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"--scales has {word!r}, which is no number; give factors such as 1,0.7071,1.4142") from None

@@ -1,0 +1,175 @@
+"""A folder, a zip, a list of paths, a table or values in memory -> a Source of pictures or of texts."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kinrank.encoders.base import PICTURES, TEXTS
+from kinrank.encoders.sources import Box, PictureFiles, Pictures, Source, TextFiles, Texts
+from kinrank.files import closed_pickle
+from kinrank.files.columns import ENDINGS as TABLES
+from kinrank.files.columns import texts_of
+from kinrank.files.names import read_lines, read_names
+from kinrank.files.opening import regular
+from kinrank.pictures.archives import Archive, opened
+from kinrank.pictures.images import ENDINGS as PICTURE_ENDINGS
+from kinrank.pictures.listed import Listed
+
+TEXT_ENDINGS = (".txt", ".md")
+MOST = 5_000_000  # files of one folder
+POSSIBLE = "a folder, a zip, a picture, a list of paths (.txt), or texts (.txt .csv .tsv .json .jsonl .parquet)"
+Given = str | os.PathLike[str] | Sequence[Any]
+Boxes = str | os.PathLike[str] | Mapping[str, Sequence[float]]
+
+
+def source_of(
+    given: Given,
+    content: str | None = None,
+    able: Sequence[str] = (PICTURES, TEXTS),
+    *,
+    names: str | os.PathLike[str] | Sequence[str] | None = None,
+    boxes: Boxes | None = None,
+    column: str | None = None,
+    id_column: str | None = None,
+) -> Source:
+    """The items of whatever was given.
+
+    Args:
+        given: a path, or a sequence of paths, of pictures of Pillow, or of texts.
+        content: "pictures" or "texts"; where both are possible and nothing is said, pictures if there are some.
+        able: what the encoder can encode.
+        names: which items and in which order: a sequence, a text file, or the `imlist` of a revisited ground truth.
+        boxes: parts of pictures: name -> (left, top, right, bottom), a .csv of name,left,top,right,bottom, or the
+            queries of a revisited ground truth; only these are encoded, in that order, unless names are given.
+        column, id_column: of a table of texts.
+    """
+    possible = [kind for kind in (PICTURES, TEXTS) if kind in able and content in (None, kind)]
+    if content not in (None, PICTURES, TEXTS):
+        raise ValueError(f"content={content!r} is not known; give pictures or texts")
+    if not possible:
+        raise ValueError(f"the encoder encodes {' and '.join(able)}, not {content}; choose another encoder=")
+    wanted = None if names is None else _names(names)
+    parts = None if boxes is None else _boxes(boxes)
+    if parts is not None:
+        possible = [kind for kind in possible if kind == PICTURES]
+        wanted = list(parts) if wanted is None else wanted
+    if (column is not None or id_column is not None) and TEXTS not in possible:
+        raise ValueError("column= and id_column= are for tables of texts; leave them out for pictures")
+    if isinstance(given, (str, os.PathLike)):
+        return _of_path(Path(given), possible, wanted, parts, (column, id_column))
+    return _of_values(list(given), possible, wanted, parts)
+
+
+def _of_path(
+    path: Path, possible: list[str], names: list[str] | None, boxes: dict[str, Box] | None, columns: tuple[Any, Any]
+) -> Source:
+    ending = path.suffix.lower()
+    if path.is_dir() or ending == ".zip":
+        return _of_archive(path, possible, names, boxes)
+    if ending in PICTURE_ENDINGS and PICTURES in possible:
+        return PictureFiles(Listed([regular(path).name], path.parent), names, boxes)
+    if ending not in TABLES:
+        regular(path)
+        raise ValueError(f"{path} has the unknown ending {path.suffix!r}; give {POSSIBLE}")
+    if ending == ".txt" and PICTURES in possible and (TEXTS not in possible or _names_pictures(path)):
+        return PictureFiles(Listed([line for line in read_lines(path) if line.strip()], path.parent), names, boxes)
+    if TEXTS not in possible:
+        raise ValueError(f"{path} is a file of texts; for pictures give a folder, a zip, a picture or a list of paths")
+    if names is not None:
+        raise ValueError(f"names= choose among files, and {path} is a table; leave them out")
+    found = texts_of(regular(path), *columns)
+    return Texts(found.values, found.ids)
+
+
+def _of_archive(path: Path, possible: list[str], names: list[str] | None, boxes: dict[str, Box] | None) -> Source:
+    archive: Archive | None = None
+    if PICTURES in possible:
+        try:
+            archive = opened(path, PICTURE_ENDINGS, MOST)
+        except FileNotFoundError:
+            raise
+        except ValueError:
+            if TEXTS not in possible:
+                raise
+    if archive is not None:
+        return PictureFiles(archive, names, boxes)
+    return TextFiles(opened(path, TEXT_ENDINGS, MOST), names)
+
+
+def _of_values(given: list[Any], possible: list[str], names: list[str] | None, boxes: dict[str, Box] | None) -> Source:
+    """Values in memory: paths or pictures, or texts, by what the encoder can do."""
+    if all(hasattr(one, "convert") for one in given) and given:
+        if boxes is not None:
+            raise ValueError("boxes= are for files; cut pictures that are in memory with image.crop(box)")
+        return Pictures(given, names)
+    if not all(isinstance(one, (str, os.PathLike)) for one in given):
+        raise ValueError("give paths, pictures of Pillow, or texts, all of one kind")
+    words = [os.fspath(one) for one in given]
+    paths = any(isinstance(one, os.PathLike) for one in given)
+    if PICTURES in possible and (TEXTS not in possible or paths or all(_is_picture(word, Path()) for word in words)):
+        return PictureFiles(Listed(words, Path()), names, boxes)
+    return Texts(words, names)
+
+
+def _names_pictures(path: Path) -> bool:
+    """Whether the first line of a file is the path of a picture that is there."""
+    with regular(path).open("rb") as file:
+        line = file.readline(4096).decode("utf-8-sig", "replace").strip()
+    return _is_picture(line, path.parent)
+
+
+def _is_picture(word: str, folder: Path) -> bool:
+    return word.lower().endswith(PICTURE_ENDINGS) and os.path.isfile(os.path.join(folder, word))
+
+
+def _names(names: str | os.PathLike[str] | Sequence[str]) -> list[str]:
+    if not isinstance(names, (str, os.PathLike)):
+        return [str(name) for name in names]
+    path = Path(names)
+    if path.suffix.lower() not in (".pkl", ".pickle"):
+        return read_names(path)
+    return [str(name) for name in _revisited(path)["imlist"]]
+
+
+def _boxes(boxes: Boxes) -> dict[str, Box]:
+    if isinstance(boxes, Mapping):
+        return {str(name): _box(name, sides) for name, sides in boxes.items()}
+    path = Path(boxes)
+    if path.suffix.lower() in (".pkl", ".pickle"):
+        truth = _revisited(path)
+        pairs = zip(truth["qimlist"], truth["gnd"], strict=False)
+        return {str(name): _box(name, entry.get("bbx", ())) for name, entry in pairs}
+    try:
+        text = regular(path).read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text in UTF-8; write lines of name,left,top,right,bottom") from None
+    rows = [row for row in csv.reader(text.splitlines()) if row]
+    if rows and [cell.strip().lower() for cell in rows[0]][1:2] in (["left"], ["x1"], ["x"]):
+        rows = rows[1:]
+    found = {row[0].strip(): _box(row[0], row[1:]) for row in rows}
+    if len(found) < len(rows):
+        raise ValueError(f"{path} names a picture twice; give one box for each")
+    return found
+
+
+def _box(name: Any, sides: Any) -> Box:
+    try:
+        left, top, right, bottom = (float(side) for side in sides)
+    except (TypeError, ValueError):
+        raise ValueError(f"the box {sides!r:.80} of {name!r:.80} is no left, top, right, bottom in pixels") from None
+    return left, top, right, bottom
+
+
+def _revisited(path: Path) -> dict[str, Any]:
+    """A revisited ground truth, read by a reader that executes nothing."""
+    truth = closed_pickle.load(path)
+    lists = (
+        all(isinstance(truth.get(key), list) for key in ("imlist", "qimlist", "gnd")) if isinstance(truth, dict) else 0
+    )
+    if not lists or not all(isinstance(entry, dict) for entry in truth["gnd"]):
+        raise ValueError(f"{path} is no revisited ground truth; it must hold imlist, qimlist and gnd")
+    return dict(truth)
