@@ -35,8 +35,8 @@ def embed(
         Path,
         typer.Argument(
             metavar="INPUT",
-            help="A folder or .zip of pictures, a picture, a list of their paths (.txt); or texts: .txt with one per line, "
-            ".csv .tsv .json .jsonl .parquet, or a folder of .txt and .md files.",
+            help="A folder or .zip of pictures, a picture, a list of their paths (.txt); or texts: .txt with one per "
+            "line, .csv .tsv .json .jsonl .parquet, or a folder of .txt and .md files.",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .npy file to write.")],
@@ -54,6 +54,10 @@ def embed(
     boxes: Annotated[
         Path | None,
         typer.Option("--boxes", help="Parts of pictures: name,left,top,right,bottom, or a gnd_*.pkl (its queries)."),
+    ] = None,
+    boxes_size: Annotated[
+        int | None,
+        typer.Option("--boxes-size", min=1, help="Longest side of what boxes were drawn on, where yours are copies."),
     ] = None,
     content: Content = None,
     column: TextColumn = None,
@@ -91,8 +95,9 @@ def embed(
     given = options_of(model, weights, scales, size, device, preprocessing, whitening)
     try:
         found = kinrank.embed(
-            source, encoder, output, content=content, names=names, boxes=boxes, column=column, id_column=id_column,
-            on_error="raise" if strict else "skip", batch=batch, workers=workers, progress=bars(quiet), **asdict(given),
+            source, encoder, output, content=content, names=names, boxes=boxes, boxes_size=boxes_size, column=column,
+            id_column=id_column, on_error="raise" if strict else "skip", batch=batch, workers=workers,
+            progress=bars(quiet), **asdict(given),
         )  # fmt: skip
     except KeyboardInterrupt:
         if not quiet:
@@ -105,7 +110,8 @@ def _tell(found: Embedded, output: Path, json: bool, quiet: bool) -> None:
     count, dimensions = found.vectors.shape
     facts = {
         "output": str(output), "names": str(output.with_suffix(".names.txt")), "items": count, "dimensions": dimensions,
-        "seconds": round(found.seconds, 3), "skipped": found.skipped, "left_out": found.left_out, "made_by": found.facts,
+        "seconds": round(found.seconds, 3), "skipped": found.skipped, "left_out": found.left_out,
+        "made_by": found.facts,
     }  # fmt: skip
     if json:
         print_json(facts)

@@ -63,6 +63,7 @@ def embed(
     content: str | None = None,
     names: str | os.PathLike[str] | Sequence[str] | None = None,
     boxes: Boxes | None = None,
+    boxes_size: int | None = None,
     column: str | None = None,
     id_column: str | None = None,
     on_error: str = "skip",
@@ -87,6 +88,8 @@ def embed(
         names: which items and in which order: a sequence, a text file, or a revisited ground truth (its `imlist`).
         boxes: name -> (left, top, right, bottom) in pixels, a .csv of these, or a revisited ground truth (its queries):
             these pictures only, cut out before anything else is done to them.
+        boxes_size: the longest side of the pictures that the boxes were drawn on, where yours are copies of another
+            size, such as thumbnails.
         column, id_column: which columns of a table hold the texts and their ids.
         on_error: "skip" items that cannot be read and list them, or "raise".
         batch: how many items the encoder is given at once. Larger ones help on a GPU; on a CPU one at a time is the
@@ -107,7 +110,9 @@ def embed(
     target = None if output is None else _target(output)
     opened = _early(encoder, options)
     able = (PICTURES, TEXTS) if opened is None else opened.kinds
-    items = source_of(source, content, able, names=names, boxes=boxes, column=column, id_column=id_column)
+    items = source_of(
+        source, content, able, names=names, boxes=boxes, boxes_size=boxes_size, column=column, id_column=id_column
+    )
     used = opened or Recipe(PLAIN[items.content], Options(**options)).open()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kinrank-"))) / "part"

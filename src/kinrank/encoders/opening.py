@@ -6,7 +6,7 @@ import csv
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kinrank.encoders.base import PICTURES, TEXTS
 from kinrank.encoders.sources import Box, PictureFiles, Pictures, Source, TextFiles, Texts
@@ -15,6 +15,7 @@ from kinrank.files.columns import ENDINGS as TABLES
 from kinrank.files.columns import texts_of
 from kinrank.files.names import read_lines, read_names
 from kinrank.files.opening import regular
+from kinrank.parameters import whole_number
 from kinrank.pictures.archives import Archive, opened
 from kinrank.pictures.images import ENDINGS as PICTURE_ENDINGS
 from kinrank.pictures.listed import Listed
@@ -33,6 +34,7 @@ def source_of(
     *,
     names: str | os.PathLike[str] | Sequence[str] | None = None,
     boxes: Boxes | None = None,
+    boxes_size: int | None = None,
     column: str | None = None,
     id_column: str | None = None,
 ) -> Source:
@@ -45,6 +47,8 @@ def source_of(
         names: which items and in which order: a sequence, a text file, or the `imlist` of a revisited ground truth.
         boxes: parts of pictures: name -> (left, top, right, bottom), a .csv of name,left,top,right,bottom, or the
             queries of a revisited ground truth; only these are encoded, in that order, unless names are given.
+        boxes_size: the longest side of the pictures that the boxes were drawn on, where these are copies of another
+            size.
         column, id_column: of a table of texts.
     """
     possible = [kind for kind in (PICTURES, TEXTS) if kind in able and content in (None, kind)]
@@ -54,38 +58,47 @@ def source_of(
         raise ValueError(f"the encoder encodes {' and '.join(able)}, not {content}; choose another encoder=")
     wanted = None if names is None else _names(names)
     parts = None if boxes is None else _boxes(boxes)
+    if boxes_size is not None and (parts is None or whole_number(boxes_size, "boxes_size") < 1):
+        raise ValueError("boxes_size= says what boxes= were drawn on; give both, or none")
+    cut = Cut(wanted, parts, boxes_size)
     if parts is not None:
         possible = [kind for kind in possible if kind == PICTURES]
-        wanted = list(parts) if wanted is None else wanted
+        cut = Cut(list(parts) if wanted is None else wanted, parts, boxes_size)
     if (column is not None or id_column is not None) and TEXTS not in possible:
         raise ValueError("column= and id_column= are for tables of texts; leave them out for pictures")
     if isinstance(given, (str, os.PathLike)):
-        return _of_path(Path(given), possible, wanted, parts, (column, id_column))
-    return _of_values(list(given), possible, wanted, parts)
+        return _of_path(Path(given), possible, cut, (column, id_column))
+    return _of_values(list(given), possible, cut)
 
 
-def _of_path(
-    path: Path, possible: list[str], names: list[str] | None, boxes: dict[str, Box] | None, columns: tuple[Any, Any]
-) -> Source:
+class Cut(NamedTuple):
+    """Which pictures, which parts of them, and the size of the pictures that these were drawn on."""
+
+    names: list[str] | None
+    boxes: dict[str, Box] | None
+    drawn_on: int | None
+
+
+def _of_path(path: Path, possible: list[str], cut: Cut, columns: tuple[Any, Any]) -> Source:
     ending = path.suffix.lower()
     if path.is_dir() or ending == ".zip":
-        return _of_archive(path, possible, names, boxes)
+        return _of_archive(path, possible, cut)
     if ending in PICTURE_ENDINGS and PICTURES in possible:
-        return PictureFiles(Listed([regular(path).name], path.parent), names, boxes)
+        return PictureFiles(Listed([regular(path).name], path.parent), *cut)
     if ending not in TABLES:
         regular(path)
         raise ValueError(f"{path} has the unknown ending {path.suffix!r}; give {POSSIBLE}")
     if ending == ".txt" and PICTURES in possible and (TEXTS not in possible or _names_pictures(path)):
-        return PictureFiles(Listed([line for line in read_lines(path) if line.strip()], path.parent), names, boxes)
+        return PictureFiles(Listed([line for line in read_lines(path) if line.strip()], path.parent), *cut)
     if TEXTS not in possible:
         raise ValueError(f"{path} is a file of texts; for pictures give a folder, a zip, a picture or a list of paths")
-    if names is not None:
+    if cut.names is not None:
         raise ValueError(f"names= choose among files, and {path} is a table; leave them out")
     found = texts_of(regular(path), *columns)
     return Texts(found.values, found.ids)
 
 
-def _of_archive(path: Path, possible: list[str], names: list[str] | None, boxes: dict[str, Box] | None) -> Source:
+def _of_archive(path: Path, possible: list[str], cut: Cut) -> Source:
     archive: Archive | None = None
     if PICTURES in possible:
         try:
@@ -96,23 +109,23 @@ def _of_archive(path: Path, possible: list[str], names: list[str] | None, boxes:
             if TEXTS not in possible:
                 raise
     if archive is not None:
-        return PictureFiles(archive, names, boxes)
-    return TextFiles(opened(path, TEXT_ENDINGS, MOST), names)
+        return PictureFiles(archive, *cut)
+    return TextFiles(opened(path, TEXT_ENDINGS, MOST), cut.names)
 
 
-def _of_values(given: list[Any], possible: list[str], names: list[str] | None, boxes: dict[str, Box] | None) -> Source:
+def _of_values(given: list[Any], possible: list[str], cut: Cut) -> Source:
     """Values in memory: paths or pictures, or texts, by what the encoder can do."""
     if all(hasattr(one, "convert") for one in given) and given:
-        if boxes is not None:
+        if cut.boxes is not None:
             raise ValueError("boxes= are for files; cut pictures that are in memory with image.crop(box)")
-        return Pictures(given, names)
+        return Pictures(given, cut.names)
     if not all(isinstance(one, (str, os.PathLike)) for one in given):
         raise ValueError("give paths, pictures of Pillow, or texts, all of one kind")
     words = [os.fspath(one) for one in given]
     paths = any(isinstance(one, os.PathLike) for one in given)
     if PICTURES in possible and (TEXTS not in possible or paths or all(_is_picture(word, Path()) for word in words)):
-        return PictureFiles(Listed(words, Path()), names, boxes)
-    return Texts(words, names)
+        return PictureFiles(Listed(words, Path()), *cut)
+    return Texts(words, cut.names)
 
 
 def _names_pictures(path: Path) -> bool:

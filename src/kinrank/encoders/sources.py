@@ -44,14 +44,20 @@ class PictureFiles:
         archive: where they are.
         names: which of them and in which order, also by shorter names (see `by_name`); all unless given.
         boxes: name -> the part of that picture to encode.
+        drawn_on: the longest side in pixels of the pictures that the boxes were drawn on, where these are copies of
+            another size.
     """
 
     content = PICTURES
 
     def __init__(
-        self, archive: Archive, names: Sequence[str] | None = None, boxes: Mapping[str, Box] | None = None
+        self,
+        archive: Archive,
+        names: Sequence[str] | None = None,
+        boxes: Mapping[str, Box] | None = None,
+        drawn_on: int | None = None,
     ) -> None:
-        self._archive, self._boxes = archive, dict(boxes or {})
+        self._archive, self._boxes, self._drawn_on = archive, dict(boxes or {}), drawn_on
         self.skipped = archive.skipped
         self.names = list(archive.names if names is None else names)
         self._entries = {name: name for name in self.names} if names is None else found(archive.names, self.names)
@@ -60,13 +66,17 @@ class PictureFiles:
                 raise ValueError(f"the box {box} of {name!r:.80} is empty; give left < right and top < bottom, from 0")
 
     def stamp(self, name: str) -> str:
-        return f"{self._archive.stamp(self._entries[name])}{self._boxes.get(name, '')}"
+        box = f" {self._boxes[name]} of {self._drawn_on}" if name in self._boxes else ""
+        return f"{self._archive.stamp(self._entries[name])}{box}"
 
     def load(self, name: str, encoder: Encoder) -> Any:
         content, box = self._archive.read(self._entries[name]), self._boxes.get(name)
         image = decoded(content, encoder.reads if box is None else None)
         if box is None:
             return image
+        if self._drawn_on is not None:
+            factor = max(image.size) / self._drawn_on
+            box = (box[0] * factor, box[1] * factor, box[2] * factor, box[3] * factor)
         if box[0] >= image.width or box[1] >= image.height:
             raise ValueError(f"its box {box} lies outside of its {image.width} x {image.height} pixels")
         inside = (box[0], box[1], min(box[2], image.width), min(box[3], image.height))

@@ -1,0 +1,9 @@
+"""A folder of pictures, or texts -> a Manifold that follows it as files come and go."""
+
+from __future__ import annotations
+
+from kinrank.watching.following import Followed, follow
+from kinrank.watching.ledger import Ledger
+from kinrank.watching.targets import FolderTarget, ServiceTarget, Target
+
+__all__ = ["FolderTarget", "Followed", "Ledger", "ServiceTarget", "Target", "follow"]

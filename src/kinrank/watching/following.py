@@ -1,0 +1,134 @@
+"""A source as it is now, and what was taken from it before -> a gallery in step with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kinrank.encoders import Encoder
+from kinrank.encoders.opening import source_of
+from kinrank.encoders.part import Part, forget
+from kinrank.encoders.running import cores, encode_missing
+from kinrank.encoders.sources import Source
+from kinrank.progress import Progress, Show
+from kinrank.watching.ledger import Ledger
+from kinrank.watching.targets import Target
+
+AT_ONCE = 20_000  # vectors that are held in memory and put into a gallery that is there at a time
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What one look at a source has changed: names of items."""
+
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    items: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed or self.skipped)
+
+    def __str__(self) -> str:
+        words = [f"{len(names)} {what}" for what, names in self._parts() if names]
+        return f"{', '.join(words) or 'nothing changed'}; {self.items} items"
+
+    def _parts(self) -> Iterator[tuple[str, list[str]]]:
+        yield from (("added", self.added), ("changed", self.changed), ("removed", self.removed))
+        yield "skipped", list(self.skipped)
+
+
+def follow(
+    ledger: Ledger, place: Path, target: Target, encoder: Encoder, progress: Show = None, workers: int | None = None
+) -> Followed:
+    """Bring a gallery in step with a source: encode what is new or changed, take out what is gone.
+
+    Args:
+        ledger: what was taken from the source before; it is changed, and saved at `place` at the end. A process killed in
+            between does the rest when it is called again, and encodes nothing twice.
+        place: the file of the ledger; vectors made so far stand beside it.
+        target: the gallery.
+        encoder: must be the one that made what is there.
+        progress: True for a bar, or a callable `f(label, done, total)`.
+        workers: threads that encode; as many as there are cores unless given.
+
+    Example:
+        >>> ledger = Ledger("photos", "pictures", recipe, encoder.facts)
+        >>> follow(ledger, Path("photos.json"), FolderTarget(Path("photos.manifold")), encoder)
+    """
+    if ledger.facts != encoder.facts:
+        raise ValueError(
+            f"what is there was made by {_called(ledger.facts)}, and this is {_called(encoder.facts)}; give the same "
+            "encoder and options, or begin anew at another place"
+        )
+    source = source_of(
+        ledger.source, ledger.content, [ledger.content], column=ledger.columns[0], id_column=ledger.columns[1]
+    )
+    stamps = _stamps(source)
+    gone = [name for name in (*ledger.items, *ledger.skipped) if name not in stamps]
+    fresh = [name for name, stamp in stamps.items() if not _is_known(ledger, name, stamp)]
+    anew = not target.is_there
+    if anew:
+        fresh, ledger.items = list(stamps), {}
+    leaving = [name for name in gone if name in ledger.items]
+    was = set(ledger.items)
+    added, changed, skipped = [], [], {}
+    if fresh or gone:
+        folder = place.with_name(f"{place.name}.part")
+        with Part.opened(folder, encoder.facts, encoder.dimensions) as part:
+            encode_missing(source, fresh, encoder, part, 1, cores() if workers is None else workers, Progress(progress))
+            rows: dict[str, int] = {}
+            for name in fresh:
+                outcome = part.known(name, stamps[name])
+                if outcome is not None and outcome.row is not None:
+                    rows[name] = outcome.row
+                    ledger.items[name] = stamps[name]
+                    ledger.skipped.pop(name, None)
+                    (changed if name in was else added).append(name)
+                elif outcome is not None:
+                    skipped[name] = str(outcome.why)
+                    ledger.skipped[name] = stamps[name], skipped[name]
+                    if ledger.items.pop(name, None) is not None:  # it cannot be read any more
+                        leaving.append(name)
+            _put(target, leaving, part, rows, anew, progress)
+        for name in gone:
+            ledger.items.pop(name, None)
+            ledger.skipped.pop(name, None)
+        ledger.save(place)
+        forget(folder)
+    return Followed(added, changed, leaving, skipped, len(ledger.items))
+
+
+def _put(target: Target, leaving: list[str], part: Part, rows: dict[str, int], anew: bool, progress: Show) -> None:
+    """Change the gallery: at once where it is to be built, in pieces where it is there."""
+    names, numbers = list(rows), list(rows.values())
+    if anew and not names:
+        raise ValueError(
+            "there is nothing that could be encoded; look at why items were skipped, or give another source"
+        )
+    step = len(names) if anew else AT_ONCE
+    for start in range(0, max(len(names), 1), max(step, 1)):
+        chosen = slice(start, start + max(step, 1))
+        target.apply(leaving if start == 0 else [], part.vectors(numbers[chosen]), names[chosen], progress)
+
+
+def _stamps(source: Source) -> dict[str, str]:
+    """name -> stamp of what is there; what has gone since it was listed is left out."""
+    found = {}
+    for name in source.names:
+        try:
+            found[name] = source.stamp(name)
+        except ValueError:
+            continue
+    return found
+
+
+def _is_known(ledger: Ledger, name: str, stamp: str) -> bool:
+    skipped = ledger.skipped.get(name)
+    return ledger.items.get(name) == stamp or (skipped is not None and skipped[0] == stamp)
+
+
+def _called(facts: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in list(facts.items())[:4])

@@ -1,0 +1,85 @@
+"""Ledger: which items of a source are in a Manifold, as they were then, and which encoder made their vectors.
+
+A JSON file that stands beside the folder of a Manifold, as gallery.manifold.source.json. It is written after the Manifold,
+so that what a crash leaves undone is done again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kinrank.encoders import Recipe
+from kinrank.encoders.base import PICTURES, TEXTS
+from kinrank.files.atomic import replacing
+from kinrank.files.opening import fits, regular
+
+VERSION = 1
+
+
+@dataclass
+class Ledger:
+    """What is known of a source that is followed.
+
+    Attributes:
+        source: its path.
+        content: PICTURES or TEXTS.
+        columns: the column with the texts and that with their ids, where these were named.
+        recipe: the encoder.
+        facts: of the encoder, see `Encoder`.
+        items: name -> stamp, of those that are in the Manifold.
+        skipped: name -> (stamp, why), of those that could not be encoded.
+    """
+
+    source: str
+    content: str
+    recipe: Recipe
+    facts: dict[str, Any]
+    columns: tuple[str | None, str | None] = (None, None)
+    items: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @staticmethod
+    def beside(manifold: str | Path) -> Path:
+        """Where the ledger of a folder stands."""
+        home = Path(manifold).resolve()
+        return home.with_name(f"{home.name}.source.json")
+
+    def save(self, path: Path) -> None:
+        told = {
+            "version": VERSION, "source": self.source, "content": self.content, "columns": self.columns,
+            "encoder": self.recipe.to_dict(), "facts": self.facts, "items": self.items, "skipped": self.skipped,
+        }  # fmt: skip
+        with replacing(path) as file:
+            file.write(json.dumps(told, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+    @classmethod
+    def load(cls, path: Path) -> Ledger | None:
+        """The ledger at a path; None where there is none, a ValueError where it cannot be one."""
+        if not path.exists():
+            return None
+        fits(path, 8 * regular(path).stat().st_size)
+        try:
+            told = json.loads(path.read_bytes())
+            if told["version"] != VERSION:
+                raise ValueError(f"its version is {told['version']!r}, and this kinrank reads {VERSION}")
+            ledger = cls(
+                _text(told["source"]), _text(told["content"]), Recipe.from_dict(told["encoder"]), dict(told["facts"]),
+                (told["columns"][0], told["columns"][1]),
+                {_text(name): _text(stamp) for name, stamp in told["items"].items()},
+                {_text(name): (_text(stamp), _text(why)) for name, (stamp, why) in told["skipped"].items()},
+            )  # fmt: skip
+            if ledger.content not in (PICTURES, TEXTS):
+                raise ValueError(f"its content is {ledger.content!r:.40}")
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+            said = " ".join(str(error).split())[:120]
+            raise ValueError(f"{path} is damaged or no ledger of kinrank ({said}); delete it to begin anew") from None
+        return ledger
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value
