@@ -16,6 +16,7 @@ from kinrank.client import Client, Receipt, Scored
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'kinrank[web]'")
 
+from web import tiny
 from web.serving import DIMENSIONS, SMALL, listening, names, settings_in, vectors
 
 QUERIES = vectors(5, seed=9) + np.float32(0.02)
@@ -51,6 +52,17 @@ def client(address: str) -> Iterator[Client]:
 def same(found: kr.Ranking, expected: kr.Ranking) -> None:
     assert found.ids.tolist() == expected.ids.tolist()
     np.testing.assert_array_equal(found.distances, expected.distances)
+
+
+def test_texts_and_pictures_ask(folder: Path, manifold: kr.Manifold) -> None:
+    image = pytest.importorskip("PIL.Image").new("RGB", (20, 10), "red")
+    image.save(folder / "red.png")
+    with tiny.known() as recipe, listening(settings_in(folder, encoder=recipe)) as url, Client(url) as client:
+        same(client.search(texts=["a dog", "a cat"]), manifold.search(tiny.Tiny().texts(["a dog", "a cat"])))
+        for picture in (folder / "red.png", (folder / "red.png").read_bytes()):
+            same(client.search(images=[picture], k=3), manifold.search(tiny.eight(image)[None], k=3))
+        with pytest.raises(ValueError, match="give one of vectors, ids, queries, texts and images"):
+            client.search(QUERIES, texts=["a dog"])
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from uuid import UUID
 
 import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.client.words import body, filtered, method_and_parameters, ranking_of
+from kinrank.client.words import body, filtered, method_and_parameters, pictured, ranking_of, worded
 
 ANSWER = {"mode": "online", "method": "LPMT()", "certain": 1.0, "seconds": 0.001, "version": 3, "query_ids": None}
 
@@ -55,6 +56,21 @@ def test_filters() -> None:
     for mask in ([True, False], np.array([True, False])):
         with pytest.raises(ValueError, match=r"is a mask.*give a list of ids"):
             filtered(mask)
+
+
+def test_texts_and_pictures(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"bytes")
+    sent = pictured([b"bytes", bytearray(b"bytes"), tmp_path / "a.jpg", str(tmp_path / "a.jpg")])
+    assert sent == ["Ynl0ZXM="] * 4
+    assert worded(("a dog", "a cat")) == ["a dog", "a cat"]
+    for alone in ("a.jpg", b"bytes", tmp_path):
+        with pytest.raises(ValueError, match=r"give images=\[\.\.\.\]"):
+            pictured(alone)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="images holds a int"):
+        pictured([3])  # type: ignore[list-item]
+    for wrong in ("a dog", [b"a dog"]):
+        with pytest.raises(ValueError, match="give a list of texts"):
+            worded(wrong)  # type: ignore[arg-type]
 
 
 def test_methods() -> None:

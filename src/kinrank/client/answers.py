@@ -31,6 +31,31 @@ class Answer(NamedTuple):
     content: bytes
 
 
+class Receipt(NamedTuple):
+    """A change that the service has acknowledged: it survives whatever happens to the process.
+
+    Attributes:
+        version: the state of the gallery that has it.
+        added, replaced, removed: how many items.
+        items: how many there are now.
+        ids: the names of what was added or replaced; None after others.
+    """
+
+    version: int
+    added: int
+    replaced: int
+    removed: int
+    items: int
+    ids: list[Any] | None = None
+
+
+class Scored(NamedTuple):
+    """One of the vectors that were re-ranked: its place among those sent, and a score, larger for better ones."""
+
+    place: int
+    score: float
+
+
 def judged(answer: Answer, address: str, again: bool) -> dict[str, Any]:
     """The JSON of a good answer; PermissionError, ValueError, Busy or ConnectionError for the others.
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kinrank import given
+from kinrank.client.answers import Receipt, Scored
 from kinrank.client.line import Line
-from kinrank.client.words import body, filtered, method_and_parameters, ranking_of
+from kinrank.client.words import File, body, filtered, method_and_parameters, pictured, ranking_of, worded
 from kinrank.features import Vectors, check
 from kinrank.manifold.explanation import OnlineExplanation
 from kinrank.manifold.searching import a_distance
@@ -23,31 +24,6 @@ from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 
 LONGEST_WAIT = 86_400.0  # seconds
-
-
-class Receipt(NamedTuple):
-    """A change that the service has acknowledged: it survives whatever happens to the process.
-
-    Attributes:
-        version: the state of the gallery that has it.
-        added, replaced, removed: how many items.
-        items: how many there are now.
-        ids: the names of what was added or replaced; None after others.
-    """
-
-    version: int
-    added: int
-    replaced: int
-    removed: int
-    items: int
-    ids: list[Any] | None = None
-
-
-class Scored(NamedTuple):
-    """One of the vectors that were re-ranked: its place among those sent, and a score, larger for better ones."""
-
-    place: int
-    score: float
 
 
 class Client:
@@ -89,6 +65,8 @@ class Client:
         *,
         ids: ArrayLike | None = None,
         numbers: ArrayLike | None = None,
+        texts: Sequence[str] | None = None,
+        images: Sequence[File] | None = None,
         where: Any = None,
         positives: Any = None,
         negatives: Any = None,
@@ -97,12 +75,14 @@ class Client:
         parameters: Mapping[str, Any] | None = None,
         candidates: int | None = None,
     ) -> Ranking:
-        """The k best items of every query, as `Manifold.search` finds them; who asks is one of three.
+        """The k best items of every query, as `Manifold.search` finds them; who asks is one of five.
 
         Args:
             queries: (q, d) rows, one per query.
             ids: items of the gallery that ask instead; they are not among their own results.
             numbers: of queries that the service was started with (`--queries`), which ask instead.
+            texts: words that describe what is looked for, where the service can encode them.
+            images: pictures, as paths of files or as their bytes, where the service can encode them.
             k, depth, budget, max_distance, positives, negatives, groups: as in `Manifold.search`.
             where: only these items are results: a list of ids; over a database also a mapping of columns to values.
             method: another method than the prepared one, itself or its name. It works on candidates only.
@@ -119,6 +99,8 @@ class Client:
             vectors=rows,
             ids=None if ids is None else given.listed(ids, "ids"),
             queries=None if numbers is None else given.listed(numbers, "numbers"),
+            texts=None if texts is None else worded(texts),
+            images=None if images is None else pictured(images),
             k=whole_number(k, "k"),
             depth=depth,
             budget=budget,

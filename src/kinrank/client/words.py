@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +17,8 @@ from kinrank.methods import Method
 from kinrank.ranking import Ranking
 from kinrank.stores.ids import named, names_of
 from kinrank.stores.ordered import Listed
+
+File = str | os.PathLike[str] | bytes | bytearray | memoryview  # of a picture: where it is, or what is in it
 
 
 def body(**fields: Any) -> bytes:
@@ -49,6 +54,28 @@ def _plain(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
     raise TypeError(f"{value!r:.80} is a {type(value).__name__}; give texts, numbers, and lists of them")
+
+
+def worded(texts: Sequence[str]) -> list[str]:
+    """Texts as they can be sent; a ValueError for one text alone, which would be a list of letters."""
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"texts={texts!r:.80} is not allowed; give a list of texts, such as ['a dog on a beach']")
+    return list(texts)
+
+
+def pictured(images: Sequence[File]) -> list[str]:
+    """Pictures, given as paths or as bytes, in base64."""
+    if isinstance(images, (str, bytes, bytearray, memoryview, os.PathLike)):
+        raise ValueError("images must be a list of paths or of bytes, also where it is one picture; give images=[...]")
+    return [base64.b64encode(_content(image)).decode("ascii") for image in images]
+
+
+def _content(image: File) -> bytes:
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        return bytes(image)
+    if not isinstance(image, (str, os.PathLike)):
+        raise ValueError(f"images holds a {type(image).__name__}; give paths of files, or their bytes")
+    return Path(image).read_bytes()
 
 
 def filtered(where: Any) -> Any:

@@ -21,7 +21,7 @@ from kinrank.web.lasting.following import Following
 from kinrank.web.lasting.writer import Receipt, Writer
 from kinrank.web.settings import Settings
 from kinrank.web.shown.collection import Collection
-from kinrank.web.shown.encoding import encoder_named
+from kinrank.web.shown.encoding import Encoding
 
 PAUSE = 0.005  # seconds between the first looks at the version; later ones are rarer
 
@@ -59,13 +59,13 @@ class Service:
         self._opening: tuple[int, tuple[list[dict[str, Any]], dict[str, Any] | None]] | None = None
         cache = settings.cache or (Path(settings.scratch) / "thumbnails" if settings.scratch else None)
         self.collection = Collection.open(settings.files, gallery.manifold.ids, cache)
-        self.encoder = None if settings.encoder is None else encoder_named(settings.encoder)
         queries, width = self.collection.queries, gallery.manifold._snapshot.vectors.shape[1]
         if queries is not None and queries.shape[1] != width:
             raise ValueError(
                 f"--queries has vectors of {queries.shape[1]} numbers but the gallery of {width}; both must come from "
                 "the same model"
             )
+        self.encoding = None if settings.encoder is None else Encoding.open(settings.encoder, width)
 
     @classmethod
     def open(cls, settings: Settings, socket: str | None = None) -> Service:

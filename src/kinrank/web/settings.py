@@ -80,7 +80,8 @@ class Settings:
         writable: whether items can be added and removed; not where the gallery was built for this run only.
         title: what the page is headed with.
         store: the URL of the vector database that is searched; None for the vectors in the folder.
-        encoder: the function that makes a vector of a picture, as package.module:function; None where there is none.
+        encoder: what makes vectors of pictures or texts, as `kinrank.encoders.registry.Recipe.to_dict` writes it down,
+            or its name alone; None where there is none.
         files: what is shown beside the vectors.
         read_tokens, write_tokens: who may read, and who may also write; empty: everybody on this machine.
         host, port: where it listens.
@@ -94,7 +95,7 @@ class Settings:
     writable: bool = False
     title: str = "kinrank"
     store: str | None = None
-    encoder: str | None = None
+    encoder: dict[str, Any] | str | None = None
     files: Files = field(default_factory=Files)
     read_tokens: tuple[str, ...] = ()
     write_tokens: tuple[str, ...] = ()

@@ -152,7 +152,7 @@ def test_items_without_names_get_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "words"),
     [
-        ("search", {}, "give one of vectors, ids and queries"),
+        ("search", {}, "give one of vectors, ids, queries, texts and images"),
         ("search", {"vectors": [[1.0] * 8], "ids": ["item_001"]}, "vectors and ids was given"),
         ("search", {"vectors": [[1.0, 2.0]]}, "8"),
         ("search", {"vectors": [[1.0] * 8, [1.0] * 7]}, "7 to 8 numbers"),

@@ -21,6 +21,7 @@ from kinrank.web.http.models import Changed, Explain, Put, Remove, Rerank, Reran
 from kinrank.web.lasting.writer import Receipt
 from kinrank.web.service import Service
 from kinrank.web.settings import Limits
+from kinrank.web.shown.encoding import refused
 
 NEIGHBORS = 12  # told of an item
 WORK = 20_000  # vectors that one request has re-ranked, of all its queries
@@ -90,7 +91,7 @@ def _search(service: Service, asked: Search) -> dict[str, Any]:
         raise ValueError("where filters by columns of a vector database, and there is none; give a list of ids")
     if asked.method is not None or asked.parameters or asked.candidates is not None:
         _few(len(rows) * (asked.candidates or 1), WORK, "candidates of all queries together")
-    own = asked.ids if asked.vectors is None else None
+    own = asked.ids  # only_one has seen to it that nothing else asks
     more = 0 if own is None else 1
     ranking = searched(
         manifold, rows, k=asked.k + more, depth=None if asked.depth is None else asked.depth + more,
@@ -114,14 +115,18 @@ def _search(service: Service, asked: Search) -> dict[str, Any]:
 
 
 def _rows(service: Service, manifold: Manifold, asked: Search, limits: Limits) -> Any:
-    """The vectors that ask, from whichever of the three was given."""
-    ways = {"vectors": asked.vectors, "ids": asked.ids, "queries": asked.queries}
-    name, asking = only_one(ways, "who asks? {given} was given; give one of vectors, ids and queries")
+    """The vectors that ask, from whichever of the five was given."""
+    ways = {name: getattr(asked, name) for name in ("vectors", "ids", "queries", "texts", "images")}
+    name, asking = only_one(ways, "who asks? {given} was given; give one of vectors, ids, queries, texts and images")
     _few(len(asking), limits.queries, name)
     if asked.ids is not None and asked.groups is not None:
         raise ValueError("groups are for vectors; leave them out where ids ask")
     if name == "vectors":
         return _array(asking)
+    if name in ("texts", "images"):
+        if service.encoding is None:
+            raise refused()
+        return service.encoding.texts(asking) if name == "texts" else service.encoding.pictures(asking)
     kind = "item" if name == "ids" else "query"
     found = [vector_of(manifold, service.collection, (kind, number)) for number in asking]
     width = manifold._snapshot.vectors.shape[1]
@@ -202,6 +207,7 @@ def _info(service: Service) -> dict[str, Any]:
         "writable": settings.writable and settings.store is None,
         "queries": 0 if service.collection.queries is None else len(service.collection.queries),
         "has": service.collection.has,
+        "encoder": None if service.encoding is None else service.encoding.kinds,
         "limits": {"k": settings.limits.k, "queries": settings.limits.queries, "items": settings.limits.items,
                    "candidates": settings.limits.candidates, "body": settings.limits.body},
     }  # fmt: skip

@@ -80,6 +80,8 @@ def _describe(app: FastAPI, service: Service) -> None:
         first, second = ([*service.manifold.ids[:2].tolist(), None, None])[:2]
         if second is not None:
             others = parts["schemas"]["Search"]["examples"][:1]  # vectors, which are not as long as those here
+            if service.encoding is not None and service.encoding.kinds["texts"]:
+                others.append({"texts": ["a dog on a beach"], "k": 10})
             parts["schemas"]["Search"]["examples"] = [
                 {"ids": [first], "k": 10},
                 {"ids": [first], "method": "k-reciprocal", "parameters": {"k1": 20}, "candidates": 500},

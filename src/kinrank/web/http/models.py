@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kinrank.web.shown.encoding import LONGEST
+
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Vector = Annotated[list[Number], Field(fail_fast=True, min_length=1, max_length=65_536)]  # told the first mistake only
 Vectors = Annotated[list[Vector], Field(fail_fast=True)]
@@ -18,6 +20,8 @@ Lists = Annotated[list[Ids], Field(fail_fast=True)]
 Value = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)] | Annotated[bool, Field(strict=True)]
 Parameters = Annotated[dict[Text, Value | Text | None], Field(max_length=100)]
 Version = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+Words = Annotated[str, Field(strict=True, max_length=LONGEST)]
+Image = Annotated[str, Field(strict=True, max_length=2**25)]
 
 
 class Strict(BaseModel):
@@ -27,7 +31,7 @@ class Strict(BaseModel):
 
 
 class Search(Strict):
-    """Who asks, given as vectors, as ids of items, or as numbers of queries that the service knows; and for what."""
+    """Who asks, given as vectors, ids of items, numbers of queries, texts or pictures; and for what."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -42,6 +46,12 @@ class Search(Strict):
     vectors: Vectors | None = Field(None, description="One row of numbers per query.")
     ids: Ids | None = Field(None, description="Items of the gallery to use as queries; none is its own result.")
     queries: Numbers | None = Field(None, description="Numbers of queries that the service was started with.")
+    texts: Annotated[list[Words], Field(fail_fast=True)] | None = Field(
+        None, description="Words that describe what is looked for, where the service can encode them."
+    )
+    images: Annotated[list[Image], Field(fail_fast=True)] | None = Field(
+        None, description="The bytes of pictures, in base64, where the service can encode them."
+    )
     k: Whole = Field(10, description="How many results per query.")
     depth: Whole | None = Field(None, description="How many to return; those behind the first k are less certain.")
     budget: Whole | None = Field(None, description="The most items to examine; more is slower and more certain.")
@@ -163,8 +173,12 @@ class Chain(Rank):
     item: Id
 
 
-class Picture(Strict):
-    image: Annotated[str, Field(strict=True, max_length=2**25, description="The bytes of a picture, in base64.")]
+class Upload(Strict):
+    """A picture or a text, one of the two."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"text": "a dog on a beach"}]})
+    image: Image | None = Field(None, description="The bytes of a picture, in base64.")
+    text: Words | None = None
 
 
 class Token(Strict):

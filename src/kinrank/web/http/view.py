@@ -15,9 +15,9 @@ from kinrank.web.asked.asking import Asked, only_one
 from kinrank.web.asked.looking import chained, looked
 from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
 from kinrank.web.http.guard import COOKIE, role_of
-from kinrank.web.http.models import Chain, Picture, Rank, Token
+from kinrank.web.http.models import Chain, Rank, Token, Upload
 from kinrank.web.service import Service
-from kinrank.web.shown.encoding import Encoder, encoded
+from kinrank.web.shown.encoding import refused
 
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PAGES = resources.files("kinrank.web") / "page"
@@ -71,10 +71,9 @@ def view(service: Service) -> APIRouter:
             lambda: answered(chained(service.manifold, service.collection, question, asked.item))
         )
 
-    @router.post("/view/encode", summary="The vector of a picture", response_model=dict[str, Any])
-    async def encode(given: Picture) -> Response:
-        encoder, width = _encoder(service), service.manifold._snapshot.vectors.shape[1]
-        return answered({"vector": await gates.searches.run(encoded, encoder, given.image, width)})
+    @router.post("/view/encode", summary="The vector of a picture, or of a text", response_model=dict[str, Any])
+    async def encode(given: Upload) -> Response:
+        return await gates.searches.run(lambda: answered(_encoded(service, given)))
 
     @router.post("/view/enter", status_code=204, summary="Show a token once, and be known by a cookie")
     async def enter(given: Token) -> Response:
@@ -115,16 +114,19 @@ def _start(service: Service) -> dict[str, Any]:
         "queries": 0 if collection.queries is None else len(collection.queries),
         "writable": settings.writable and settings.store is None,
         "tokens": bool(settings.read_tokens or settings.write_tokens),
-        "encoder": service.encoder is not None,
-        "limits": {"k": settings.limits.k, "candidates": settings.limits.candidates},
+        "encoder": None if service.encoding is None else service.encoding.kinds,
+        "limits": {"k": settings.limits.k, "candidates": settings.limits.candidates, "body": settings.limits.body},
         "example": example,
     }
 
 
-def _encoder(service: Service) -> Encoder:
-    if service.encoder is None:
-        raise ValueError("pictures cannot be encoded here; start the service with --encoder package.module:function")
-    return service.encoder
+def _encoded(service: Service, given: Upload) -> dict[str, Any]:
+    ways = {"image": given.image, "text": given.text}
+    kind, one = only_one(ways, "{count} of image and text were given; give one of them")
+    if service.encoding is None:
+        raise refused()
+    found = service.encoding.pictures([one]) if kind == "image" else service.encoding.texts([one])
+    return {"vector": found[0].tolist()}
 
 
 def _entered(service: Service, token: str) -> Response:

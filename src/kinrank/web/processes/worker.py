@@ -75,9 +75,11 @@ def answer(
 
 
 def _warm(service: Service) -> None:
-    """Search once, so that the loops are there; and let what is loaded by now out of the search for garbage."""
+    """Search once, so that the loops are there; encode once; let what is loaded out of the search for garbage."""
     width = service.manifold.info()["dimensions"]
     service.manifold.search(np.ones((1, width), np.float32), k=10)
+    if service.encoding is not None:
+        service.encoding.warm()
     gc.collect()
     gc.freeze()
 

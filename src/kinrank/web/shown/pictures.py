@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from time import monotonic
 
 from kinrank.pictures.archives import Archive, by_name, opened
 from kinrank.pictures.images import check_installed, shrunk
@@ -12,6 +13,8 @@ from kinrank.web.shown.thumbnails import Thumbnails
 
 SIZES = (96, 192, 384, 1024)
 MOST_BROKEN = 10_000  # pictures of which it is remembered that they cannot be shown
+MOST_ABSENT = 100_000  # names of which it is remembered that there is no such picture
+PAUSE = 3.0  # seconds for which that is believed
 
 log = logging.getLogger("kinrank")
 
@@ -35,6 +38,8 @@ class Pictures:
         self._known = set(self.names)
         self._found = by_name(self.names)
         self._broken: dict[tuple[str, int], str] = {}
+        self._absent: dict[str, float] = {}  # until when
+        self._fresh = monotonic() + PAUSE  # until then the list is believed
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], cache: str | os.PathLike[str] | None) -> Pictures:
@@ -53,11 +58,26 @@ class Pictures:
     def find(self, name: str) -> str | None:
         """The picture that a name means: its own, or that without suffix, or without folders if only one is called so.
 
+        A picture that came into the folder later is found by its whole name.
+
         Example:
             >>> pictures.find("x")
             'sub/x.jpg'
         """
-        return name if name in self._known else self._found.get(name)
+        return name if name in self._known or self._came(name) else self._found.get(name)
+
+    def _came(self, name: str) -> bool:
+        """Whether there is a picture of exactly this name now; the disk is asked now and then only."""
+        now = monotonic()
+        if now < self._absent.get(name, self._fresh):
+            return False
+        if self._archive.again(name):
+            self._known.add(name)
+            return True
+        if len(self._absent) >= MOST_ABSENT:
+            self._absent = {}
+        self._absent[name] = now + PAUSE
+        return False
 
     def thumbnail(self, entry: str, size: int) -> tuple[bytes, str]:
         """The picture with at most `size` pixels on its longest side, and its media type; a ValueError if it is broken.
