@@ -21,12 +21,10 @@ def readable(vectors: ArrayLike, name: str, dimensions: int | None = None) -> ND
 
     An array is left where it is, with the digits it has; everything else (lists, tensors, tables) becomes float32.
     """
-    plain = isinstance(vectors, np.ndarray) and not isinstance(vectors, np.ma.MaskedArray)
-    if plain and vectors.ndim == 2 and vectors.dtype.kind in "fiub" and vectors.shape[1] > 0:  # type: ignore[union-attr]
-        if dimensions is None or vectors.shape[1] == dimensions:  # type: ignore[union-attr]
-            return np.asarray(vectors)
-        return check(vectors[:1], name, dimensions)  # type: ignore[index]
-    return check(vectors, name, dimensions)
+    if not isinstance(vectors, np.ndarray) or isinstance(vectors, np.ma.MaskedArray):
+        return check(vectors, name, dimensions)
+    fits = vectors.ndim == 2 and vectors.dtype.kind in "fiub" and vectors.shape[1] == (dimensions or vectors.shape[1])
+    return np.asarray(vectors) if fits and vectors.shape[1] else check(vectors, name, dimensions)
 
 
 def blocks(rows: NDArray[Any], name: str) -> Iterator[Floats]:

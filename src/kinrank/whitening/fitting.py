@@ -45,7 +45,7 @@ def by_variance(rows: NDArray[Any], name: str, dimensions: int | None, power: fl
     wanted = _wanted(dimensions, len(values), rows.shape, name)
     if power > 0.25 and wanted >= count - 1:
         warnings.warn(
-            f"{name} has {count} rows for {wanted} directions: at power={power:g} they come to lie nearly equally far "
+            f"{name} has {count} rows for {wanted} directions: at power {power:g} they come to lie nearly equally far "
             "from one another; give more rows, fewer dimensions or a lower power",
             stacklevel=3,
         )
@@ -130,7 +130,7 @@ def _wanted(dimensions: int | None, there: int, shape: tuple[int, ...], name: st
         return there
     if dimensions > shape[1]:
         raise ValueError(
-            f"dimensions={dimensions} is not allowed; {name} has {shape[1]}: give a number up to {shape[1]}"
+            f"dimensions={dimensions} is not allowed; {name} has {shape[1]} of them: give as many or fewer"
         )
     if dimensions > there:
         raise ValueError(

@@ -44,9 +44,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Any, Any, dict[str, Any]]:
         claimed = headers(place)
         missing = [name for name in ARRAYS if name not in claimed]
         if missing:
-            raise FileProblem(
-                f"{place} is no saved whitening: it has no {missing[0]!r}; give what Whitening.save wrote"
-            )
+            raise FileProblem(f"{place} is no saved whitening: it has no {missing[0]!r}; give what {WRITER} wrote")
         fits(place, sum(claimed[name].size for name in ARRAYS), advice=f"give what {WRITER} wrote")
         arrays = {name: read_npz(place, name, claimed[name]) for name in ARRAYS}
         version, told = int(arrays["version"]), str(arrays["about"])

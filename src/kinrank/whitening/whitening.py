@@ -142,9 +142,7 @@ class Whitening:
         try:
             return cls(mean, projection, about["power"], about["kind"], about["facts"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(
-                f"{path} holds no whitening that can be used ({error}); learn and save it again"
-            ) from error
+            raise ValueError(f"{path} holds no whitening that can be used: {error}") from error
 
     def __repr__(self) -> str:
         learned = f", learned on {self.facts['vectors']:.0f} vectors" if "vectors" in self.facts else ""
@@ -199,7 +197,7 @@ def _pairs(pairs: ArrayLike, count: int, name: str) -> Numbers:
         found = np.empty(0)
     if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu" or not len(found):
         raise ValueError(
-            f"pairs has shape {found.shape} and dtype {found.dtype}; give (m, 2) numbers of rows of {name} that match"
+            f"pairs has shape {found.shape} and dtype {found.dtype}; give (m, 2) whole numbers, rows of {name}"
         )
     low, high = int(found.min()), int(found.max())
     if low < 0 or high >= count:
