@@ -32,7 +32,7 @@ ORDER = [
     ["warmup"],
     ["distributed"],
     ["evaluation", "client"],
-    ["diagnosis"],
+    ["diagnosis", "watching"],
     ["kinrank"],  # the public names, in kinrank/__init__.py
     ["datasets", "testing", "integrations"],
     ["report"],

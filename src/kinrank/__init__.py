@@ -9,6 +9,7 @@ from kinrank.augment import DBA, augment
 from kinrank.client import Client
 from kinrank.combine import Combined, combine
 from kinrank.diagnosis import Diagnosis, Tuned, diagnose, tune
+from kinrank.encoders import Embedded, embed
 from kinrank.evaluation import Truth, compare, compare_methods, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
@@ -50,6 +51,7 @@ from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
 from kinrank.stores import ArrayStore, Store
 from kinrank.stores.opening import open_store
+from kinrank.whitening import Whitening, whiten
 
 __version__ = "0.1.0"
 
@@ -83,6 +85,7 @@ __all__ = [
     "Combined",
     "ConAff",
     "Diagnosis",
+    "Embedded",
     "Explanation",
     "KReciprocal",
     "LPMTAblation",
@@ -95,11 +98,13 @@ __all__ = [
     "SuperGlobal",
     "Truth",
     "Tuned",
+    "Whitening",
     "augment",
     "combine",
     "compare",
     "compare_methods",
     "diagnose",
+    "embed",
     "evaluate",
     "explain",
     "fuse",
@@ -109,4 +114,5 @@ __all__ = [
     "rerank",
     "save_ranking",
     "tune",
+    "whiten",
 ]

@@ -53,3 +53,26 @@ class Progress:
 
 
 SILENT = Progress()
+
+
+def both(show: Show, bar: bool) -> Show:
+    """What is told to a callable is also shown as a bar on stderr, if so."""
+    if not callable(show) or not bar:
+        return show if callable(show) else bool(show) or bar
+    tell = show
+    drawn: list[Any] = []  # the bar of the present label
+
+    def told(label: str, done: int, total: int) -> None:
+        from tqdm.auto import tqdm
+
+        tell(label, done, total)
+        if drawn and drawn[0].desc != f"{label}: ":
+            drawn.pop().close()
+        if not drawn:
+            drawn.append(tqdm(desc=label, total=total, leave=False, dynamic_ncols=True))
+        drawn[0].total = total
+        drawn[0].update(done - drawn[0].n)
+        if done >= total:
+            drawn.pop().close()
+
+    return told

@@ -12,6 +12,7 @@ from kinrank.cli import (
     change,
     compare,
     demo,
+    embed,
     evaluate,
     explain,
     export,
@@ -25,14 +26,19 @@ from kinrank.cli import (
     serve,
     tune,
     warmup,
+    watch,
+    whiten,
 )
 from kinrank.cli.mistakes import Commands
 
+VECTORS = "From pictures and texts to vectors"
 RANK, SERVE, LOOK = "Re-rank and score", "Prepare once, search online", "See and measure"
 ANY_FLAG = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 for heading, verb, function, short, settings in (
+    (VECTORS, "embed", embed.embed, "Make vectors of pictures or texts.", None),
+    (VECTORS, "whiten", whiten.whiten, "Whiten vectors, wholly or by half.", None),
     (RANK, "rerank", rerank.rerank, "Re-rank a gallery for every query.", ANY_FLAG),
     (RANK, "evaluate", evaluate.evaluate, "Score a ranking, with 95 % intervals.", None),
     (RANK, "compare", compare.compare, "Which method is best on your data.", None),
@@ -49,6 +55,7 @@ for heading, verb, function, short, settings in (
     (SERVE, "info", folder.info, "What a prepared gallery holds.", None),
     (SERVE, "export", export.export, "Its graph, states and steps as sparse matrices.", None),
     (SERVE, "verify", folder.verify, "Whether all its files are whole.", None),
+    (SERVE, "watch", watch.watch, "Follow a folder of pictures or texts.", None),
     (SERVE, "serve", serve.serve, "A page that shows why an item moved, and a service.", None),
     (LOOK, "report", report.report, "A page of evidence: what re-ranking does, and why.", None),
     (LOOK, "groups", groups.groups, "Groups of near-duplicates.", None),
@@ -75,6 +82,10 @@ def kinrank_command(
     ] = False,
 ) -> None:
     """kinrank re-ranks what a vector search found, along the manifold of the data.
+
+    \b
+    kinrank serve photos
+    kinrank embed photos -o photos.npy
 
     \b
     kinrank rerank --queries q.npy --gallery g.npy -o ranking.npz

@@ -12,8 +12,23 @@ from typing import Annotated, Any
 
 import typer
 
+from kinrank.cli.encoding import (
+    Content,
+    Device,
+    Encoder,
+    Model,
+    Preprocessing,
+    Scales,
+    Size,
+    TextColumn,
+    TextIds,
+    WeightsFile,
+    Whitened,
+    options_of,
+)
 from kinrank.cli.output import Quiet, bars
 from kinrank.deferred import needed
+from kinrank.progress import Show, both
 
 File = Path | None
 SHORTEST = 8  # characters of a token
@@ -21,8 +36,8 @@ SHORTEST = 8  # characters of a token
 Source = Annotated[
     File,
     typer.Argument(
-        help="A folder of `kinrank build`, a file of vectors, or a folder of published sets such as ROxford5k. "
-        "Without: toys drawn on the spot."
+        help="A folder or .zip of pictures; texts, as for `kinrank embed`; a folder of `kinrank build`; a file of "
+        "vectors; or a folder of published sets such as ROxford5k. Without: toys drawn on the spot."
     ),
 ]
 Images = Annotated[File, typer.Option("--images", help="Folder or .zip of pictures, named as the items.")]
@@ -42,12 +57,10 @@ Ids = Annotated[
 ]
 Key = Annotated[str | None, typer.Option("--gallery-key", help="Which array of an .npz, .h5, .mat or .safetensors.")]
 Set = Annotated[str | None, typer.Option("--set", help="Which of several published sets in a folder.")]
-Encoder = Annotated[
-    str | None,
+Keep = Annotated[
+    File,
     typer.Option(
-        "--encoder",
-        help="package.module:function that makes a vector of a picture (Pillow, RGB): pictures can be dropped on the "
-        "page then.",
+        "--keep", help="The folder where the gallery of pictures or texts stays. Without: in this user's cache."
     ),
 ]
 StoreUrl = Annotated[
@@ -89,6 +102,17 @@ def serve(
     gallery_key: Key = None,
     set_name: Set = None,
     encoder: Encoder = None,
+    model: Model = None,
+    weights: WeightsFile = None,
+    scales: Scales = None,
+    size: Size = None,
+    preprocessing: Preprocessing = None,
+    whitening: Whitened = None,
+    device: Device = None,
+    content: Content = None,
+    column: TextColumn = None,
+    id_column: TextIds = None,
+    keep: Keep = None,
     store: StoreUrl = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
@@ -105,40 +129,58 @@ def serve(
 
     \b
     kinrank serve
+    kinrank serve photos --open
+    kinrank serve notes.csv --column body
     kinrank serve gallery.manifold --images photos
     kinrank serve g.npy --ids names.txt --images photos.zip --labels labels.txt
     kinrank serve gallery.manifold --host 0.0.0.0 --token read:READ-SECRET --token write:WRITE-SECRET --workers 4
 
-    It listens on this machine only, unless --host says otherwise. A gallery that `kinrank build` wrote can be changed
-    over HTTP: a change is acknowledged when it would survive a crash. Vectors from a file are prepared for this run
-    only, and are not changed. The API is described at /openapi.json.
+    It listens on this machine only, unless --host says otherwise. Pictures and texts are encoded first, while the page
+    shows how far that is; the next start encodes only what is new, and pictures or words search them. Such a gallery,
+    and one that `kinrank build` wrote, can be changed over HTTP: a change is acknowledged when it would survive a
+    crash. Vectors from a file are prepared for this run only. The API is described at /openapi.json.
     """
     needed("fastapi", "kinrank serve", "web")
     from kinrank.web.http.guard import is_local
     from kinrank.web.processes.supervisor import run
-    from kinrank.web.settings import Limits
+    from kinrank.web.settings import Limits, Settings
     from kinrank.web.sources.source import settings_for
 
     readers, writers = tokens_of(token)
     if not is_local(host) and not readers + writers:
         raise ValueError(f"--host {host} lets others reach this service; say who may with --token, or leave --host out")
     limits = Limits(body=max_body, k=max_k, seconds=timeout, waiting=concurrency)
+    options = options_of(model, weights, scales, size, device, preprocessing, whitening)
     with tempfile.TemporaryDirectory(prefix="kinrank-") as scratch:
-        settings = settings_for(
-            source, images=images, texts=texts, labels=labels, truth=truth, queries=queries, query_names=query_names,
-            query_labels=query_labels, ids=ids, gallery_key=gallery_key, set_name=set_name, store=store,
-            encoder=encoder, scratch=Path(scratch), progress=bars(quiet), host=host, port=port,
-            read_tokens=readers, write_tokens=writers, workers=workers, limits=limits,
-            cache=cache_folder(), tell=None if quiet else note,
-        )  # fmt: skip
+        common: dict[str, Any] = {
+            "host": host, "port": port, "read_tokens": readers, "write_tokens": writers, "workers": workers,
+            "limits": limits, "cache": cache_folder(),
+        }  # fmt: skip
 
-        def announce(address: str) -> None:
-            print(address if quiet else f"{settings.title}: {address}   (Ctrl-C stops it)", flush=True)
+        def prepare(progress: Show) -> Settings:
+            made = settings_for(
+                source, images=images, texts=texts, labels=labels, truth=truth, queries=queries,
+                query_names=query_names, query_labels=query_labels, ids=ids, gallery_key=gallery_key,
+                set_name=set_name, store=store, encoder=encoder, options=options, content=content, column=column,
+                id_column=id_column, keep=keep, scratch=Path(scratch), progress=both(progress, bars(quiet)),
+                tell=None if quiet else note, **common,
+            )  # fmt: skip
+            titles.append(made.title)
+            return made
+
+        def preparing(address: str) -> None:
+            if not quiet:
+                note(f"getting ready: {address} shows how far it is")
             if open_page:
                 with contextlib.suppress(webbrowser.Error):
                     webbrowser.open(address)
 
-        raise typer.Exit(run(settings, announce))
+        def announce(address: str) -> None:
+            print(address if quiet else f"{titles[-1]}: {address}   (Ctrl-C stops it)", flush=True)
+
+        titles = ["toys" if source is None else source.name or str(source)]
+        first = Settings(manifold="", title=titles[0], scratch=scratch, **common)
+        raise typer.Exit(run(first, announce, prepare, preparing))
 
 
 def note(words: str) -> None:

@@ -32,7 +32,7 @@ class Source(Protocol):
         """A text that changes when the item does; a ValueError if it is gone."""
         ...
 
-    def load(self, name: str, encoder: Encoder) -> Any:
+    def load(self, name: str, encoder: Encoder | None = None) -> Any:
         """The picture, as the encoder wants it, or the text; a ValueError that says why it cannot be had."""
         ...
 
@@ -69,9 +69,9 @@ class PictureFiles:
         box = f" {self._boxes[name]} of {self._drawn_on}" if name in self._boxes else ""
         return f"{self._archive.stamp(self._entries[name])}{box}"
 
-    def load(self, name: str, encoder: Encoder) -> Any:
+    def load(self, name: str, encoder: Encoder | None = None) -> Any:
         content, box = self._archive.read(self._entries[name]), self._boxes.get(name)
-        image = decoded(content, encoder.reads if box is None else None)
+        image = decoded(content, encoder.reads if box is None and encoder is not None else None)
         if box is None:
             return image
         if self._drawn_on is not None:
@@ -80,7 +80,7 @@ class PictureFiles:
         if box[0] >= image.width or box[1] >= image.height:
             raise ValueError(f"its box {box} lies outside of its {image.width} x {image.height} pixels")
         inside = (box[0], box[1], min(box[2], image.width), min(box[3], image.height))
-        return encoder.cropped(image, inside)
+        return (encoder or Encoder()).cropped(image, inside)
 
 
 class Pictures:
@@ -97,7 +97,7 @@ class Pictures:
         image = self._images[name]
         return hashlib.sha256(f"{image.mode} {image.size}".encode() + image.tobytes()).hexdigest()[:32]
 
-    def load(self, name: str, encoder: Encoder) -> Any:
+    def load(self, name: str, encoder: Encoder | None = None) -> Any:
         return self._images[name].convert("RGB")
 
 

@@ -62,6 +62,15 @@ def opened(path: Path, endings: Endings = ENDINGS, most: int = MOST_ENTRIES) -> 
     return archive
 
 
+def has_any(path: Path, endings: Endings) -> bool:
+    """Whether a folder holds a file with one of these endings, anywhere below it."""
+    for _, folders, files in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        if any(name.lower().endswith(endings) and not name.startswith(".") for name in files):
+            return True
+    return False
+
+
 def by_name(names: list[str]) -> dict[str, str]:
     """Shorter names -> the file: without suffix, and without folders where only one is called so.
 

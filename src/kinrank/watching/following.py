@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kinrank.encoders import Encoder
-from kinrank.encoders.opening import source_of
 from kinrank.encoders.part import Part, forget
 from kinrank.encoders.running import cores, encode_missing
 from kinrank.encoders.sources import Source
@@ -46,8 +45,8 @@ def follow(
     """Bring a gallery in step with a source: encode what is new or changed, take out what is gone.
 
     Args:
-        ledger: what was taken from the source before; it is changed, and saved at `place` at the end. A process killed in
-            between does the rest when it is called again, and encodes nothing twice.
+        ledger: what was taken from the source before; it is changed, and saved at `place` at the end. A process killed
+            in between does the rest when it is called again, and encodes nothing twice.
         place: the file of the ledger; vectors made so far stand beside it.
         target: the gallery.
         encoder: must be the one that made what is there.
@@ -63,42 +62,46 @@ def follow(
             f"what is there was made by {_called(ledger.facts)}, and this is {_called(encoder.facts)}; give the same "
             "encoder and options, or begin anew at another place"
         )
-    source = source_of(
-        ledger.source, ledger.content, [ledger.content], column=ledger.columns[0], id_column=ledger.columns[1]
-    )
-    stamps = _stamps(source)
+    source = ledger.opened()
+    stamps, anew = _stamps(source), not target.is_there
+    if anew:
+        ledger.items, ledger.skipped = {}, {}
     gone = [name for name in (*ledger.items, *ledger.skipped) if name not in stamps]
     fresh = [name for name, stamp in stamps.items() if not _is_known(ledger, name, stamp)]
-    anew = not target.is_there
-    if anew:
-        fresh, ledger.items = list(stamps), {}
-    leaving = [name for name in gone if name in ledger.items]
-    was = set(ledger.items)
-    added, changed, skipped = [], [], {}
-    if fresh or gone:
-        folder = place.with_name(f"{place.name}.part")
-        with Part.opened(folder, encoder.facts, encoder.dimensions) as part:
-            encode_missing(source, fresh, encoder, part, 1, cores() if workers is None else workers, Progress(progress))
-            rows: dict[str, int] = {}
-            for name in fresh:
-                outcome = part.known(name, stamps[name])
-                if outcome is not None and outcome.row is not None:
-                    rows[name] = outcome.row
-                    ledger.items[name] = stamps[name]
-                    ledger.skipped.pop(name, None)
-                    (changed if name in was else added).append(name)
-                elif outcome is not None:
-                    skipped[name] = str(outcome.why)
-                    ledger.skipped[name] = stamps[name], skipped[name]
-                    if ledger.items.pop(name, None) is not None:  # it cannot be read any more
-                        leaving.append(name)
-            _put(target, leaving, part, rows, anew, progress)
-        for name in gone:
-            ledger.items.pop(name, None)
-            ledger.skipped.pop(name, None)
-        ledger.save(place)
-        forget(folder)
-    return Followed(added, changed, leaving, skipped, len(ledger.items))
+    if not fresh and not gone:
+        return Followed(items=len(ledger.items))
+    folder = place.with_name(f"{place.name}.part")
+    with Part.opened(folder, encoder.facts, encoder.dimensions) as part:
+        encode_missing(source, fresh, encoder, part, 1, cores() if workers is None else workers, Progress(progress))
+        found, rows = _taken(ledger, part, {name: stamps[name] for name in fresh}, gone)
+        _put(target, found.removed, part, rows, anew, progress)
+    ledger.save(place)
+    forget(folder)
+    return found
+
+
+def _taken(ledger: Ledger, part: Part, fresh: dict[str, str], gone: list[str]) -> tuple[Followed, dict[str, int]]:
+    """Enter into the ledger what became of items: what that changes, and the rows of those that have a vector."""
+    found, rows = Followed(), dict[str, int]()
+    for name in gone:
+        ledger.skipped.pop(name, None)
+        if ledger.items.pop(name, None) is not None:
+            found.removed.append(name)
+    for name, stamp in fresh.items():
+        outcome = part.known(name, stamp)
+        if outcome is None:  # it changed while it was encoded: the next look takes it
+            continue
+        before = ledger.items.pop(name, None)
+        ledger.skipped.pop(name, None)
+        if outcome.row is not None:
+            (found.added if before is None else found.changed).append(name)
+            ledger.items[name], rows[name] = stamp, outcome.row
+            continue
+        found.skipped[name] = str(outcome.why)
+        ledger.skipped[name] = stamp, str(outcome.why)
+        if before is not None:  # it cannot be read any more
+            found.removed.append(name)
+    return replace(found, items=len(ledger.items)), rows
 
 
 def _put(target: Target, leaving: list[str], part: Part, rows: dict[str, int], anew: bool, progress: Show) -> None:

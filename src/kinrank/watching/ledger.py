@@ -1,7 +1,7 @@
 """Ledger: which items of a source are in a Manifold, as they were then, and which encoder made their vectors.
 
-A JSON file that stands beside the folder of a Manifold, as gallery.manifold.source.json. It is written after the Manifold,
-so that what a crash leaves undone is done again.
+A JSON file that stands beside the folder of a Manifold, as gallery.manifold.source.json. It is written after the
+Manifold, so that what a crash leaves undone is done again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 from kinrank.encoders import Recipe
 from kinrank.encoders.base import PICTURES, TEXTS
+from kinrank.encoders.opening import source_of
+from kinrank.encoders.sources import Source
 from kinrank.files.atomic import replacing
 from kinrank.files.opening import fits, regular
 
@@ -40,6 +42,11 @@ class Ledger:
     columns: tuple[str | None, str | None] = (None, None)
     items: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def opened(self) -> Source:
+        """The source as it is now."""
+        column, id_column = self.columns
+        return source_of(self.source, self.content, [self.content], column=column, id_column=id_column)
 
     @staticmethod
     def beside(manifold: str | Path) -> Path:

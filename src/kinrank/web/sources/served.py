@@ -36,7 +36,7 @@ class Served(NamedTuple):
         files: what it brings along.
         writable: whether its items can be changed.
         store: the vector database that it is searched in.
-        encoder: what makes a vector of a picture, see `encoding`.
+        encoder: what makes a vector of a picture or a text, see `encoders.Recipe`.
     """
 
     manifold: Path
@@ -44,7 +44,7 @@ class Served(NamedTuple):
     files: Files = Files()
     writable: bool = False
     store: str | None = None
-    encoder: str | None = None
+    encoder: dict[str, Any] | None = None
 
 
 def built(rows: ArrayLike, method: Method | None, ids: Any, scratch: Path, progress: Show) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.encoders import Options, Recipe
 from kinrank.features import load_with_ids
 from kinrank.files.columns import keyed
 from kinrank.files.names import read_names
@@ -23,12 +24,28 @@ from kinrank.methods import Method
 from kinrank.progress import Show
 from kinrank.stores.address import Address
 from kinrank.stores.opening import open_store
+from kinrank.watching import Followed, Ledger
 from kinrank.web.settings import Files, Settings
 from kinrank.web.shown.collection import Collection
-from kinrank.web.sources.kinds import MANIFOLD, SETS, STORE, TOYS, VECTORS, File, kind_of, parted, refuse_needless
+from kinrank.web.sources.encoded import encoded
+from kinrank.web.sources.encoded import served as from_ledger
+from kinrank.web.sources.kinds import (
+    MANIFOLD,
+    SETS,
+    STORE,
+    TOYS,
+    UNENCODED,
+    VECTORS,
+    File,
+    kind_of,
+    parted,
+    refuse_needless,
+)
 from kinrank.web.sources.published import chosen, published
 from kinrank.web.sources.served import NAME, Served, built, written
 from kinrank.web.sources.toys import toys
+
+SHOWN = 5  # items without a vector that are named
 
 
 def settings_for(
@@ -48,6 +65,10 @@ def settings_for(
     method: Method | None = None,
     store: str | None = None,
     encoder: str | None = None,
+    options: Options | None = None,
+    content: str | None = None,
+    column: str | None = None,
+    keep: File = None,
     scratch: Path,
     progress: Show = None,
     tell: Callable[[str], None] | None = None,
@@ -56,8 +77,8 @@ def settings_for(
     """Everything a service needs to know, with a gallery that is whole on disk; a sentence where it cannot be.
 
     Args:
-        source: what is served: None for toys drawn on the spot; a folder of a manifold; a file of vectors, or
-            FILE:KEY; a folder with published sets, FOLDER:SET or FOLDER/SET.
+        source: what is served: None for toys drawn on the spot; a folder or zip of pictures; a file of texts; a folder
+            of a manifold; a file of vectors, or FILE:KEY; a folder with published sets, FOLDER:SET or FOLDER/SET.
         images, texts, labels, truth, queries, query_names, query_labels: see `Files`; those of a published set unless
             given. Labels and queries may be FILE.npz:KEY, too.
         ids: a file of names: of the rows of a file of vectors; of a manifold, the ids that labels and texts were
@@ -67,7 +88,10 @@ def settings_for(
         method: what prepares a gallery that is not prepared yet; LPMT unless given.
         store: the URL of a vector database; `source` is then the folder of a manifold over it, which is built there
             where there is none, or in `scratch`.
-        encoder: see `Settings`.
+        encoder, options: what makes vectors of pictures or texts, by its name; of pictures and texts the usual one, of
+            a manifold the one that made it, unless given.
+        content, column: of what is to be encoded, see `encoders.embed`; id_column names its ids, too.
+        keep: the folder where the gallery of pictures or texts stays for the next time.
         scratch: a folder for what is only needed as long as the service runs.
         progress: True for a bar, or a callable `f(label, done, total)`.
         tell: is given a sentence that is worth printing.
@@ -79,14 +103,22 @@ def settings_for(
     }  # fmt: skip
     path, source_key, source_set = parted(source)
     key, named = gallery_key or source_key, set_name or source_set
-    kind = kind_of(path, source, store)
-    refuse_needless(kind, {"gallery_key": key, "id_column": id_column, "set_name": named, "ids": ids, "method": method})
+    given, kind = options or Options(), kind_of(path, source, store, column is not None or content is not None)
+    refuse_needless(
+        kind,
+        {"gallery_key": key, "id_column": id_column, "set_name": named, "ids": ids, "method": method,
+         "column": column, "content": content, "keep": keep},
+    )  # fmt: skip
     if kind == STORE:
         served = _over_store(path, str(store), method, scratch, progress)
     elif kind == TOYS or path is None:
         served = toys(scratch, method, progress)
+    elif kind == UNENCODED:
+        columns, kept = (column, None if id_column is None else str(id_column)), None if keep is None else Path(keep)
+        served, changed = encoded(path, encoder, given, content, columns, method, kept, scratch, progress)
+        _tell_changed(changed, tell)
     elif kind == MANIFOLD:
-        served = _prepared(path)
+        served = _prepared(path, scratch)
     elif kind == SETS:
         name, rest = chosen(path, named)
         if rest and named is None and tell is not None:
@@ -98,12 +130,24 @@ def settings_for(
     files = _checked(served, {name: str(path) for name, path in paths.items() if path is not None}, order, scratch)
     return Settings(
         manifold=str(served.manifold.absolute()), writable=served.writable, title=served.title,
-        store=served.store, files=files, scratch=str(scratch), encoder=encoder or served.encoder, **others,
+        store=served.store, files=files, scratch=str(scratch),
+        encoder=served.encoder if encoder is None else Recipe(encoder, given).to_dict(), **others,
     )  # fmt: skip
 
 
-def _prepared(folder: Path) -> Served:
-    return Served(folder, folder.name, writable=True)
+def _prepared(folder: Path, scratch: Path) -> Served:
+    """A gallery that is there; with the pictures or texts it was made of, where it is known that they are there."""
+    ledger = Ledger.load(Ledger.beside(folder))
+    if ledger is None or not Path(ledger.source).exists():
+        return Served(folder, folder.name, writable=True)
+    return from_ledger(folder, ledger, scratch)
+
+
+def _tell_changed(changed: Followed, tell: Callable[[str], None] | None) -> None:
+    if tell is not None and changed:
+        tell(str(changed))
+        for name, why in list(changed.skipped.items())[:SHOWN]:
+            tell(f"skipped {name}: {why}")
 
 
 def _over_store(folder: Path | None, url: str, method: Method | None, scratch: Path, progress: Show) -> Served:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.datasets.turntable import NAMES, turntable
+from kinrank.encoders import Recipe
 from kinrank.methods import Method
 from kinrank.progress import Progress, Show
 from kinrank.report.demo import embed
@@ -26,7 +27,7 @@ def toys(scratch: Path, method: Method | None, progress: Show, objects: int = 24
     return Served(
         manifold=built(embed(images), method, names, scratch, progress),
         title=f"{objects} toys on a turntable, {views} views of each",
-        encoder="kinrank.web.sources.toys:embedded",
+        encoder=Recipe("kinrank.web.sources.toys:embedded").to_dict(),
         files=Files(
             images=pictured(scratch / "pictures.zip", names, images, ".jpg", progress),
             labels=written(scratch / "labels.json", kinds),

@@ -1,0 +1,74 @@
+"""What the command line names -> the ledger, its place, the target and the encoder, for `watch` and `serve`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from kinrank.encoders import Encoder, Options, Recipe
+from kinrank.encoders.base import PICTURES, TEXTS
+from kinrank.encoders.opening import source_of
+from kinrank.encoders.registry import PLAIN
+from kinrank.methods import Method
+from kinrank.watching.ledger import Ledger
+from kinrank.watching.targets import FolderTarget, ServiceTarget, Target
+
+
+class Watched(NamedTuple):
+    """A source and the gallery that follows it."""
+
+    ledger: Ledger
+    place: Path
+    target: Target
+    encoder: Encoder
+
+
+def watched(
+    source: str | os.PathLike[str],
+    manifold: str | os.PathLike[str],
+    encoder: str | None = None,
+    options: Options | None = None,
+    *,
+    content: str | None = None,
+    columns: tuple[str | None, str | None] = (None, None),
+    token: str | None = None,
+    method: Method | None = None,
+) -> Watched:
+    """A source that is to be followed, from where it was left the last time.
+
+    Args:
+        source: a folder, a zip, or a file of texts.
+        manifold: the folder of a Manifold, or the address of a service.
+        encoder, options: what makes vectors; those of the last time, or the usual one, unless given.
+        content: "pictures" or "texts", where the source could be both.
+        columns: of a table, the one with the texts and the one with their ids.
+        token: of the service.
+        method: what a Manifold is built with that is not there yet.
+    """
+    address, path = os.fspath(manifold), os.path.abspath(source)
+    remote = address.startswith(("http://", "https://"))
+    place = cached("watched", f"{path}\n{address}", ".json") if remote else Ledger.beside(address)
+    target: Target = ServiceTarget(address, token) if remote else FolderTarget(Path(address), method)
+    before = Ledger.load(place)
+    if before is not None and before.source != path:
+        raise ValueError(f"{address} follows {before.source}, not {path}; give another place, or delete {place}")
+    given = options or Options()
+    if before is not None and encoder is None and given == Options():
+        return Watched(before, place, target, before.recipe.open())
+    opened = None if encoder is None else Recipe(encoder, given).open()
+    able = (PICTURES, TEXTS) if opened is None else opened.kinds
+    found = source_of(path, content, able, column=columns[0], id_column=columns[1])
+    recipe = Recipe(encoder or PLAIN[found.content], given)
+    used = opened or recipe.open()
+    ledger = before or Ledger(path, found.content, recipe, used.facts, columns)
+    return Watched(ledger, place, target, used)
+
+
+def cached(kind: str, key: str, ending: str = "") -> Path:
+    """A place of its own for a key, in the folder where programs keep what they can make again."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(home) / "kinrank" / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()[:24]}{ending}"
