@@ -1,0 +1,106 @@
+"""A model of timm with weights from a file, or downloaded before -> an encoder of pictures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kinrank.deferred import needed
+from kinrank.encoders.base import PICTURES, Encoder, Options, checksum
+from kinrank.encoders.hub import cached_file
+from kinrank.encoders.on_torch import bounded, device_of, rows_of, state_of, unknown
+from kinrank.features import Vectors
+from kinrank.files.opening import regular
+
+NAME = "timm"
+FILES = ("model.safetensors", "pytorch_model.bin")  # by which the hub has the weights of timm
+
+
+class TimmEncoder(Encoder):
+    """What a model of the library gives to its classifier; pictures are prepared as the library says for that model."""
+
+    kinds = (PICTURES,)
+
+    def __init__(self, model: str, weights: Path, device: str | None) -> None:
+        library, torch = needed("timm", f"the encoder {NAME}", NAME), needed("torch", f"the encoder {NAME}", NAME)
+        self._device = device_of(device, NAME)
+        network = library.create_model(model, pretrained=False, num_classes=0)
+        _fill(network, state_of(weights), model, weights)
+        self._network = network.eval().to(self._device)
+        config = library.data.resolve_model_data_config(network)
+        self._transform = library.data.create_transform(**config, is_training=False)
+        self.reads = round(max(config["input_size"][1:]) / config["crop_pct"])
+        with torch.inference_mode():
+            self.dimensions = self._network(torch.zeros(1, *config["input_size"], device=self._device)).shape[-1]
+        self.facts = {
+            "encoder": NAME,
+            "model": model,
+            "weights": checksum(weights),
+            **{key: list(value) if isinstance(value, tuple) else value for key, value in config.items()},
+            "library": f"timm {library.__version__}",
+        }
+
+    def pictures(self, images: Sequence[Any]) -> Vectors:
+        made = [self._transform(bounded(image))[None] for image in images]
+        return rows_of(self._network, made, self._device, self.dimensions)
+
+
+def opened(options: Options) -> Encoder:
+    """The encoder over model=, with the weights in the file weights=, or with those that were downloaded before."""
+    options.only(NAME, "model", "weights", "device")
+    if not options.model:
+        raise ValueError(f"the encoder {NAME} needs model=, such as resnet50.a1_in1k")
+    library = needed("timm", f"the encoder {NAME}", NAME)
+    if not library.is_model(options.model):
+        raise unknown(options.model, "timm", library.list_models())
+    weights = _downloaded(library, options.model) if options.weights is None else regular(Path(options.weights))
+    return TimmEncoder(options.model, weights, options.device)
+
+
+def _downloaded(library: Any, model: str) -> Path:
+    """The file of a model's weights in the folder of the hub, or a ValueError that says how it gets there."""
+    known = library.list_models(f"{model.split('.')[0]}.*", pretrained=True)
+    if "." in model and model not in known:
+        raise unknown(model, "timm with weights", known or library.list_models(pretrained=True))
+    config = library.get_pretrained_cfg(model)
+    if not getattr(config, "hf_hub_id", None):
+        raise ValueError(f"there are no weights of model={model!r} on the hub; give weights=, a file of them")
+    names = (config.hf_hub_filename,) if config.hf_hub_filename else FILES
+    found = cached_file(config.hf_hub_id, names, NAME, NAME)
+    if found is None:
+        raise ValueError(
+            f"the weights of model={model!r} are not on this machine; fetch them with: hf download {config.hf_hub_id}, "
+            "or give weights=, a file of them"
+        )
+    return found
+
+
+def _fill(network: Any, state: dict[str, Any], model: str, weights: Path) -> None:
+    """Put weights into a network; all that it has must be there, and nothing else but the classifier."""
+    wanted = set(network.state_dict())
+    if not wanted <= set(state):  # as others published them: most models have a function that renames those
+        renamed = getattr(sys.modules[type(network).__module__], "checkpoint_filter_fn", None)
+        state = state if renamed is None else _renamed(renamed, state, network)
+    heads = network.pretrained_cfg.get("classifier") or ()
+    beginnings = tuple(f"{head}." for head in ((heads,) if isinstance(heads, str) else heads))
+    kept = {name: tensor for name, tensor in state.items() if name in wanted or not name.startswith(beginnings)}
+    missing, further = sorted(wanted - set(kept)), sorted(set(kept) - wanted)
+    shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    other = [name for name in sorted(wanted & set(kept)) if kept[name].shape != shapes[name]]
+    for names, what in ((missing, "lacks"), (further, "has more than the model:"), (other, "has in another shape")):
+        if names:
+            raise ValueError(
+                f"{weights} is not for model={model!r}: it {what} {names[0]!r:.80}, one of {len(names)} such names; "
+                "give the weights of this model, or the model of these weights"
+            )
+    network.load_state_dict(kept)
+
+
+def _renamed(function: Any, state: dict[str, Any], network: Any) -> dict[str, Any]:
+    try:
+        renamed: dict[str, Any] = function(dict(state), network)
+    except Exception:  # it expects names that are not there: what is wrong is said by whoever compares them
+        return state
+    return renamed
