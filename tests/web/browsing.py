@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,17 @@ class Page:
     def explained(self) -> None:
         """Wait until an explanation is there, with its map drawn."""
         self.until("document.querySelector('#why:not([hidden]):not(.stale) .words')")
+
+    @contextlib.contextmanager
+    def offline(self) -> Iterator[None]:
+        """In this block nothing reaches the service."""
+        wire = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        self.driver.execute_cdp_cmd("Network.enable", {})
+        self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **wire})
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": False, **wire})
 
     def complaints(self) -> list[str]:
         """The warnings and errors of the console since the page was opened."""

@@ -20,7 +20,7 @@ import kinrank
 from kinrank.web.settings import Files, Settings
 from kinrank.web.sources.source import settings_for
 from kinrank.web.sources.toys import toys
-from web.browsing import Page, browser, serious, waiting_for
+from web.browsing import Page, serious, waiting_for
 from web.serving import listening, settings_in, vectors
 
 TAB, ENTER, ESCAPE, DOWN, RIGHT = "\ue004", "\ue007", "\ue00c", "\ue015", "\ue014"
@@ -45,14 +45,6 @@ const done = arguments[0];
 })().catch((error) => done([[String(error)], []]));
 """
 HOSTILE = '<img src=x onerror="window.owned=1">'
-
-
-@pytest.fixture(scope="session")
-def page() -> Iterator[Page]:
-    driver = browser()
-    driver.set_script_timeout(30)
-    yield Page(driver)
-    driver.quit()
 
 
 @pytest.fixture(scope="session")
@@ -445,14 +437,9 @@ def test_two_hundred_thousand_items(page: Page, tmp_path: Path) -> None:
 
 def test_offline_is_said_and_got_over(page: Page, small: str) -> None:
     page.looks().open(f"{small}/?query=2&open=none")
-    wire = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
-    page.driver.execute_cdp_cmd("Network.enable", {})
-    page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **wire})
-    try:
+    with page.offline():
         page.click('.cell[aria-posinset="4"]')
         page.until("document.querySelector('.problem')?.textContent.includes('does not answer')")
-    finally:
-        page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": False, **wire})
     page.js("document.querySelector('#try-again')?.click()")
     page.until("document.querySelectorAll('.column.after .row').length")
     page.open(f"{small}/?item=nobody", "document.querySelector('.problem')")

@@ -14,11 +14,10 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import cookie_parser
 
-from kinrank.web.http.metrics import Metrics
 from kinrank.web.settings import Settings
 
 Scope = dict[str, Any]
@@ -54,10 +53,16 @@ class Refusal(Exception):
         self.status, self.words, self.headers = status, words, list(headers)
 
 
+class Counting(Protocol):
+    """Whoever counts what was answered; see `Metrics`."""
+
+    def answered(self, route: str, status: int, seconds: float) -> None: ...
+
+
 class Guard:
     """The outermost layer of the application."""
 
-    def __init__(self, app: App, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: App, settings: Settings, metrics: Counting) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
         self._local = is_local(settings.host)
         self._held = 0  # bytes of bodies

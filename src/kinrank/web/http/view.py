@@ -5,22 +5,18 @@ This is not versioned: it changes with the page.
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 import kinrank
 from kinrank.web.asked.asking import Asked, only_one
 from kinrank.web.asked.looking import chained, looked
 from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
-from kinrank.web.http.guard import COOKIE, role_of
 from kinrank.web.http.models import Chain, Rank, Token, Upload
+from kinrank.web.http.parts import entered, static
 from kinrank.web.service import Service
 from kinrank.web.shown.encoding import refused
-
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-PAGES = resources.files("kinrank.web") / "page"
 
 
 def view(service: Service) -> APIRouter:
@@ -30,11 +26,15 @@ def view(service: Service) -> APIRouter:
 
     @router.get("/", response_class=Response, summary="The page")
     async def page() -> Response:
-        return _static("index.html", "no-cache")
+        return static("index.html")
 
     @router.get("/page/{file}", response_class=Response, summary="A part of the page")
     async def part(file: str) -> Response:
-        return _static(file, "no-cache")
+        return static(file)
+
+    @router.get("/view/progress", summary="That nothing is being prepared any more", response_model=dict[str, Any])
+    async def progress() -> Response:
+        return answered({"state": "ready"})
 
     @router.get("/view/start", summary="What is served, and what can be asked for", response_model=dict[str, Any])
     async def start(request: Request) -> Response:
@@ -77,7 +77,7 @@ def view(service: Service) -> APIRouter:
 
     @router.post("/view/enter", status_code=204, summary="Show a token once, and be known by a cookie")
     async def enter(given: Token) -> Response:
-        return _entered(service, given.token)
+        return entered(service.settings, given.token)
 
     return router
 
@@ -127,21 +127,3 @@ def _encoded(service: Service, given: Upload) -> dict[str, Any]:
         raise refused()
     found = service.encoding.pictures([one]) if kind == "image" else service.encoding.texts([one])
     return {"vector": found[0].tolist()}
-
-
-def _entered(service: Service, token: str) -> Response:
-    """A cookie that holds the token, if it is one of those that are known."""
-    if not role_of(token, service.settings) or not token.isascii() or not token.isprintable():
-        raise HTTPException(401, "this token is not known here; ask who runs the service for another")
-    response = Response(status_code=204)
-    response.set_cookie(COOKIE, token, httponly=True, samesite="strict", path="/")
-    return response
-
-
-def _static(file: str, keep: str) -> Response:
-    """A file of the page, by one of the names that are there: nothing of the name is taken as a path."""
-    found = next((one for one in PAGES.iterdir() if one.name == file and one.is_file()), None)
-    kind = KINDS.get("." + file.rpartition(".")[2])
-    if found is None or kind is None:
-        raise HTTPException(404, "the page has no such part")
-    return Response(found.read_bytes(), 200, {"Cache-Control": keep}, kind)

@@ -21,15 +21,16 @@ ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VEC
 class Child:
     """One process that answers, and its successors: they get the same sockets, with all connections that wait."""
 
-    def __init__(self, settings: Settings, sockets: list[socket.socket], writer: str | None) -> None:
-        self._settings, self._sockets, self._writer = settings, sockets, writer
+    def __init__(self, settings: Settings, sockets: list[socket.socket], writer: str | None, held: bool) -> None:
+        """Not called by users; a process that is `held` opens everything and then waits for `release`."""
+        self._settings, self._sockets, self._writer, self._held = settings, sockets, writer, held
         self._counters = Path(settings.scratch) / "counters"
         self._counters.mkdir(exist_ok=True)
         self.deaths = 0  # in a row, each soon after the start
         self.start()
 
     def start(self) -> None:
-        self.ready, self.error, self.again = False, "", 0.0
+        self.opened, self.ready, self.error, self.again = False, False, "", 0.0
         self.started = time.monotonic()
         told, tell = os.pipe()
         self._told = open(told, "rb", buffering=0)  # noqa: SIM115 - as long as the process
@@ -42,10 +43,21 @@ class Child:
             env={**os.environ, **self._environment()},
         )
         os.close(tell)
-        order = {"settings": self._settings.to_json(), "sockets": sockets, "writer": self._writer, "tell": tell}
+        order = {
+            "settings": self._settings.to_json(), "sockets": sockets, "writer": self._writer, "tell": tell,
+            "held": self._held,
+        }  # fmt: skip
+        self._send(json.dumps(order).encode() + b"\n")
+
+    def release(self) -> None:
+        """Let it accept connections, and its successors, too."""
+        self._held = False
+        self._send(b"\n")
+
+    def _send(self, words: bytes) -> None:
         with contextlib.suppress(BrokenPipeError):  # it died at once, which is seen later
             assert self.process.stdin is not None
-            self.process.stdin.write(json.dumps(order).encode() + b"\n")
+            self.process.stdin.write(words)
             self.process.stdin.flush()
 
     def _environment(self) -> dict[str, str]:
@@ -58,11 +70,12 @@ class Child:
         }
 
     def look(self) -> bool:
-        """Whether it runs; `ready` and `error` are what it has said."""
+        """Whether it runs; `opened`, `ready` and `error` are what it has said."""
         alive = self.process.poll() is None
         for line in (self._told.read() or b"").splitlines():
             said = json.loads(line)
-            self.ready, self.error = self.ready or "ready" in said, said.get("error", self.error)
+            self.opened, self.ready = self.opened or "opened" in said, self.ready or "ready" in said
+            self.error = said.get("error", self.error)
         return alive
 
     def bury(self) -> None:
@@ -73,7 +86,7 @@ class Child:
         mark_process_dead(self.process.pid, str(self._counters))
         soon = time.monotonic() - self.started < SOON
         self.deaths = self.deaths + 1 if soon else 1
-        self.ready = False
+        self.opened = self.ready = False
         self.again = time.monotonic() + PAUSES[min(self.deaths, len(PAUSES)) - 1]
 
     @property

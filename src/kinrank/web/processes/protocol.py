@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import httptools
@@ -229,11 +229,14 @@ class Limited(HttpToolsProtocol):
         how()
 
 
-def configured(settings: Settings, app: Any) -> uvicorn.Config:
-    """How uvicorn is to run the application: no log of requests, no other protocols, and the limits above."""
+def configured(settings: Settings, app: Any, headers: Sequence[tuple[str, str]] = ()) -> uvicorn.Config:
+    """How uvicorn is to run the application: no log of requests, no other protocols, and the limits above.
+
+    `headers` are added to every answer.
+    """
     protocol = type("Connection", (Limited,), {"limits": settings.limits, "crowd": Crowd()})
     return uvicorn.Config(
         app, loop="auto", http=protocol, ws="none", lifespan="on", interface="asgi3", log_config=None,
         log_level="warning", access_log=False, proxy_headers=False, server_header=False,
-        timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE, headers=list(headers),
     )  # fmt: skip

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -27,15 +28,27 @@ from kinrank.web.settings import Settings
 
 LOOK = 0.1  # seconds between two looks at the workers
 PATIENCE = 15.0  # seconds that workers get to finish their requests
+OPENING = "opening the gallery"  # the last stage of a preparation
 LONGEST = 100  # characters in the name of a Unix socket; some systems allow 104
+Report = Callable[[str, int, int], None]  # f(label, done, total)
 log = logging.getLogger("kinrank.web")
 
 
-def run(settings: Settings, announce: Callable[[str], None]) -> int:
+def run(
+    settings: Settings,
+    announce: Callable[[str], None],
+    prepare: Callable[[Report], Settings] | None = None,
+    preparing: Callable[[str], None] | None = None,
+) -> int:
     """Serve until SIGTERM or Ctrl-C; then requests are finished and all changes saved. A second signal does not wait.
 
     Args:
+        settings: what is served; where there is `prepare`, only where, to whom and within which limits.
         announce: called with the address when the first request can be answered.
+        prepare: long work that comes first, in this thread, while a page shows what it tells the callable
+            `f(label, done, total)` that it is given. It returns what is served. A signal becomes a KeyboardInterrupt or
+            a SystemExit in it, which this function does not catch.
+        preparing: called with the address when that page can be opened.
 
     Returns:
         0 after an ordinary end. ValueErrors and OSErrors say why the service could not start, or go on.
@@ -51,19 +64,45 @@ def run(settings: Settings, announce: Callable[[str], None]) -> int:
         for one in (one for group in groups for one in group):
             opened.enter_context(one)
         settings = replace(settings, port=groups[0][0].getsockname()[1])
-        address = f"http://[{settings.host}]" if ":" in settings.host else f"http://{settings.host or '0.0.0.0'}"
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host or "0.0.0.0"
+        address = f"http://{host}:{settings.port}"
+        ready = partial(announce, address)
+        if prepare is None:
+            _serve(settings, groups, ready, None)
+            return 0
+        from kinrank.web.processes.preparing import Preparing, interruptible
 
-        def ready() -> None:
-            announce(f"{address}:{settings.port}")
-
-        if settings.workers == 1:
-            from kinrank.web.processes.worker import answer
-
-            answer(settings, groups[0], None, ready)
-        else:
-            with writing(settings) as writer:
-                Supervisor(settings, groups, writer).run(ready)
+        opened.enter_context(interruptible())
+        page = Preparing(settings, list({one.fileno(): one for group in groups for one in group}.values()))
+        with page.telling():
+            if preparing is not None:
+                preparing(address)
+            settings = _taken_over(prepare(page.stages), settings)
+            page.stages(OPENING, 0, 1)
+            _serve(settings, groups, ready, page.stop)
     return 0
+
+
+def _taken_over(prepared: Settings, settings: Settings) -> Settings:
+    """What was prepared, at the sockets that are open already, for those who were let in before."""
+    return replace(
+        prepared, host=settings.host, port=settings.port, workers=settings.workers, limits=settings.limits,
+        read_tokens=settings.read_tokens, write_tokens=settings.write_tokens,
+        scratch=prepared.scratch or settings.scratch,
+    )  # fmt: skip
+
+
+def _serve(
+    settings: Settings, groups: list[list[socket.socket]], ready: Callable[[], None], opened: Callable[[], None] | None
+) -> None:
+    """Answer until a signal comes. `opened` is called when all is loaded, and before a connection is accepted."""
+    if settings.workers == 1:
+        from kinrank.web.processes.worker import answer
+
+        answer(settings, groups[0], None, ready, opened)
+        return
+    with writing(settings) as writer:
+        Supervisor(settings, groups, writer).run(ready, opened)
 
 
 def allow_files(count: int) -> None:
@@ -105,13 +144,20 @@ class Supervisor:
         self._workers: list[Child] = []
         self._stopping = False
 
-    def run(self, ready: Callable[[], None]) -> None:
+    def run(self, ready: Callable[[], None], opened: Callable[[], None] | None = None) -> None:
+        """Until a signal comes; where there is `opened`, no worker accepts a connection before it has returned."""
         before = {one: signal.signal(one, self._signal) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
-            self._workers = [Child(self._settings, group, self._writer) for group in self._groups]
+            held = opened is not None
+            self._workers = [Child(self._settings, group, self._writer, held) for group in self._groups]
             announced = False
             while not self._stopping:
                 self._look(announced)
+                if opened is not None and all(worker.opened for worker in self._workers):
+                    opened()
+                    opened = None
+                    for worker in self._workers:
+                        worker.release()
                 if not announced and all(worker.ready for worker in self._workers):
                     announced = True
                     ready()

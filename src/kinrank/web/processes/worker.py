@@ -1,7 +1,8 @@
 """Settings and listening sockets -> a process that answers requests until it is told to stop.
 
 `python -m kinrank.web.processes.worker` is started by the supervisor, which writes one line of JSON to its standard
-input and keeps that open: when it ends, the supervisor is no more, and the worker ends, too.
+input and keeps that open: when it ends, the supervisor is no more, and the worker ends, too. A worker that is held
+waits for a further byte before it accepts connections.
 """
 
 from __future__ import annotations
@@ -14,33 +15,18 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import numpy as np
-import uvicorn
 
 from kinrank.web.http.app import make_app
 from kinrank.web.processes.protocol import configured
+from kinrank.web.processes.server import Server
 from kinrank.web.service import Service
 from kinrank.web.settings import Settings
-
-
-class Server(uvicorn.Server):
-    """uvicorn's, which says when it listens, and leaves signals to whoever runs it."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 def answer(
@@ -48,6 +34,7 @@ def answer(
     sockets: list[socket.socket],
     writer: str | None,
     ready: Callable[[], None],
+    opened: Callable[[], None] | None = None,
     signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
 ) -> None:
     """Answer requests until one of the signals comes; a second one does not wait for anything.
@@ -55,12 +42,15 @@ def answer(
     Args:
         writer: the socket of the process that changes the gallery; None if this one does, or nobody.
         ready: called when the first request can be answered.
+        opened: called before that, when everything is loaded: others may listen at the sockets until it returns.
         signals: on which it stops, even where whoever started it ignores them.
     """
     service = Service.open(settings, writer)
     try:
         _warm(service)
         server = Server(configured(settings, make_app(service)), ready)
+        if opened is not None:
+            opened()
 
         def stop(number: int, frame: FrameType | None) -> None:
             if server.should_exit:
@@ -84,21 +74,28 @@ def _warm(service: Service) -> None:
     gc.freeze()
 
 
-def _end_with_supervisor() -> None:
+def _end_with_supervisor(go: threading.Event) -> None:
     while os.read(0, 1):  # not by `sys.stdin`, whose lock the end of the process would wait for
-        pass
+        go.set()
     os._exit(1)
 
 
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the supervisor passes it on
     order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with_supervisor, daemon=True).start()
+    go = threading.Event()
+    threading.Thread(target=_end_with_supervisor, args=(go,), daemon=True).start()
     sockets = [socket.socket(fileno=number) for number in order["sockets"]]
     with open(order["tell"], "w") as tell:
+
+        def opened() -> None:
+            _say(tell, {"opened": True})
+            if order["held"]:
+                go.wait()
+
         try:
-            settings = Settings.from_json(order["settings"])
-            answer(settings, sockets, order["writer"], lambda: _say(tell, {"ready": True}), (signal.SIGTERM,))
+            settings, ready = Settings.from_json(order["settings"]), partial(_say, tell, {"ready": True})
+            answer(settings, sockets, order["writer"], ready, opened, (signal.SIGTERM,))
         except (ValueError, OSError, MemoryError, ImportError) as error:
             _say(tell, {"error": " ".join(str(error).split())})
             return 2

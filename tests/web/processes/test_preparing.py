@@ -1,0 +1,197 @@
+"""While a gallery is being prepared: a page that says so, and then the service at the same port."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import http.client
+import json
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi", reason="the service needs the extra [web]")
+
+from kinrank.web.processes.preparing import Preparing
+from kinrank.web.settings import Settings
+from web.processes.test_supervisor import children, linux, soon
+from web.serving import names, settings_in
+from web.slowly import slowly
+
+READ = "readers-only"
+EMBEDDING = "embedding pictures"
+
+
+@pytest.fixture
+def door() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def asked(door: socket.socket, path: str, **more: Any) -> httpx.Response:
+    return httpx.request(more.pop("method", "GET"), f"http://127.0.0.1:{door.getsockname()[1]}{path}", **more)
+
+
+def test_what_is_answered_until_the_service_is_there(door: socket.socket) -> None:
+    page = Preparing(Settings("nowhere", title="photos"), [door])
+    page.stages(EMBEDDING, 1233, 5063)
+    page.stages(EMBEDDING, 1234, 5063)
+    assert "preparing.js" in asked(door, "/").text
+    assert asked(door, "/page/preparing.js").headers["content-type"].startswith("text/javascript")
+    assert asked(door, "/page/nothing.js").status_code == 404
+    assert asked(door, "/health").json() == {"status": "alive"}
+    found = asked(door, "/view/progress")
+    assert found.headers["cache-control"] == "no-store"
+    assert found.headers["connection"] == "close"
+    assert found.headers["content-security-policy"].startswith("default-src 'none'")
+    assert found.json()["stages"][0]["done"] == 1234
+    for method, path in (("GET", "/ready"), ("POST", "/v1/search"), ("DELETE", "/v1/items"), ("GET", "/openapi.json")):
+        later = asked(door, path, method=method)
+        assert (later.status_code, later.headers["retry-after"]) == (503, "1"), path
+        assert later.json()["detail"] == "the gallery is being prepared: embedding pictures, 1234 of 5063"
+    assert asked(door, "/ready", headers={"Host": "example.org"}).status_code == 421
+    page.stop()
+    page.stop()
+    assert door.fileno() >= 0, "the service goes on with it"
+
+
+def test_nothing_is_told_without_a_token(door: socket.socket) -> None:
+    page = Preparing(Settings("nowhere", title="photos of mine", read_tokens=(READ,)), [door])
+    page.stages(EMBEDDING, 1, 5063)
+    page.stages(EMBEDDING, 2, 5063)
+    for path in ("/", "/ready", "/view/progress", "/v1/info", "/health", "/page/preparing.js"):
+        found = asked(door, path)
+        assert "5063" not in found.text
+        assert "photos of mine" not in found.text
+    assert asked(door, "/ready").json() == {"detail": "the gallery is being prepared"}
+    assert asked(door, "/view/progress").status_code == 401
+    assert asked(door, "/v1/info").status_code == 401
+    assert (
+        asked(door, "/view/progress", headers={"Authorization": f"Bearer {READ}"}).json()["title"] == "photos of mine"
+    )
+    assert asked(door, "/view/enter", method="POST", json={"token": "wrong"}).status_code == 401
+    entered = asked(door, "/view/enter", method="POST", json={"token": READ})
+    assert asked(door, "/view/progress", cookies=dict(entered.cookies)).status_code == 200
+    page.stop()
+
+
+def test_what_went_wrong_is_told_to_whoever_looks(door: socket.socket) -> None:
+    page = Preparing(Settings("nowhere"), [door])
+    told = list[Any]()
+
+    def look() -> None:
+        while not told or told[-1]["state"] != "failed":
+            told.append(asked(door, "/view/progress").json())
+            time.sleep(0.2)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    assert soon(lambda: bool(told))
+    with pytest.raises(ValueError, match="no pictures"), page.telling():
+        raise ValueError("there are\n no pictures")
+    looking.join(10)
+    assert told[-1]["problem"] == "there are no pictures"
+
+
+def test_nobody_looks_and_nobody_waits(door: socket.socket) -> None:
+    page = Preparing(Settings("nowhere"), [door])
+    started = time.monotonic()
+    with pytest.raises(KeyError), page.telling():
+        raise KeyError
+    assert time.monotonic() - started < 1.5
+
+
+def test_a_client_that_is_connected_is_heard(door: socket.socket) -> None:
+    page = Preparing(Settings("nowhere"), [door])
+    with socket.create_connection(door.getsockname()) as silent, socket.create_connection(door.getsockname()) as late:
+        time.sleep(0.2)
+        stopping = threading.Thread(target=page.stop)
+        stopping.start()
+        time.sleep(0.3)
+        late.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert late.recv(10_000).startswith(b"HTTP/1.1 200")
+        stopping.join(10)
+        assert silent.recv(10) == b"", "an orderly end, no reset"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_service_takes_over_and_no_request_is_lost(tmp_path: Path, workers: int) -> None:
+    prepared = settings_in(tmp_path)
+    settings = Settings("not there yet", title="photos", port=0, workers=workers)
+    with slowly(settings, prepared, tmp_path / "kept") as service:
+        port = int(service.address.rpartition(":")[2])
+        service.tell([EMBEDDING, 1, 3])
+        over, answers = threading.Event(), Counter[Any]()
+
+        def ask(path: str) -> None:
+            while not over.is_set():
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                answers[path, answer.status, json.loads(answer.read()).get("state")] += 1
+                connection.close()
+                time.sleep(0.01)
+
+        with concurrent.futures.ThreadPoolExecutor() as clients:
+            asking = [clients.submit(ask, path) for path in ("/health", "/view/progress", "/ready")]
+            assert soon(lambda: answers["/view/progress", 200, "preparing"] > 3)
+            service.tell("done")
+            service.ready()
+            assert soon(lambda: answers["/ready", 200, None] > 3 and answers["/view/progress", 200, "ready"] > 3)
+            over.set()
+            for one in asking:
+                one.result(30)  # a connection that was reset would be raised here
+        assert {status for path, status, _ in answers if path == "/health"} == {200}
+        assert httpx.get(f"{service.address}/v1/info").json()["items"] == len(names())
+        assert httpx.get(service.address).text != ""
+        service.process.send_signal(signal.SIGTERM)
+        assert service.ended() == (0, "")
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "kept"), [(signal.SIGINT, 130, "KeyboardInterrupt"), (signal.SIGTERM, 0, "SystemExit")]
+)
+def test_a_signal_interrupts_the_work(tmp_path: Path, how: signal.Signals, code: int, kept: str) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
+    try:
+        with slowly(Settings("nowhere", port=0), Settings("nowhere"), tmp_path / "kept") as service:
+            service.tell([EMBEDDING, 1, 3])
+            assert httpx.get(f"{service.address}/health").status_code == 200
+            service.process.send_signal(how)
+            assert service.ended() == (code, "")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (tmp_path / "kept").read_text() == kept
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_wrong_with_the_gallery_is_a_sentence(tmp_path: Path, workers: int) -> None:
+    settings = Settings("nowhere", port=0, workers=workers)
+    with slowly(settings, Settings(str(tmp_path / "absent")), tmp_path / "kept") as service:
+        service.tell("done")
+        code, said = service.ended()
+        assert code == 2, said
+        assert "absent" in said
+        assert said.count("\n") == 1, said
+    with slowly(settings, Settings("nowhere"), tmp_path / "kept") as service:
+        service.tell({"fail": "the pictures are gone"})
+        assert service.ended() == (2, "kinrank: error: the pictures are gone\n")
+
+
+@linux
+def test_workers_that_are_stopped_before_they_answer_leave_nobody_behind(tmp_path: Path) -> None:
+    with slowly(Settings("x", port=0, workers=2), settings_in(tmp_path), tmp_path / "kept") as service:
+        service.tell("done")
+        assert soon(lambda: len(children(service.process.pid)) == 2)
+        workers = children(service.process.pid)
+        service.process.send_signal(signal.SIGTERM)
+        assert service.ended() == (0, "")
+        assert not [one for one in workers if Path(f"/proc/{one}").exists()]

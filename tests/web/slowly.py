@@ -1,0 +1,93 @@
+"""`python -m web.slowly`: a service whose preparation does what its standard input says; what tests of it share.
+
+The first line is JSON: `settings` until then, `prepared` from then on, and `kept`, a file that is written when the work
+is interrupted. Then lines of JSON: `[label, done, total]` is told, `"done"` ends the work, `{"fail": words}` fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kinrank.web.processes.supervisor import run
+from kinrank.web.settings import Settings
+
+
+def main() -> int:
+    order = json.loads(sys.stdin.readline())
+
+    def prepare(progress: Callable[[str, int, int], None]) -> Settings:
+        try:
+            for line in iter(sys.stdin.readline, ""):
+                said = json.loads(line)
+                if said == "done":
+                    break
+                if isinstance(said, dict):
+                    raise ValueError(said["fail"])
+                progress(*said)
+        except BaseException as error:
+            Path(order["kept"]).write_text(type(error).__name__)
+            raise
+        return Settings.from_json(order["prepared"])
+
+    def said(word: str) -> Callable[[str], None]:
+        return lambda address: print(word, address, flush=True)
+
+    try:
+        return run(Settings.from_json(order["settings"]), said("ready"), prepare, said("preparing"))
+    except KeyboardInterrupt:
+        return 130
+    except (ValueError, OSError) as error:
+        print(f"kinrank: error: {error}", file=sys.stderr)
+        return 2
+
+
+class Slowly:
+    """That process: told what to do, and asked what it said."""
+
+    def __init__(self, settings: Settings, prepared: Settings, kept: Path) -> None:
+        tests = str(Path(__file__).resolve().parents[1])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "web.slowly"], env={**os.environ, "PYTHONPATH": tests},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.tell({"settings": settings.to_json(), "prepared": prepared.to_json(), "kept": str(kept)})
+        word, self.address = self.line().split()
+        assert word == "preparing"
+
+    def tell(self, said: Any) -> None:
+        assert self.process.stdin is not None
+        print(json.dumps(said), file=self.process.stdin, flush=True)
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def ready(self) -> None:
+        """Wait until it says that the service is there."""
+        assert self.line() == f"ready {self.address}"
+
+    def ended(self) -> tuple[int, str]:
+        """Its code, and what it said of problems, once it has ended by itself."""
+        return self.process.wait(60), self.process.communicate()[1]
+
+
+@contextlib.contextmanager
+def slowly(settings: Settings, prepared: Settings, kept: Path) -> Iterator[Slowly]:
+    made = Slowly(settings, prepared, kept)
+    try:
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.process.kill()
+        made.process.communicate()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
