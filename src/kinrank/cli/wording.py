@@ -30,6 +30,7 @@ SENTENCES = {
     "replace it by upsert": "replace it with --replace",
     "or None for no limit": "or leave it out for no limit",
     "give a larger timeout=": "give more seconds in the URL, as ?timeout=60",
+    "skip them with on_error='skip'": "leave out --strict to skip them",
     "build it with changes=True": "build it again with `kinrank build`",
     "labels: kinrank.tune, or ": "labels: give them here, or use ",
     "kinrank.whiten(vectors, on=gallery, power=0)": "`kinrank whiten --power 0`",
