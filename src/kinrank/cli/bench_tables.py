@@ -9,7 +9,9 @@ from kinrank.bench import accuracy_tables as accuracy
 from kinrank.bench.defaults import places
 from kinrank.bench.tables import plain
 from kinrank.cli.bench_diagnosis_tables import diagnosis_tables
+from kinrank.cli.bench_photos_table import photos_table
 from kinrank.cli.bench_stores_tables import stores_parts
+from kinrank.cli.bench_whitening_table import whitening_table
 from kinrank.cli.output import table
 from kinrank.memory import in_words
 
@@ -278,8 +280,10 @@ TABLES: dict[str, Callable[[Record], str]] = {
     "scale": scale_tables,
     "modes": modes_tables,
     "feedback": feedback_tables,
+    "photos": photos_table,
     "defaults": defaults_tables,
     "stores": stores_tables,
     "service": service_tables,
+    "whitening": lambda record: f"{whitening_table(record)}\n\n{machine(record)}",
     "diagnosis": lambda record: f"{diagnosis_tables(record)}\n\n{machine(record)}",
 }
