@@ -1,11 +1,13 @@
 # Every target makes its own virtual environment; only Python 3, make and a compiler are needed.
 #   make serve   a page that shows why an item moved            make test    all tests
 #   make demo    the same as one file, without a service
+#   make demo-photos   pictures encoded, searched and re-ranked: how fast, how much better
 #   make bench   accuracy, speed, memory (DATA=folder)          make check   style, types, import directions
 #   make bench-paper   the paper's tables and figures on the features in DATA, as a page in out/paper
 #   make docs    the documentation, as a site in site/          make fuzz    file readers against random bytes (SECONDS=60)
 #   make test-stores   over real vector databases, and inside frameworks: installs them all first
 #   make test-web      the page in a real browser, the service under random requests: installs Chromium where it is missing
+#   make test-encoders  pictures and texts by real networks: installs torch and their weights first
 #   make test-faults   kills, many writers, broken folders, full disks, senseless arguments
 PYTHON ?= python3
 VENV ?= .venv
@@ -18,10 +20,10 @@ TWO = -n 2 --dist loadfile  # two processes, each with files of its own
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 
-.PHONY: help serve demo test test-fast test-stores test-web fuzz-web chromium test-faults check bench bench-paper bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-web fuzz-web chromium test-faults check bench bench-paper bench-stores bench-service docs fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 8
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -46,9 +48,13 @@ $(VENV)/browser.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[browser]'
 	@touch $@ $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
 
+$(VENV)/images.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[images,web]'
+	@touch $@ $(VENV)/web.stamp $(VENV)/core.stamp
+
 $(VENV)/encoders.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[encoders]'
-	@touch $@ $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
+	@touch $@ $(VENV)/images.stamp $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
 
 $(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[docs]'
@@ -62,6 +68,10 @@ serve: $(VENV)/web.stamp
 
 demo: $(VENV)/core.stamp | out
 	$(VENV)/bin/kinrank demo -o out/demo.html
+
+# the thumbnails of ROxford5k where they are, toys drawn on the spot where they are not
+demo-photos: $(VENV)/images.stamp | out
+	$(VENV)/bin/kinrank bench photos $(if $(wildcard $(DATA)/roxford5k_thumbnails.zip),--data $(DATA)) -o $(RESULTS)
 
 test: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest $(TWO)
