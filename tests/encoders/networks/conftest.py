@@ -1,0 +1,46 @@
+"""What the tests of published networks share: golden pictures, and files written in the published layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoders.networks import recipe
+from kinrank.encoders.base import one_thread
+
+BOXES = {"A": (4.6, 3.5, 60.2, 90.5), "B": (10.7, 5.2, 100.9, 70.4)}
+Write = Callable[[Any], str]
+
+
+@pytest.fixture(autouse=True, scope="package")
+def _one_thread() -> Iterator[None]:
+    """As pictures are encoded; threads of torch that wait for each other on a busy machine take many times longer."""
+    pytest.importorskip("torch")
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def images(shared_dir: Path) -> dict[str, Any]:
+    """The two golden pictures, by name."""
+    image = pytest.importorskip("PIL.Image")
+    return {name: image.fromarray(pixels) for name, pixels in recipe.arrays(shared_dir, "images").items()}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Write]:
+    """Writes a checkpoint and says where; the files are large, and gone after the module."""
+    torch = pytest.importorskip("torch")
+    paths: list[Path] = []
+
+    def write(content: Any) -> str:
+        paths.append(tmp_path_factory.mktemp("weights") / "published.pth")
+        torch.save(content, paths[-1])
+        return str(paths[-1])
+
+    yield write
+    for path in paths:
+        path.unlink(missing_ok=True)
