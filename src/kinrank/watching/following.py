@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from kinrank.encoders import Encoder
+from kinrank.encoders import Encoder, Recipe
 from kinrank.encoders.part import Part, forget
 from kinrank.encoders.running import cores, encode_missing
 from kinrank.encoders.sources import Source
@@ -40,7 +41,12 @@ class Followed:
 
 
 def follow(
-    ledger: Ledger, place: Path, target: Target, encoder: Encoder, progress: Show = None, workers: int | None = None
+    ledger: Ledger,
+    place: Path,
+    target: Target,
+    encoder: Encoder | Recipe,
+    progress: Show = None,
+    workers: int | None = None,
 ) -> Followed:
     """Bring a gallery in step with a source: encode what is new or changed, take out what is gone.
 
@@ -49,7 +55,7 @@ def follow(
             in between does the rest when it is called again, and encodes nothing twice.
         place: the file of the ledger; vectors made so far stand beside it.
         target: the gallery.
-        encoder: must be the one that made what is there.
+        encoder: must be the one that made what is there. A Recipe is opened when there is something to encode.
         progress: True for a bar, or a callable `f(label, done, total)`.
         workers: threads that encode; as many as there are cores unless given.
 
@@ -57,11 +63,7 @@ def follow(
         >>> ledger = Ledger("photos", "pictures", recipe, encoder.facts)
         >>> follow(ledger, Path("photos.json"), FolderTarget(Path("photos.manifold")), encoder)
     """
-    if ledger.facts != encoder.facts:
-        raise ValueError(
-            f"what is there was made by {_called(ledger.facts)}, and this is {_called(encoder.facts)}; give the same "
-            "encoder and options, or begin anew at another place"
-        )
+    _check(ledger, encoder)
     source = ledger.opened()
     stamps, anew = _stamps(source), not target.is_there
     if anew:
@@ -70,14 +72,25 @@ def follow(
     fresh = [name for name, stamp in stamps.items() if not _is_known(ledger, name, stamp)]
     if not fresh and not gone:
         return Followed(items=len(ledger.items))
+    opened = _check(ledger, encoder.open() if isinstance(encoder, Recipe) else encoder)
     folder = place.with_name(f"{place.name}.part")
-    with Part.opened(folder, encoder.facts, encoder.dimensions) as part:
-        encode_missing(source, fresh, encoder, part, 1, cores() if workers is None else workers, Progress(progress))
+    with Part.opened(folder, opened.facts, opened.dimensions) as part:
+        encode_missing(source, fresh, opened, part, 1, cores() if workers is None else workers, Progress(progress))
         found, rows = _taken(ledger, part, {name: stamps[name] for name in fresh}, gone)
         _put(target, found.removed, part, rows, anew, progress)
     ledger.save(place)
     forget(folder)
     return found
+
+
+def _check(ledger: Ledger, encoder: Any) -> Any:
+    """The encoder, if it is the one that made what is there."""
+    if isinstance(encoder, Encoder) and ledger.facts != encoder.facts:
+        raise ValueError(
+            f"what is there was made by {_called(ledger.facts)}, and this is {_called(encoder.facts)}; give the same "
+            "encoder and options, or begin anew at another place"
+        )
+    return encoder
 
 
 def _taken(ledger: Ledger, part: Part, fresh: dict[str, str], gone: list[str]) -> tuple[Followed, dict[str, int]]:

@@ -22,7 +22,7 @@ class Watched(NamedTuple):
     ledger: Ledger
     place: Path
     target: Target
-    encoder: Encoder
+    encoder: Encoder | Recipe
 
 
 def watched(
@@ -56,7 +56,7 @@ def watched(
         raise ValueError(f"{address} follows {before.source}, not {path}; give another place, or delete {place}")
     given = options or Options()
     if before is not None and encoder is None and given == Options():
-        return Watched(before, place, target, before.recipe.open())
+        return Watched(before, place, target, before.recipe)
     opened = None if encoder is None else Recipe(encoder, given).open()
     able = (PICTURES, TEXTS) if opened is None else opened.kinds
     found = source_of(path, content, able, column=columns[0], id_column=columns[1])
