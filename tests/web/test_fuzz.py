@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 pytest.importorskip("schemathesis", reason="`make test-web` installs it")
 
+from web import tiny
 from web.serving import listening, settings_in
 
 SECONDS = int(os.environ.get("SERVICE_SECONDS", "25"))
@@ -24,7 +25,7 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 
 def test_requests_of_all_kinds_get_an_answer_that_is_described(tmp_path: Path) -> None:
     program = Path(sys.executable).parent / "schemathesis"
-    with listening(settings_in(tmp_path)) as address:
+    with tiny.known() as recipe, listening(settings_in(tmp_path, encoder=recipe)) as address:
         command = [str(program), "run", f"{address}/openapi.json", "--max-time", str(SECONDS), "--checks", CHECKS]
         command += ["--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all", "--no-shrink"]
         command += ["--generation-database", "none", "--no-color", "--warnings", "off", "--continue-on-failure"]

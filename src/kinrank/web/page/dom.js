@@ -48,13 +48,16 @@ export function paused(work, milliseconds) {
   };
 }
 
+/** Where the picture of a card is; one that was given to this page has one size only. */
+export const sourceOf = (card, size) =>
+  card.picture.startsWith("blob:") ? card.picture : `${card.picture}?size=${size}`;
+
 /** The picture of a card, or a stand-in with the start of its name; `words` for those who do not see it. */
 export function picture(card, size, words = "") {
   if (card.picture) {
-    const source = `${card.picture}?size=${size}`;
     const image = el("img", {
       class: "picture",
-      src: source,
+      src: sourceOf(card, size),
       alt: words,
       loading: "lazy",
       decoding: "async",

@@ -1,24 +1,55 @@
 // A file that is dropped on the page or chosen -> a query: a vector, or a picture where the service can encode one.
 
-import { ask } from "./api.js";
+import { latest } from "./api.js";
 import { byId, el, icon } from "./dom.js";
 import { plural } from "./numbers.js";
 import { vectorIn } from "./npy.js";
+import { isPicture, pictureQuery } from "./uploads.js";
 
 const VECTORS = ".npy,.json,.csv,.tsv,.txt";
 
 let taking = null; // what is done with a file that is dropped anywhere
 
-/** The place to drop a file on, which is also a button that asks for one. */
-export function dropZone(start, asked, failed) {
-  const kinds = start.encoder ? `${VECTORS},image/*` : VECTORS;
-  const input = el("input", { type: "file", accept: kinds, id: "vector-file", class: "unseen" });
+/** The place to drop a file on, which is also a button that asks for one. `asked(query)`, or a sentence to `toast`. */
+export function dropZone(start, { asked, failed, toast }) {
+  const pictures = Boolean(start.encoder?.pictures);
+  const input = el("input", {
+    type: "file",
+    accept: pictures ? `${VECTORS},image/*` : VECTORS,
+    id: "vector-file",
+    class: "unseen",
+  });
+  const title = pictures ? "Drop a picture, or choose one" : "Drop a vector, or choose a file";
+  const kinds = `.npy, .json or .csv, ${plural(start.dimensions, "number")}`;
+  const heading = el("b", {}, title);
+  const problem = el("p", { class: "problem-words", id: "drop-problem", hidden: true });
+  const zone = el(
+    "label",
+    { class: "drop", for: "vector-file" },
+    input,
+    icon("file"),
+    el("span", {}, heading, el("small", {}, pictures ? `or a vector: ${kinds}` : kinds)),
+  );
+  const read = latest((signal, file) => queryIn(file, start, signal));
+  const busy = (words) => {
+    zone.classList.toggle("busy", words !== null);
+    heading.textContent = words ?? title;
+  };
   const take = async (file) => {
     if (!file) return;
+    problem.hidden = true;
+    busy(`Reading ${file.name} …`);
     try {
-      asked(await queryIn(file, start), file.name);
+      const query = await read(file);
+      if (!query) return; // another file was given meanwhile
+      busy(null);
+      asked(query);
     } catch (error) {
-      failed(error.message);
+      busy(null);
+      if (error.status === 401) return failed(error);
+      problem.textContent = error.message;
+      problem.hidden = false;
+      toast(error.message);
     }
   };
   input.addEventListener("change", () => {
@@ -27,25 +58,11 @@ export function dropZone(start, asked, failed) {
   });
   if (!taking) whole();
   taking = take;
-  return el(
-    "label",
-    { class: "drop", for: "vector-file" },
-    input,
-    icon("file"),
-    el(
-      "span",
-      {},
-      el("b", {}, start.encoder ? "Drop a picture or a vector" : "Drop a vector"),
-      el("small", {}, `.npy, .json or .csv, ${plural(start.dimensions, "number")}`),
-    ),
-  );
+  return el("div", { class: "drop-place" }, zone, problem);
 }
 
-async function queryIn(file, start) {
-  if (start.encoder && file.type.startsWith("image/")) {
-    const { vector } = await ask("view/encode", { image: await base64(file) });
-    return { vector, name: file.name };
-  }
+async function queryIn(file, start, signal) {
+  if (start.encoder?.pictures && isPicture(file)) return pictureQuery(file, start.limits.body, signal);
   const vector = await vectorIn(file);
   if (vector.length !== start.dimensions) {
     const needed = plural(start.dimensions, "number");
@@ -54,12 +71,6 @@ async function queryIn(file, start) {
     );
   }
   return { vector, name: file.name };
-}
-
-async function base64(file) {
-  let letters = "";
-  for (const byte of new Uint8Array(await file.arrayBuffer())) letters += String.fromCharCode(byte);
-  return btoa(letters);
 }
 
 /** A file may be dropped anywhere; the page says so while one hovers above it. */

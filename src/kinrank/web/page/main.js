@@ -5,7 +5,7 @@ import { Columns } from "./columns.js";
 import { Controls, levelChoice, usualLevel } from "./controls.js";
 import { byId, el, narrow, paused } from "./dom.js";
 import { Marks, whyNot } from "./marks.js";
-import { hint, LOST, nothingFound, problemBox, welcomeBox } from "./messages.js";
+import { entitle, hint, LOST, nothingFound, problemBox, shapeOf, welcomeBox } from "./messages.js";
 import { plural } from "./numbers.js";
 import { picker } from "./picker.js";
 import { say, toast } from "./say.js";
@@ -14,6 +14,7 @@ import { copyLink, copyPython, offer } from "./share.js";
 import { CLOSED, idWords, question, remember, same, stateOf, tidy } from "./state.js";
 import { band, heads, named, risen, spoken } from "./summary.js";
 import { askToken } from "./token.js";
+import { encoded } from "./uploads.js";
 import { Why } from "./why.js";
 
 let start = null; // what the service says of itself
@@ -26,8 +27,8 @@ let pick = null,
 let returnTo = null; // the result that had the focus before its explanation
 const lists = byId("lists");
 
-const rank = latest((signal, words) => ask("view/rank", words, signal));
-const chain = latest((signal, words) => ask("view/chain", words, signal));
+const rank = latest(async (signal, words) => ask("view/rank", await encoded(words, signal), signal));
+const chain = latest(async (signal, words) => ask("view/chain", await encoded(words, signal), signal));
 const rankSoon = paused(() => search(), 130);
 
 const columns = new Columns({
@@ -68,8 +69,8 @@ function refresh(now = true) {
   if (!state.query) return welcome();
   if (state.query.lost) return problem(LOST, null);
   if (!same(question(state), asked)) return now ? search() : rankSoon();
-  if (answer !== named(answer, state.query.name)) {
-    answer = named(answer, state.query.name);
+  if (answer !== named(answer, state.query)) {
+    answer = named(answer, state.query);
     draw(false);
   }
   explain();
@@ -82,7 +83,7 @@ async function search() {
   try {
     const found = await rank({ ...words, level: state.level ?? usualLevel(start) });
     if (!found) return;
-    answer = named(found, state.query.name);
+    answer = named(found, state.query);
     asked = words;
     explained = null;
     marks.know([...found.before, ...found.after, ...found.marked.positives, ...found.marked.negatives]);
@@ -109,7 +110,7 @@ function redraw(fresh = false) {
   const reason = whyNot(start, state);
   marks.draw(reason);
   if (!answer) return;
-  const shape = start.has.pictures ? "pictures" : start.has.texts ? "texts" : "names";
+  const shape = shapeOf(start);
   columns.root.dataset.shape = shape;
   columns.show(answer, (entry) => ({ markable: !reason, mark: marks.of(entry.id), shape }), fresh);
 }
@@ -153,6 +154,7 @@ async function explain(focus = false) {
     explained = words;
     const reason = whyNot(start, state);
     marks.know([found.item]);
+    for (const one of found.map?.points ?? []) if (one.role === "query") one.card = answer.query;
     why.show(found, found.item, answer.query, { markable: !reason, mark: marks.of(state.open), reason });
     if (focus) why.focus();
     say(found.words);
@@ -201,10 +203,7 @@ async function begin() {
   } catch (error) {
     return failed(error, begin);
   }
-  byId("title").textContent = start.title;
-  byId("facts").textContent = `${plural(start.items, "item")}, ${plural(start.dimensions, "dimension")}`;
-  document.title = start.title === "kinrank" ? "kinrank" : `${start.title} · kinrank`;
-  byId("rail").dataset.shape = start.has.pictures ? "pictures" : start.has.texts ? "texts" : "names";
+  entitle(start);
   const take = (query) => {
     go({ query, right: [], wrong: [], open: state.open === CLOSED ? CLOSED : null }, true);
     closeRail();
@@ -249,7 +248,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 byId("close-rail").addEventListener("click", closeRail);
 byId("copy-link").addEventListener("click", () => copyLink(state, toast));
-byId("copy-python").addEventListener("click", () => copyPython(answer, start, toast));
+byId("copy-python").addEventListener("click", () => copyPython(answer, start, state.query, toast));
 byId("save").addEventListener("click", () => offer(answer, toast));
 tabs();
 begin();

@@ -1,6 +1,6 @@
 // The neighbourhood of query, chain and results -> a map that morphs from what was near before to what is near now.
 
-import { button, el, initials, still, svg } from "./dom.js";
+import { button, el, initials, sourceOf, still, svg } from "./dom.js";
 
 const WIDTH = 600,
   HEIGHT = 380,
@@ -54,7 +54,7 @@ function point(one, kind, size, number) {
     name = String(one.card.name);
   const inside = one.card.picture
     ? svg("image", {
-        href: `${one.card.picture}?size=96`,
+        href: sourceOf(one.card, 96),
         x: -half,
         y: -half,
         width: size,

@@ -1,9 +1,11 @@
-// What there is to ask with -> the tab "Query": search by name, a grid, a random one, a file.
+// What there is to ask with -> the tab "Query": words, search by name, a grid, a random one, a file.
 
 import { ask, latest } from "./api.js";
+import { describeForm } from "./describe.js";
 import { dropZone } from "./drop.js";
 import { button, el, icon, paused } from "./dom.js";
 import { Grid } from "./grid.js";
+import { shapeOf } from "./messages.js";
 import { plural, whole } from "./numbers.js";
 
 /** Fill the panel. `asked(query)` when one is picked; returns `shows(query)`, which marks the present one. */
@@ -42,7 +44,7 @@ export function picker(panel, start, { asked, failed, toast }) {
       );
     },
   });
-  grid.shape = start.has.pictures ? "pictures" : start.has.texts ? "texts" : "names";
+  grid.shape = shapeOf(start);
   grid.chosen = (card) =>
     present !== null && (kind === "queries" ? present.query === card.number : present.item === card.id);
   const again = () => {
@@ -90,12 +92,15 @@ export function picker(panel, start, { asked, failed, toast }) {
     { drawing: "dice", kind: "tool icon", label: "A random one", id: "random" },
   );
 
+  const describe = start.encoder?.texts ? describeForm(asked) : null;
   const bar = el("div", { class: "find" }, el("span", { class: "field" }, icon("seek"), field), random);
-  panel.replaceChildren(bar, start.has.queries ? kinds() : "", count, grid.root, empty, dropZone(start, asked, toast));
+  const drop = dropZone(start, { asked, failed, toast });
+  panel.replaceChildren(describe ?? "", bar, start.has.queries ? kinds() : "", count, grid.root, empty, drop);
   return {
     shows: (query) => {
       present = query;
       grid.mark();
+      describe?.shows(query);
     },
     again,
   };

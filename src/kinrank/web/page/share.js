@@ -32,9 +32,10 @@ function box(title, inside, actions) {
 }
 
 export async function copyLink(state, toast) {
-  if (state.query && "vector" in state.query && !fitsAddress(state.query.vector)) {
-    toast(`A vector of ${state.query.vector.length} numbers is too long for a link; share the file instead.`);
-    return;
+  const { query } = state;
+  if (query && !query.lost && !fitsAddress(query)) {
+    const what = "text" in query ? "A text of this length" : `A vector of ${query.vector.length} numbers`;
+    return toast(`${what} is too long for a link; share the ${"text" in query ? "text" : "file"} instead.`);
   }
   toast(
     (await copy(location.href))
@@ -43,17 +44,21 @@ export async function copyLink(state, toast) {
   );
 }
 
-/** The lines with the address by which this page is reached, and a place for the token where one is needed. */
-function fromHere(lines, start) {
+/** The lines with the address by which this page is reached, a place for a token, and words that ask as they are. */
+function fromHere(lines, start, query) {
+  if (query?.text !== undefined) {
+    const asking = `texts=[${JSON.stringify(query.text)}]`; // what JSON writes is Python, too
+    lines = lines.replace(/^vector = .*\n/m, "").replace("queries=[vector]", () => asking);
+  }
   const here = new URL(".", location.href).href.replace(/\/$/, "");
   const token = start.tokens ? ', token="YOUR-TOKEN"' : "";
   return lines.replace(/kr\.Client\('[^']*'\)/, () => `kr.Client(${JSON.stringify(here)}${token})`);
 }
 
 /** The lines of Python that give the same result: copied at once, and shown. */
-export async function copyPython(answer, start, toast) {
+export async function copyPython(answer, start, query, toast) {
   if (!answer) return toast("Pick a query first.");
-  const lines = fromHere(answer.python, start);
+  const lines = fromHere(answer.python, start, query);
   const done = await copy(lines);
   const again = button(
     done ? "Copy again" : "Copy",

@@ -28,7 +28,7 @@ export function openRail(tab = "query") {
   back = document.activeElement;
   if (narrow.matches) sheet("rail");
   choose(byId(`tab-${tab}`), tab === "settings");
-  if (tab === "query") byId("words")?.focus();
+  if (tab === "query") (byId("describe") ?? byId("words"))?.focus();
 }
 
 export function closeRail() {

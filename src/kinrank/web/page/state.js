@@ -54,7 +54,11 @@ export function wordsVector(words) {
   }
 }
 
-export const fitsAddress = (vector) => vector.length * 4 * (4 / 3) <= LONGEST;
+/** Whether an address has room for a query. */
+export function fitsAddress(query) {
+  if ("text" in query) return String(new URLSearchParams({ text: query.text })).length <= LONGEST;
+  return !("vector" in query) || query.vector.length * 4 * (4 / 3) <= LONGEST;
+}
 
 /** The state as the part of the address behind the path; what is as usual is left out. */
 export function address(state) {
@@ -62,8 +66,9 @@ export function address(state) {
   const { query } = state;
   if (query && "item" in query) words.set("item", idWords(query.item));
   if (query && "query" in query) words.set("query", String(query.query));
+  if (query && "text" in query) words.set("text", fitsAddress(query) ? query.text : ""); // else the browser keeps it
   if (query && "vector" in query) {
-    words.set("vector", fitsAddress(query.vector) ? vectorWords(query.vector) : "kept");
+    words.set("vector", fitsAddress(query) ? vectorWords(query.vector) : "kept");
     if (query.name) words.set("name", query.name);
   }
   if (state.k !== K) words.set("k", String(state.k));
@@ -81,7 +86,7 @@ export function address(state) {
 
 const count = (words, usual) => (/^\d{1,9}$/.test(words ?? "") ? Math.max(1, Number(words)) : usual);
 
-/** The state that an address means; `kept` is what the browser keeps beside it, for vectors that are too long. */
+/** The state that an address means; `kept` is what the browser keeps beside it, for vectors and texts that are too long. */
 export function stateOf(search, kept = null) {
   const words = new URLSearchParams(search);
   const ids = (name) => words.getAll(name).filter(Boolean).map(wordsId);
@@ -91,6 +96,9 @@ export function stateOf(search, kept = null) {
   else if (words.has("vector")) {
     const vector = words.get("vector") === "kept" ? (kept?.vector ?? null) : wordsVector(words.get("vector"));
     state.query = vector ? { vector, name: words.get("name") ?? "your vector" } : { lost: true };
+  } else if (words.has("text")) {
+    const text = words.get("text").trim() || kept?.text;
+    state.query = text ? { text } : { lost: true };
   }
   state.k = count(words.get("k"), K);
   state.candidates = count(words.get("candidates"), CANDIDATES);
@@ -126,7 +134,9 @@ export function tidy(state, start) {
 
 /** Make the state the page's address: a new place in the history, or the same one. */
 export function remember(state, push) {
-  const kept = state.query && "vector" in state.query ? { vector: Array.from(state.query.vector) } : null;
+  const { query } = state;
+  const kept =
+    query && "vector" in query ? { vector: Array.from(query.vector) } : query?.text ? { text: query.text } : null;
   const where = address(state) || location.pathname;
   try {
     history[push ? "pushState" : "replaceState"](kept, "", where);

@@ -1,8 +1,9 @@
 // An answer -> who asks, how both lists did, how long it took and in which way it was answered.
 
-import { button, el, picture } from "./dom.js";
+import { button, el, icon, picture } from "./dom.js";
 import { hits } from "./lines.js";
 import { percent, time, whole } from "./numbers.js";
+import { asked } from "./uploads.js";
 
 const SIGHT = 8; // results that are seen without scrolling
 
@@ -16,16 +17,19 @@ export function band(answer, { change, level }) {
   const { query } = answer;
   const [mode, meaning] = MODES[answer.mode] ?? [answer.mode, ""];
   const name = String(query.name ?? "your vector");
-  const asked = picture(query, 192, query.picture ? `The query: ${name}` : "");
+  const words = query.text !== null && query.text === query.name; // somebody wrote them
+  const seen = words
+    ? el("span", { class: "picture stand-in", "aria-hidden": "true" }, icon("words"))
+    : picture(query, 192, query.picture ? `The query: ${name}` : "");
   return el(
     "div",
     { class: "band" },
-    el("div", { class: "asked" }, asked),
+    el("div", { class: "asked" }, seen),
     el(
       "div",
       { class: "about" },
       el("h1", {}, el("small", {}, "Query "), name),
-      query.text ? el("p", { class: "query-text" }, query.text) : null,
+      query.text && !words ? el("p", { class: "query-text" }, query.text) : null,
       query.label && query.label !== name ? el("p", { class: "soft" }, String(query.label)) : null,
       el("p", { class: "mode" }, el("b", { class: answer.mode }, mode), `: ${meaning}.`),
     ),
@@ -98,9 +102,11 @@ export function heads(answer) {
   );
 }
 
-/** The answer with the name of its query: a vector is called as its file is. */
-export function named(answer, name = answer.query.name) {
-  return name === answer.query.name ? answer : { ...answer, query: { ...answer.query, name } };
+/** The answer with the card of its query as this page knows it. */
+export function named(answer, query) {
+  const card = asked(answer.query, query);
+  const same = card.name === answer.query.name && card.picture === answer.query.picture;
+  return same ? answer : { ...answer, query: card };
 }
 
 /** The result in sight that rose most, a right one if that is known: the page explains it before it is asked to. */

@@ -1,0 +1,60 @@
+// Words or a picture that somebody gives -> a vector, made by the service; and the picture itself, to be shown.
+
+import { ask } from "./api.js";
+import { vectorWords } from "./state.js";
+
+const KEPT = 12; // texts and pictures that are remembered, for those who go back
+const ENDINGS = /\.(jpe?g|png|webp|gif|bmp|tiff?|heic|avif)$/i;
+const vectors = new Map(); // text -> its vector
+const pictures = new Map(); // a vector as letters -> the address of the picture that it was made of
+
+/** Put something into a map that forgets the oldest. */
+function keep(map, key, value, forgotten = () => {}) {
+  if (map.has(key)) forgotten(map.get(key));
+  map.delete(key);
+  map.set(key, value);
+  while (map.size > KEPT) {
+    const [oldest, gone] = map.entries().next().value;
+    map.delete(oldest);
+    forgotten(gone);
+  }
+}
+
+/** The question as the service takes it: words become their vector, which is asked for once. */
+export async function encoded(words, signal) {
+  const text = words.query?.text;
+  if (text === undefined) return words;
+  const vector = vectors.get(text) ?? (await ask("view/encode", { text }, signal)).vector;
+  keep(vectors, text, vector);
+  return { ...words, query: { vector } };
+}
+
+export const isPicture = (file) => file.type.startsWith("image/") || ENDINGS.test(file.name);
+
+/** A file with a picture as a query. `most` is how many bytes the service reads at a time. */
+export async function pictureQuery(file, most, signal) {
+  const room = Math.floor((most - 100) * 0.75); // base64 needs four letters for three bytes
+  const size = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
+  if (file.size > room)
+    throw new Error(`${file.name} has ${size(file.size)}; this service takes pictures of up to ${size(room)}.`);
+  const { vector } = await ask("view/encode", { image: await base64(file) }, signal);
+  keep(pictures, vectorWords(vector), URL.createObjectURL(file), (gone) => URL.revokeObjectURL(gone));
+  return { vector, name: file.name };
+}
+
+function base64(file) {
+  return new Promise((found, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => found(reader.result.slice(reader.result.lastIndexOf(",") + 1).replace(/^data:.*/, ""));
+    reader.onerror = () => failed(new Error(`${file.name} cannot be read; is it still there?`));
+    reader.readAsDataURL(file);
+  });
+}
+
+/** The card of who asks, with what only this page knows: the name of a file, its picture, the words. */
+export function asked(card, query) {
+  if (query?.text !== undefined) return { ...card, name: query.text, text: query.text };
+  if (!query?.vector) return card;
+  const seen = pictures.get(vectorWords(query.vector)) ?? null;
+  return { ...card, name: query.name ?? card.name, picture: seen };
+}
