@@ -27,7 +27,7 @@ class Measurements:
         candidates: (how many, method) -> result of `kinrank bench candidates`.
         remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
         stores: part -> results, of `kinrank bench stores`.
-        service, paper, diagnosis: the last record of `kinrank bench service`, `paper`, `diagnosis`.
+        service, paper, diagnosis, photos: the last record of `kinrank bench service`, `paper`, `diagnosis`, `photos`.
         left_out: results of the newest `kinrank bench defaults` of every way to run.
         machines: one line per kind of bench that says where and when it ran.
     """
@@ -48,6 +48,7 @@ class Measurements:
     service: Result = field(default_factory=dict)
     paper: Result = field(default_factory=dict)
     diagnosis: Result = field(default_factory=dict)
+    photos: Result = field(default_factory=dict)
     left_out: list[Result] = field(default_factory=list)
     until: str = ""
 
@@ -86,7 +87,7 @@ def _take(found: Measurements, record: Result) -> None:
     for change in record.get("changes", ()) if kind != "service" else ():
         if "add_share" in change:
             found.changes[change["items"], change["store"]] = change
-    if kind in ("service", "paper", "diagnosis"):
+    if kind in ("service", "paper", "diagnosis", "photos"):
         setattr(found, kind, record)
     elif kind == "stores":
         found.stores |= {part: record[part] for part in ("same", "times", "growing", "scale") if part in record}

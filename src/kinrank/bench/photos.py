@@ -21,6 +21,7 @@ from kinrank.progress import Progress, Show
 PICTURES, TRUTH = "roxford5k_thumbnails.zip", "revisited/gnd_roxford5k.pkl"
 FULL = 1024  # pixels of the longest side of the pictures that the boxes of the queries were drawn on
 TOYS, VIEWS, PIXELS = 24, 36, 96
+HEAD = ("truth", "queries", "no re-ranking", "LPMT", "gained", "95 % interval")
 
 
 def photos(
@@ -63,6 +64,27 @@ def photos(
         "rate": pictures / seconds, "opened": opened, "encoder": gallery.facts,
         "dimensions": int(gallery.vectors.shape[1]), "results": results,
     })  # fmt: skip
+
+
+def summary(record: dict[str, Any]) -> str:
+    """What was encoded, by what, and how fast, in a sentence."""
+    called = " ".join(str(record["encoder"][key]) for key in ("encoder", "model") if record["encoder"].get(key))
+    skipped = f", {record['skipped']} skipped" if record["skipped"] else ""
+    return (
+        f"{record['set']}: {record['pictures']} pictures{skipped} became vectors of {record['dimensions']} numbers by "
+        f"{called} in {record['seconds']:.0f} s: {record['rate']:.1f} pictures a second, {record['machine']['threads']} "
+        f"threads; the encoder was ready after {record['opened']:.1f} s."
+    )
+
+
+def table_rows(record: dict[str, Any]) -> list[tuple[str, ...]]:
+    """A row per truth, under HEAD."""
+    rows = []
+    for row in record["results"]:
+        before, after, gain, low, high = (100 * row[key] for key in ("before", "after", "gain", "low", "high"))
+        interval = f"{low:+.1f} to {high:+.1f}"
+        rows.append((row["truth"], str(row["queries"]), f"{before:.1f}", f"{after:.1f}", f"{gain:+.1f}", interval))
+    return rows
 
 
 def _landmarks(folder: Path, given: dict[str, Any]) -> tuple[Embedded, Embedded | None, dict[str, Truth], str]:
