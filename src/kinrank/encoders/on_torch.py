@@ -5,14 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kinrank.deferred import needed
 from kinrank.encoders.base import rows
 from kinrank.features import Vectors
-from kinrank.files.opening import regular
+from kinrank.files.opening import FileProblem, regular
+
+if TYPE_CHECKING:
+    from kinrank.encoders.networks.checkpoint import Checkpoint
 
 LONGEST = 32  # times the shorter side
 
@@ -29,30 +32,21 @@ def device_of(name: str | None, encoder: str) -> Any:
     return device
 
 
-def state_of(weights: str | Path) -> dict[str, Any]:
-    """The tensors of a .safetensors file or of one that torch.save wrote, by their names; nothing is executed."""
-    path = regular(Path(weights))
-    torch = needed("torch", f"reading {path}", "torch")
+def weights_of(path: Path) -> Checkpoint:
+    """The weights in a .safetensors file, or in one that torch.save wrote; nothing is executed."""
+    needed("torch", f"reading {path}", "torch")
+    from kinrank.encoders.networks import checkpoint
+
+    if path.suffix != ".safetensors":
+        return checkpoint.read(path)
+    reader = needed("safetensors.torch", f"reading {path}", "io")
     try:
-        if path.suffix == ".safetensors":
-            found = needed("safetensors.torch", f"reading {path}", "io").load_file(path)
-        else:
-            found = torch.load(path, map_location="cpu", weights_only=True)
-    except ImportError:
+        return checkpoint.Checkpoint(path, reader.load_file(regular(path)))
+    except FileNotFoundError:
         raise
     except Exception as error:  # which one depends on the byte that is wrong
-        raise ValueError(
-            f"{path} cannot be read as weights: it is damaged, or holds more than tensors, which is not executed "
-            f"({first_line(error)}); give a .safetensors file, or a state dict written by torch.save"
-        ) from None
-    for inner in ("state_dict_ema", "model_ema", "state_dict", "model", "model_state"):
-        if isinstance(found, dict) and isinstance(found.get(inner), dict):
-            found = found[inner]
-            break
-    if not isinstance(found, dict) or not found or not all(isinstance(one, torch.Tensor) for one in found.values()):
-        raise ValueError(f"{path} holds no state dict; give a file of tensors by name, as model.state_dict() has them")
-    wrapped = all(name.startswith("module.") for name in found)
-    return {name.removeprefix("module.") if wrapped else name: tensor for name, tensor in found.items()}
+        why = first_line(error)
+        raise FileProblem(f"{path} is damaged, or no file of safetensors ({why}); fetch it again") from None
 
 
 def rows_of(network: Callable[[Any], Any], inputs: Sequence[Any], device: Any, dimensions: int) -> Vectors:

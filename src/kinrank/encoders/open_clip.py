@@ -10,7 +10,7 @@ from typing import Any
 from kinrank.deferred import needed
 from kinrank.encoders.base import PICTURES, TEXTS, Encoder, Options, checksum
 from kinrank.encoders.hub import cached_file, offline
-from kinrank.encoders.on_torch import bounded, device_of, first_line, rows_of, state_of, unknown
+from kinrank.encoders.on_torch import bounded, device_of, first_line, rows_of, unknown, weights_of
 from kinrank.features import Vectors
 from kinrank.files.opening import regular
 
@@ -34,7 +34,7 @@ class OpenClipEncoder(Encoder):
     def __init__(self, model: str, weights: Path, published: dict[str, Any], device: str | None) -> None:
         library = needed("open_clip", f"the encoder {NAME}", NAME)
         self._device = device_of(device, NAME)
-        state_of(weights)  # before the library does: what is no state dict is refused with a sentence
+        weights_of(weights)  # before the library does, for its sentences; what wants to be executed ends here
         prepared = {f"image_{key}": published[key] for key in PREPARATION if key in published}
         quick = bool(published.get("quick_gelu", False))
         try:

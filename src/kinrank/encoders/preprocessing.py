@@ -11,7 +11,7 @@ import numpy.typing as npt
 INTERPOLATIONS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3}  # the numbers by which Pillow knows them
 RESIZES = ("shorter", "exact", "longest-pad")
 LONGEST = 4  # times the shorter side; what a picture has beyond that is cut off, so that memory suffices
-LARGEST = 4096  # pixels of a side
+LARGEST = 8192  # pixels of a side
 Pixels = npt.NDArray[np.float32]
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinrank.deferred import needed
 from kinrank.encoders.base import PICTURES, Encoder, Options, checksum
 from kinrank.encoders.hub import cached_file
-from kinrank.encoders.on_torch import bounded, device_of, rows_of, state_of, unknown
+from kinrank.encoders.on_torch import bounded, device_of, rows_of, unknown, weights_of
 from kinrank.features import Vectors
 from kinrank.files.opening import regular
+
+if TYPE_CHECKING:
+    from kinrank.encoders.networks.checkpoint import Checkpoint
 
 NAME = "timm"
 FILES = ("model.safetensors", "pytorch_model.bin")  # by which the hub has the weights of timm
@@ -26,9 +31,8 @@ class TimmEncoder(Encoder):
     def __init__(self, model: str, weights: Path, device: str | None) -> None:
         library, torch = needed("timm", f"the encoder {NAME}", NAME), needed("torch", f"the encoder {NAME}", NAME)
         self._device = device_of(device, NAME)
-        network = library.create_model(model, pretrained=False, num_classes=0)
-        _fill(network, state_of(weights), model, weights)
-        self._network = network.eval().to(self._device)
+        network = _filled(library.create_model(model, pretrained=False, num_classes=0), weights_of(weights))
+        self._network = network.to(self._device)
         config = library.data.resolve_model_data_config(network)
         self._transform = library.data.create_transform(**config, is_training=False)
         self.reads = round(max(config["input_size"][1:]) / config["crop_pct"])
@@ -77,30 +81,14 @@ def _downloaded(library: Any, model: str) -> Path:
     return found
 
 
-def _fill(network: Any, state: dict[str, Any], model: str, weights: Path) -> None:
-    """Put weights into a network; all that it has must be there, and nothing else but the classifier."""
-    wanted = set(network.state_dict())
-    if not wanted <= set(state):  # as others published them: most models have a function that renames those
-        renamed = getattr(sys.modules[type(network).__module__], "checkpoint_filter_fn", None)
-        state = state if renamed is None else _renamed(renamed, state, network)
+def _filled(network: Any, file: Checkpoint) -> Any:
+    """The network with its weights; all that it has must be in the file, and nothing else but a classifier."""
+    from kinrank.encoders.networks.filling import filled
+
+    if not set(network.state_dict()) <= set(file.weights):  # as others published them: many models can rename those
+        rename = getattr(sys.modules[type(network).__module__], "checkpoint_filter_fn", None)
+        with contextlib.suppress(Exception):  # it expects what is not there: `filled` says what that is
+            file = file if rename is None else replace(file, weights=rename(dict(file.weights), network))
     heads = network.pretrained_cfg.get("classifier") or ()
-    beginnings = tuple(f"{head}." for head in ((heads,) if isinstance(heads, str) else heads))
-    kept = {name: tensor for name, tensor in state.items() if name in wanted or not name.startswith(beginnings)}
-    missing, further = sorted(wanted - set(kept)), sorted(set(kept) - wanted)
-    shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
-    other = [name for name in sorted(wanted & set(kept)) if kept[name].shape != shapes[name]]
-    for names, what in ((missing, "lacks"), (further, "has more than the model:"), (other, "has in another shape")):
-        if names:
-            raise ValueError(
-                f"{weights} is not for model={model!r}: it {what} {names[0]!r:.80}, one of {len(names)} such names; "
-                "give the weights of this model, or the model of these weights"
-            )
-    network.load_state_dict(kept)
-
-
-def _renamed(function: Any, state: dict[str, Any], network: Any) -> dict[str, Any]:
-    try:
-        renamed: dict[str, Any] = function(dict(state), network)
-    except Exception:  # it expects names that are not there: what is wrong is said by whoever compares them
-        return state
-    return renamed
+    unused = tuple(f"{head}." for head in ((heads,) if isinstance(heads, str) else heads))
+    return filled(network, file, f"{NAME} with this model", unused)

