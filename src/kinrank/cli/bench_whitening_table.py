@@ -11,5 +11,6 @@ from kinrank.cli.output import table
 def whitening_table(record: dict[str, Any]) -> str:
     """A row per set: mAP as they are, and what each power changes."""
     rows = rows_of(record)
-    about = "mAP in percent, joint, and what whitening by the gallery changes; *: the 95 % interval has no 0 in it"
-    return f"{about}\n{table(rows, right=range(1, len(rows[0])))}"
+    kept = "" if record["dimensions"] is None else f" (at most {record['dimensions']} directions)"
+    about = f"mAP in percent, joint, and what whitening by the gallery{kept} changes"
+    return f"{about}; *: the 95 % interval has no 0 in it\n{table(rows, right=range(1, len(rows[0])))}"
