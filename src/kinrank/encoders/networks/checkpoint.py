@@ -72,7 +72,7 @@ def _content(path: Path) -> Any:
         raise
     except Exception as error:  # nearly anything: RuntimeError, EOFError, KeyError, and pickle's own
         said = " ".join(str(error).split())
-        wanted = re.search(r"(?:GLOBAL |unrecognized function <[\w-]+ (?:function )?)([\w.]+)", said)
+        wanted = re.search(r"GLOBAL ([\w.]*\w) (?:was|whose)", said)
         if wanted:
             raise FileProblem(
                 f"{path} asks for {wanted[1]}, which is never loaded; nothing was executed: take the file from its "

@@ -18,7 +18,6 @@ from kinrank.encoders.published.boxes import ROUND, crop
 from kinrank.features import Vectors
 
 TAKEN = ("weights", "scales", "size", "device")
-LARGEST_SCALE = 8.0
 
 
 class Published(Encoder):
@@ -98,11 +97,6 @@ def prepared(name: str, options: Options, *more: str) -> tuple[ModuleType, Any]:
     options.only(name, *TAKEN, *more)
     if options.weights is None:
         raise ValueError(f"the encoder {name} needs weights=, the file that its authors published")
-    scales = options.scales
-    if scales is not None and (not scales or not all(0 < scale <= LARGEST_SCALE for scale in scales)):
-        raise ValueError(f"scales={scales} must be numbers above 0, up to {LARGEST_SCALE:g}")
-    if options.size is not None and options.size < 1:
-        raise ValueError(f"size={options.size} must be 1 pixel or more")
     device_of(options.device, name)  # said before a large file is read
     module = importlib.import_module(f"kinrank.encoders.networks.{name}")
     return module, weights_of(Path(options.weights))
