@@ -70,16 +70,17 @@ def summary(record: dict[str, Any]) -> str:
     """What was encoded, by what, and how fast, in a sentence."""
     called = " ".join(str(record["encoder"][key]) for key in ("encoder", "model") if record["encoder"].get(key))
     skipped = f", {record['skipped']} skipped" if record["skipped"] else ""
+    threads = record["machine"]["threads"]
     return (
         f"{record['set']}: {record['pictures']} pictures{skipped} became vectors of {record['dimensions']} numbers by "
-        f"{called} in {record['seconds']:.0f} s: {record['rate']:.1f} pictures a second, {record['machine']['threads']} "
-        f"threads; the encoder was ready after {record['opened']:.1f} s."
+        f"{called} in {record['seconds']:.0f} s: {record['rate']:.1f} pictures a second, {threads} threads; the encoder "
+        f"was ready after {record['opened']:.1f} s."
     )
 
 
 def table_rows(record: dict[str, Any]) -> list[tuple[str, ...]]:
     """A row per truth, under HEAD."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for row in record["results"]:
         before, after, gain, low, high = (100 * row[key] for key in ("before", "after", "gain", "low", "high"))
         interval = f"{low:+.1f} to {high:+.1f}"
