@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
+import kinrank
+from kinrank.cli.app import app
+from kinrank.cli.wording import in_flags
+from kinrank.diagnosis.preparing import Change
 from kinrank.whitening import Whitening, whiten
 from reference.commands import bad, good, run
 
@@ -116,6 +122,16 @@ def test_mistakes_in_one_line(folder: Path, words: str, said: str) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert said in bad(folder, "whiten", *words.split())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(("way", "power"), [("centred", "0"), ("half-whitened", "0.25")])
+def test_advice_names_the_function_and_the_command(way: str, power: str) -> None:
+    seen = kinrank.diagnose(np.random.default_rng(1).standard_normal((40, 6)))
+    found = replace(seen, preparations=(Change(way, 0.0, 0.05, 0.0),)).sentences[-1]
+    trial = "worth a trial with labels: "
+    assert f"{trial}kinrank.tune, or kinrank.whiten(vectors, on=gallery, power={power})." in found
+    commands = typer.main.get_command(app)
+    assert f"{trial}give them here, or use `kinrank whiten --power {power}`." in in_flags(found, commands, ["tune"])
 
 
 def test_help_teaches(folder: Path) -> None:
