@@ -15,12 +15,14 @@ import sys
 import tempfile
 import time
 import webbrowser
+import zipfile
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from PIL import Image
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -69,10 +71,11 @@ GOOD = {
     "queries": ["queries.npy"],
     "vectors": ["queries.npy"],
     "folder": ["plain.manifold", "named.manifold", "dfs.manifold"],
-    "source": ["plain.manifold", "named.manifold", "good.npy"],
+    "source": ["plain.manifold", "named.manifold", "good.npy", "photos", "texts.csv"],
+    "manifold": ["new.manifold", "named.manifold", "http://127.0.0.1:1"],
     "ranking": ["ranking.npz", "ranking.trec"],
     "rankings": ["ranking.npz", "ranking.csv"],
-    "output": ["new.npz", "new.csv", "new.trec", "new.html", "new.manifold"],
+    "output": ["new.npz", "new.csv", "new.trec", "new.html", "new.manifold", "new.npy"],
     "labels": ["labels.npy"],
     "gallery_labels": ["labels.npy"],
     "query_labels": ["labels.npy"],
@@ -90,6 +93,9 @@ SMALL = {
     "bench candidates": ["--counts", "20", "--repetitions", "1"],
     "bench memory": ["--methods", "none", "--sizes", "60"],
     "bench service": ["--data", "folder"],
+    "bench photos": ["--encoder", "encoders.small:pixels"],
+    "embed": ["--encoder", "encoders.small:pixels"],
+    "watch": ["--once", "--encoder", "encoders.small:pixels"],
     "tune": ["--methods", "aqe"],
     "report": ["--gallery", "good.npy", "--labels", "labels.npy", "--methods", "none,lpmt,aqe"],
     "bench scale": ["--sizes", "200", "--probes", "1", "--change", ""],
@@ -129,6 +135,14 @@ def make_files(folder: Path) -> None:
         (folder / f"noise.{ending}").write_bytes(random.integers(0, 256, 300, dtype=np.uint8).tobytes())
         (folder / f"empty.{ending}").write_bytes(b"")
     (folder / "folder").mkdir()
+    (folder / "texts.csv").write_text("id,text\na,one\nb,two\n")
+    pictures = folder / "photos"
+    pictures.mkdir()
+    for number in range(6):
+        Image.fromarray(random.integers(0, 256, (9, 12, 3), dtype=np.uint8)).save(pictures / f"{number}.png")
+    (pictures / "broken.jpg").write_bytes(b"\xff\xd8\xff")
+    with zipfile.ZipFile(folder / "photos.zip", "w") as archive:
+        archive.write(pictures / "1.png", "1.png")
     ranking = kinrank.rerank(rows[:3], rows, "none", depth=10)
     for ending in ("npz", "csv", "trec"):
         kinrank.save_ranking(ranking, folder / f"ranking.{ending}")
@@ -173,8 +187,8 @@ def open_only() -> None:
     from kinrank.web.service import Service
     from kinrank.web.sources import source, toys
 
-    def run(settings: Any, announce: Any) -> int:
-        Service.open(settings).close()
+    def run(settings: Any, announce: Any, prepare: Any, preparing: Any) -> int:
+        Service.open(prepare(None)).close()
         announce("http://127.0.0.1")
         return 0
 
@@ -202,7 +216,9 @@ def fuzz(verb: str, seconds: float) -> int:
     calls = 0
     if verb == "serve":
         open_only()
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # where a small encoder is
     with tempfile.TemporaryDirectory() as place:
+        os.environ["XDG_CACHE_HOME"] = place
         fresh, used = Path(place, "fresh"), Path(place, "used")
         fresh.mkdir()
         make_files(fresh)

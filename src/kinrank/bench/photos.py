@@ -73,8 +73,8 @@ def summary(record: dict[str, Any]) -> str:
     threads = record["machine"]["threads"]
     return (
         f"{record['set']}: {record['pictures']} pictures{skipped} became vectors of {record['dimensions']} numbers by "
-        f"{called} in {record['seconds']:.0f} s: {record['rate']:.1f} pictures a second, {threads} threads; the encoder "
-        f"was ready after {record['opened']:.1f} s."
+        f"{called} in {record['seconds']:.0f} s: {record['rate']:.1f} pictures a second, {threads} threads; the "
+        f"encoder was ready after {record['opened']:.1f} s."
     )
 
 
