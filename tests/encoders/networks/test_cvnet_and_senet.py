@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import kinrank as kr
+
 torch = pytest.importorskip("torch")
 
 from encoders.networks import recipe, watching  # noqa: E402
@@ -137,3 +139,15 @@ def test_rows_of_a_large_map_one_after_the_other(encoder: Any, monkeypatch: pyte
         at_once = encoder.network.SSM.similarity(maps)
         monkeypatch.setattr("kinrank.encoders.networks.senet.TOGETHER", 1)
         assert recipe.off(encoder.network.SSM.similarity(maps), at_once.numpy()) <= 1e-6
+
+
+@pytest.mark.parametrize("family", ["cvnet"], indirect=True)
+def test_through_embed(encoder: Any, golden: Golden, images: dict[str, Any], tmp_path: Path) -> None:
+    """As `kinrank embed` does it: from files, in threads, queries cut out by their boxes."""
+    for name, image in images.items():
+        image.save(tmp_path / f"{name}.png")
+    whole = kr.embed(tmp_path, encoder=encoder)
+    parts = kr.embed(tmp_path, encoder=encoder, boxes={f"{name}.png": box for name, box in BOXES.items()})
+    assert whole.ids == parts.ids == ["A.png", "B.png"]
+    assert recipe.off(whole.vectors, golden["db_ms"]) <= 1e-5
+    assert recipe.off(parts.vectors, golden["query_ms"]) <= 1e-5

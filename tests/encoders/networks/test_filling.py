@@ -50,9 +50,7 @@ def test_old_files_lack_counters_and_some_hold_other_floats() -> None:
 def test_parts_that_are_not_needed() -> None:
     given = weights(**{"local.weight": torch.zeros(3)})
     filled(small(), file(given), "small", ("local.",))
-    with pytest.raises(
-        ValueError, match=r"x\.pth does not fit the encoder small: it has the unknown local\.weight;"
-    ):
+    with pytest.raises(ValueError, match=r"x\.pth does not fit the encoder small: it has the unknown local\.weight;"):
         filled(small(), file(given), "small")
 
 
