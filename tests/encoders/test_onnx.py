@@ -112,8 +112,8 @@ def test_facts_hold_what_decides_the_vectors(tmp_path: Path) -> None:
         ({}, [1], {}, "holds no object of JSON"),
         ({}, "{size: 8}", {}, "is not JSON"),
         ({}, "[" * 100_000, {}, "is not JSON"),
-        ({}, None, {"device": "tpu"}, "device='tpu' cannot be used .*; give cpu"),
-        ({}, None, {"device": "cuda"}, "device='cuda' cannot be used .*; give cpu"),
+        ({}, None, {"device": "tpu"}, "device='tpu' cannot be used .*; give one of cpu"),
+        ({}, None, {"device": "cuda"}, "device='cuda' cannot be used .*; give one of cpu"),
         ({}, None, {"model": "x"}, "model= has no meaning for the encoder onnx"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from kinrank.deferred import needed
 from kinrank.encoders.base import checksum
 
 DECIDING = (".json", ".txt", ".model", ".safetensors", ".bin", ".h5")  # files of a model that decide its vectors
+_opening = threading.RLock()  # the hub's setting is one for all threads
 
 
 def cached_folder(name: str, encoder: str, extra: str, cache: str | None = None) -> Path:
@@ -37,14 +39,15 @@ def cached_file(repository: str, names: Sequence[str], encoder: str, extra: str)
 
 @contextlib.contextmanager
 def offline() -> Iterator[None]:
-    """In this block nothing is fetched from the hub, whatever a model asks for."""
+    """In this block nothing is fetched from the hub, whatever a model asks for; one thread at a time."""
     constants = needed("huggingface_hub.constants", "this encoder", "sentence-transformers")
-    before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
+    with _opening:
+        before = constants.HF_HUB_OFFLINE
+        constants.HF_HUB_OFFLINE = True
+        try:
+            yield
+        finally:
+            constants.HF_HUB_OFFLINE = before
 
 
 def folder_checksum(folder: Path) -> str:

@@ -134,22 +134,22 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _session(runtime: Any, path: Path, device: str | None) -> Any:
-    there = runtime.get_available_providers()
     provider = PROVIDERS.get("cpu" if device is None else device)
-    if provider not in there:
-        able = [name for name, one in PROVIDERS.items() if one in there]
-        raise ValueError(
-            f"device={device!r} cannot be used by the onnxruntime that is installed; give {', '.join(able)}"
-        )
     settings = runtime.SessionOptions()
     settings.intra_op_num_threads = settings.inter_op_num_threads = 1
     settings.log_severity_level = 4  # what is wrong is said by the exception
+    there, session = runtime.get_available_providers(), None
     try:
-        return runtime.InferenceSession(str(path), settings, providers=[provider])
+        if provider in there:
+            session = runtime.InferenceSession(str(path), settings, providers=[provider])
     except Exception as error:  # of the runtime, which has many kinds
         raise ValueError(
             f"{path} cannot be opened by onnxruntime ({first_line(error)}); is it a whole model, and not too new?"
         ) from None
+    if session is None or provider not in session.get_providers():  # which falls back to the CPU without a word
+        able = ", ".join(name for name, one in PROVIDERS.items() if one in there)
+        raise ValueError(f"device={device!r} cannot be used by the onnxruntime that is installed; give one of {able}")
+    return session
 
 
 def _ends(session: Any, path: Path, said: dict[str, Any]) -> Ends:

@@ -43,7 +43,7 @@ def weight_files(path: Path) -> list[Path]:
 def _inside(path: Path, name: str) -> Path:
     folder = os.path.realpath(path.parent)
     found = os.path.realpath(os.path.join(folder, name))
-    if os.path.isabs(name) or not found.startswith(folder + os.sep):
+    if os.path.isabs(name) or os.path.commonpath([folder, found]) != folder:
         raise ValueError(
             f"{path} wants weights from {name!r:.100}, which is not in its folder, and is not read; save the model "
             "with its weights inside"
