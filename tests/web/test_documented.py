@@ -18,9 +18,11 @@ pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'ki
 
 from fastapi.testclient import TestClient
 
+from kinrank.pictures.images import MOST_PIXELS
 from kinrank.web.http.answering import MEANINGS
 from kinrank.web.http.models import Explain, Rerank, Search
 from kinrank.web.settings import Limits
+from kinrank.web.shown.encoding import LONGEST, UPLOADS
 from web.serving import client, settings_in
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "service"
@@ -119,6 +121,8 @@ def test_limits_are_those_of_the_service() -> None:
         f"| queries per search | {limits.queries} |",
         f"`candidates` | {limits.candidates} |",
         f"adds or removes | {limits.items // 1000} 000 |",
+        f"characters of a text | {UPLOADS}, {LONGEST // 1000} 000 |",
+        f"| pixels of a picture | {MOST_PIXELS // 10**6} million |",
         f"| {limits.header_bytes // 2**10} kB, {limits.header_seconds:g} s |",
         f"per process | {limits.connections} |",
     ):
