@@ -82,6 +82,15 @@ def test_networks_that_need_more_pixels_say_so(make: Make, name: str, least: int
             encoder.pictures([picture(40, least - 1)])
 
 
+def test_pictures_that_would_fill_the_memory(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kinrank.encoders.published.encoder.allowed_bytes", lambda: 10**6)
+    with (
+        one_thread(),
+        pytest.raises(ValueError, match=r"of 141 x 141 pixels needs 5\.57 MB .* 1 MB are free; give size="),
+    ):
+        make("cvnet").run(torch.zeros(3, 141, 141))
+
+
 def test_no_pictures_and_grey_ones(make: Make) -> None:
     encoder = make("cvnet")
     assert encoder.pictures([]).shape == (0, 64)

@@ -16,7 +16,9 @@ from kinrank.encoders.base import PICTURES, Encoder, Options, checksum, rows
 from kinrank.encoders.on_torch import device_of, weights_of
 from kinrank.encoders.published.boxes import ROUND, crop
 from kinrank.features import Vectors
+from kinrank.memory import allowed_bytes, in_words
 
+PER_PIXEL = 280  # bytes that a ResNet needs at its widest; a VGG needs 780
 TAKEN = ("weights", "scales", "size", "device")
 
 
@@ -69,6 +71,12 @@ class Published(Encoder):
             raise ValueError(
                 f"a picture of {width} x {height} pixels is too small for the network of {self.name}, which needs "
                 f"{self.network.least} on the shorter side; give larger pictures or other scales="
+            )
+        needs, free = height * width * PER_PIXEL, allowed_bytes()
+        if needs > free:
+            raise ValueError(
+                f"a picture of {width} x {height} pixels needs {in_words(needs)} in the network of {self.name}, and "
+                f"{in_words(free)} are free; give size= or smaller scales="
             )
         return self.network(picture[None].to(self.device))[0]
 
