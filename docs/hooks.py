@@ -50,6 +50,10 @@ def on_config(config: Any) -> Any:
             "Home": [
                 "index.md",
                 {"Guide": "guide.md"},
+                {"From photos to a page": "photos.md"},
+                {"Encoders": "encoders.md"},
+                {"The paper's descriptors": "descriptors.md"},
+                {"Whitening": "whitening.md"},
                 {"Which method when": "which-method-when.md"},
                 {"How we read LPMT": "lpmt.md"},
                 {"Thermodynamics of a step": "thermodynamics.md"},

@@ -39,6 +39,7 @@ SLOW = {
     "cli/test_bench_accuracy.py",
     "cli/test_change.py",
     "cli/test_cli.py",
+    "cli/test_embed.py",
     "cli/test_compare.py",
     "cli/test_fuse.py",
     "cli/test_groups_and_export.py",
@@ -53,6 +54,7 @@ SLOW = {
     "cli/test_serve.py",
     "cli/test_together.py",
     "cli/test_tune.py",
+    "cli/test_whiten.py",
     "cli/test_wording.py",
     "client/test_client.py",
     "contract/test_methods.py",
@@ -118,9 +120,9 @@ SLOW = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests are fast unless their file stands in SLOW: `make test-fast` runs them, in under a minute."""
+    """Tests are fast unless their file stands in SLOW or in a slow folder: `make test-fast` takes under a minute."""
     root = Path(__file__).resolve().parent
     for item in items:
         path = item.path.relative_to(root)
-        if path.as_posix() not in SLOW and path.parts[0] != "faults":
+        if path.as_posix() not in SLOW and path.parts[0] not in ("encoders", "faults", "watching"):
             item.add_marker(pytest.mark.fast)

