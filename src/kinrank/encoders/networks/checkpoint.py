@@ -22,7 +22,7 @@ from kinrank.encoders.networks.arrays import NAMES
 from kinrank.files.opening import FileProblem, regular
 
 _reading = threading.Lock()  # torch keeps the names it allows in one place for all threads
-_WEIGHTS = ("state_dict_ema", "model_ema", "state_dict", "model_state", "model")  # where the weights are, in files of parts
+_WEIGHTS = ("state_dict_ema", "model_ema", "state_dict", "model_state", "model")  # in files of several parts
 
 
 @dataclass(frozen=True)
