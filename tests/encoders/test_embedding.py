@@ -400,6 +400,20 @@ def test_vectors_that_are_none_are_skipped(photos: Path) -> None:
     assert found.skipped["a.png"] == "the encoder made nothing but zeros of it"
 
 
+@pytest.mark.parametrize("batch", [1, 4])
+def test_what_an_encoder_can_make_nothing_of_is_skipped(batch: int, photos: Path) -> None:
+    class Choosy(Small):
+        def pictures(self, images: Any) -> Any:
+            if any(image.size == (7, 7) for image in images):
+                raise ValueError("it is too small for this network")
+            return super().pictures(images)
+
+    draw(photos / "tiny.png", 1, (7, 7))
+    found = kr.embed(photos, Choosy(), batch=batch)
+    assert found.skipped == {"tiny.png": "it is too small for this network"}
+    assert len(found.ids) == 6
+
+
 def test_an_encoder_that_fails_says_so(photos: Path) -> None:
     class Wrong(Small):
         def pictures(self, images: Any) -> Any:

@@ -29,7 +29,7 @@ class Options:
         size: pixels on the longest side of a picture; larger ones are shrunk to it.
         device: where torch computes: "cpu", "cuda", "mps".
         preprocessing: a JSON file that says how a picture becomes the numbers a model reads.
-        whitening: which whitening a file of weights holds, or a file that `kinrank whiten` wrote.
+        whitening: which whitening of those that a file of weights holds, or "none".
     """
 
     model: str | None = None
@@ -86,6 +86,10 @@ class Encoder:
         raise NotImplementedError
 
 
+class WrongShape(ValueError):
+    """A model that returns something else than a vector of a known length per item: no item can be encoded by it."""
+
+
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """In this block torch computes in one thread if it is there: the same input gives the same bits on any number of
@@ -104,7 +108,10 @@ def one_thread() -> Iterator[None]:
 
 
 def encoded(encoder: Encoder, kind: str, given: Sequence[Any]) -> Vectors:
-    """(n, d) the vectors of pictures or texts, computed in one thread; rows may hold NaN, or nothing but zeros."""
+    """(n, d) the vectors of pictures or texts, computed in one thread; rows may hold NaN, or nothing but zeros.
+
+    A ValueError says why the encoder can make nothing of what it was given; a WrongShape, that it never will.
+    """
     if kind not in encoder.kinds:
         raise ValueError(f"the encoder {encoder.facts['encoder']} encodes {' and '.join(encoder.kinds)}, not {kind}")
     with one_thread():
@@ -125,7 +132,7 @@ def rows(vectors: Any, count: int, dimensions: int) -> Vectors:
     """What a library returned as contiguous float32 rows of the expected shape."""
     found = np.ascontiguousarray(vectors, np.float32)
     if found.shape != (count, dimensions):
-        raise ValueError(
+        raise WrongShape(
             f"the model returned an array of shape {found.shape} for {count} inputs; expected ({count}, {dimensions})"
         )
     return found

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.encoders.base import Encoder, encoded
+from kinrank.encoders.base import Encoder, WrongShape, encoded
 from kinrank.encoders.part import Part
 from kinrank.encoders.sources import Source
 from kinrank.features import Vectors
@@ -78,11 +78,27 @@ def _made(source: Source, encoder: Encoder, group: list[str]) -> Made:
         except ValueError as error:
             why = str(error)
         made.append((stamp, None, why))
-    rows = iter(encoded(encoder, source.content, loaded) if loaded else ())
+    rows = iter(_encoded(source.content, encoder, loaded))
     return [(stamp, *_checked(next(rows))) if why is None else (stamp, None, why) for stamp, _, why in made]
 
 
-def _checked(row: Vectors) -> tuple[Vectors | None, str | None]:
+def _encoded(content: str, encoder: Encoder, loaded: list[Any]) -> list[Vectors | str]:
+    """The vector of each item, or why the encoder can make nothing of it."""
+    if not loaded:
+        return []
+    try:
+        return list(encoded(encoder, content, loaded))
+    except WrongShape:
+        raise
+    except ValueError as error:
+        if len(loaded) == 1:
+            return [str(error)]
+        return [one for item in loaded for one in _encoded(content, encoder, [item])]  # which of them is it?
+
+
+def _checked(row: Vectors | str) -> tuple[Vectors | None, str | None]:
+    if isinstance(row, str):
+        return None, row
     if not np.isfinite(row).all():
         return None, "the encoder made NaN or infinite numbers of it"
     if not row.any():
