@@ -1,4 +1,4 @@
-"""Models of OpenCLIP with weights made here; run where it and torchvision can be imported (`make test-timm`)."""
+"""Models of OpenCLIP with weights made here; run where it and torchvision can be imported (`make test-encoders`)."""
 
 from __future__ import annotations
 

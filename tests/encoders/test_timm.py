@@ -1,4 +1,4 @@
-"""Models of timm with weights made here; run where timm and torchvision can be imported (`make test-timm`)."""
+"""Models of timm with weights made here; run where timm and torchvision can be imported (`make test-encoders`)."""
 
 from __future__ import annotations
 
