@@ -28,7 +28,7 @@ class Measurements:
         remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
         stores: part -> results, of `kinrank bench stores`.
         service, paper, diagnosis, photos: the last record of `kinrank bench service`, `paper`, `diagnosis`, `photos`.
-        whitening: how many directions were kept (None: all) -> record of `kinrank bench whitening`.
+        whitening: what it was learned on -> record of `kinrank bench whitening`.
         left_out: results of the newest `kinrank bench defaults` of every way to run.
         machines: one line per kind of bench that says where and when it ran.
     """
@@ -50,7 +50,7 @@ class Measurements:
     paper: Result = field(default_factory=dict)
     diagnosis: Result = field(default_factory=dict)
     photos: Result = field(default_factory=dict)
-    whitening: dict[int | None, Result] = field(default_factory=dict)
+    whitening: dict[str, Result] = field(default_factory=dict)
     left_out: list[Result] = field(default_factory=list)
     until: str = ""
 
@@ -92,7 +92,7 @@ def _take(found: Measurements, record: Result) -> None:
     if kind in ("service", "paper", "diagnosis", "photos"):
         setattr(found, kind, record)
     elif kind == "whitening":
-        found.whitening[record["dimensions"]] = record
+        found.whitening[record["on"]] = record
     elif kind == "stores":
         found.stores |= {part: record[part] for part in ("same", "times", "growing", "scale") if part in record}
     for result in record.get("results", ()):

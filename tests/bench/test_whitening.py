@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import kinrank as kr
+from kinrank.bench.halves import halves, pairs_of
 from kinrank.bench.whitening import rows_of, whitening
+from kinrank.datasets.benchmark import load
 from reference.commands import bad, good
 
 pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.published.NotAsPublished")  # the sets are made up
@@ -54,34 +56,67 @@ def test_changes_are_against_vectors_as_they_are(record: dict[str, Any]) -> None
         assert row["high"] >= row["change"] - 1e-12
 
 
-def test_fewer_directions(data: Path) -> None:
-    found = whitening(data, ["orl"], [0.5], dimensions=4)
-    assert {row["dimensions"] for row in found["results"]} == {16, 4}
-    assert found["dimensions"] == 4
+def test_each_half_is_whitened_by_the_other(data: Path) -> None:
+    found = whitening(data, ["orl"], [0.25], "others")
+    assert [(row["kind"], row["power"]) for row in found["results"]][:3] == [
+        ("as it is", None), ("pca", 0.25), ("learned", 0.25),
+    ]  # fmt: skip
+    bench = load("orl", data)
+    first, second = halves(bench)
+    for way, row in zip((None, "pca", "learned"), found["results"], strict=False):
+        scores = []
+        for one, other in ((first, second), (second, first)):
+            learned = kr.Whitening.fit(other.vectors, power=0.25, pairs=other.pairs if way == "learned" else None)
+            rows = one.bench.gallery if way is None else learned.apply(one.bench.gallery)
+            scores.append(kr.evaluate(kr.rerank(None, rows, "none"), one.bench.truths["class"])["mAP"].per_query)
+        assert row["mean"] == pytest.approx(np.concatenate(scores).mean(), abs=1e-9)
+
+
+def test_halves_share_no_class(data: Path) -> None:
+    with np.load(data / "lfw_dlib.npz") as arrays:
+        rows, label, asked = arrays["x"], arrays["label"], arrays["is_query"]
+    kinds = []
+    for half in halves(load("lfw", data)):
+        labels = [label[~asked][np.flatnonzero((rows[~asked] == row).all(axis=1))[0]] for row in half.vectors]
+        assert (np.array(labels)[half.pairs[:, 0]] == np.array(labels)[half.pairs[:, 1]]).all()
+        assert (half.pairs[:, 0] != half.pairs[:, 1]).all()
+        assert len(np.unique(np.sort(half.pairs, axis=1), axis=0)) == len(half.pairs)
+        truth = half.bench.truths["class"]
+        assert len(truth) == len(half.bench.queries) == 8
+        for query, row in enumerate(half.bench.queries):
+            own = label[asked][np.flatnonzero((rows[asked] == row).all(axis=1))[0]]
+            right = np.flatnonzero(np.array(labels) == own)
+            np.testing.assert_array_equal(truth.positives[query], right)  # no item is of no class here
+        kinds.append(set(labels))
+    assert not kinds[0] & kinds[1]
+    assert kinds[0] | kinds[1] == set(range(8))
+
+
+def test_pairs_of_small_classes() -> None:
+    assert pairs_of(np.array([0, 1, 0, 2, 2, 2])).tolist() == [[0, 2], [3, 4], [4, 5], [5, 3]]
+    assert pairs_of(np.arange(3)).shape == (0, 2)
 
 
 def test_table(record: dict[str, Any]) -> None:
     rows = rows_of(record, {"orl": "ORL"})
-    assert rows[0] == (
-        "set", "none, as it is", "none, power 0.25", "none, power 0.5",
-        "lpmt, as it is", "lpmt, power 0.25", "lpmt, power 0.5",
-    )  # fmt: skip
-    assert [row[0] for row in rows[1:]] == ["ORL", "lfw"]
+    assert rows[0] == ("set", "method", "as it is", "pca 0.25", "pca 0.5")
+    assert [row[:2] for row in rows[1:]] == [("ORL", "none"), ("ORL", "lpmt"), ("lfw", "none"), ("lfw", "lpmt")]
     first = record["results"][1]
     marked = "" if first["low"] <= 0 <= first["high"] else "*"
-    assert rows[1][2] == f"{100 * first['change']:+.1f}{marked}"
+    assert rows[1][3] == f"{100 * first['change']:+.1f}{marked}"
 
 
 def test_command(data: Path) -> None:
     words = ("bench", "whitening", "--data", "@", "--sets", "orl", "--powers", "0.25", "--no-cache", "--quiet")
-    said = good(data, *words, "--dimensions", "8", "-o", "@r.jsonl")
-    assert "mAP in percent, joint, and what whitening by the gallery (at most 8 directions) changes" in said
+    said = good(data, *words, "--on", "others", "-o", "@r.jsonl")
+    assert "mAP in percent, joint, and what whitening learned on other classes changes" in said
     assert json.loads((data / "r.jsonl").read_text())["bench"] == "whitening"
     for wrong, why in (
         (("--powers", "half"), "--powers 'half' is not allowed; give numbers"),
         (("--powers", "0.7"), "is not allowed; give a number from 0 (none)"),
         (("--sets", "elsewhere"), "benchmark 'elsewhere' is not known"),
         (("--sets", ","), "none is named; give some of"),
+        (("--on", "nothing"), "--on 'nothing' is not allowed; give one of: gallery, others"),
         (("--sets", "mpeg7"), "mpeg7_masks.npz is not there"),
     ):
         assert why in bad(data, *words, *wrong)

@@ -212,14 +212,14 @@ def _kept(bench: Benchmark, truth: Truth, right: int) -> tuple[Any, Any]:
     """Items of each class, randomly taken."""
     generator = np.random.default_rng(0)
     chosen_items, labels = [], []
-    for members in _classes(bench, truth):
+    for members in classes_of(bench, truth):
         if len(members) > right:
             chosen_items.append(np.sort(generator.choice(members, right + 1, replace=False)))
             labels += [int(members[0])] * (right + 1)
     return bench.gallery[np.concatenate(chosen_items)] if chosen_items else bench.gallery[:0], labels
 
 
-def _classes(bench: Benchmark, truth: Truth) -> list[Any]:
+def classes_of(bench: Benchmark, truth: Truth) -> list[Any]:
     """The items of every class: lists that overlap are one. Pictures by a query's own camera belong to its person."""
     label = np.full(len(bench.gallery), -1)
     for query, right in enumerate(_rows(truth)):

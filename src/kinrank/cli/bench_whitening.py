@@ -17,27 +17,27 @@ def whiten(
     data: Annotated[Path, typer.Option("--data", help="Folder with the published features.")],
     sets: Sets = None,
     powers: Annotated[str, typer.Option("--powers", help="Of the whitening, from 0 to 0.5.")] = "0,0.25,0.5",
-    dimensions: Annotated[
-        int | None, typer.Option("--dimensions", min=1, help="Directions to keep at most. Without: all that vary.")
-    ] = None,
+    on: Annotated[str, typer.Option("--on", help="What it is learned on: gallery or others.")] = "gallery",
     cache: Kept = None,
     no_cache: Anew = False,
     output: Append = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """mAP of the search and of LPMT, joint, on vectors as they are and whitened by their gallery.
+    """mAP of the search and of LPMT, joint, on vectors as they are and whitened.
 
     \b
     kinrank bench whitening --data DIR
-    kinrank bench whitening --data DIR --sets orl,lfw --powers 0.5 --dimensions 64
+    kinrank bench whitening --data DIR --sets orl,lfw --powers 0.25 --on others
 
-    Sets are read from files of fixed names, such as orl_pixels.npz; docs/datasets.md has all names.
+    gallery: learned on the gallery that is searched. others: classes are dealt into two halves, and each is
+    searched with a whitening learned on the other, by variance (pca) and by pairs of the same class (learned). Sets are
+    read from files of fixed names, such as orl_pixels.npz; docs/datasets.md has all names.
     """
     check(output)
     kept, names = cache_of(cache, no_cache), None if sets is None else words(sets)
     with going_on(kept, quiet):
-        found = whitening(data, names, [_power(word) for word in words(powers)], dimensions, bars(quiet), kept)
+        found = whitening(data, names, [_power(word) for word in words(powers)], on, bars(quiet), kept)
     show(found, output, json)
 
 

@@ -9,8 +9,7 @@ from kinrank.cli.output import table
 
 
 def whitening_table(record: dict[str, Any]) -> str:
-    """A row per set: mAP as they are, and what each power changes."""
-    rows = rows_of(record)
-    kept = "" if record["dimensions"] is None else f" (at most {record['dimensions']} directions)"
-    about = f"mAP in percent, joint, and what whitening by the gallery{kept} changes"
-    return f"{about}; *: the 95 % interval has no 0 in it\n{table(rows, right=range(1, len(rows[0])))}"
+    """A row per set and method: mAP as it is, and what each way to whiten changes."""
+    rows, learned = rows_of(record), {"gallery": "the gallery", "others": "other classes"}[record["on"]]
+    about = f"mAP in percent, joint, and what whitening learned on {learned} changes"
+    return f"{about}; *: the 95 % interval has no 0 in it\n{table(rows, right=range(2, len(rows[0])))}"
