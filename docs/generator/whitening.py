@@ -10,8 +10,8 @@ from kinrank.bench.whitening import rows_of
 COMMAND = "kinrank bench whitening --data DIR"
 ABOUT = {
     "gallery": "**Learned on the gallery that is searched.**",
-    "others": "**Learned on other classes**: the classes of a set are dealt into two halves; each is searched by "
-    "itself, with a whitening learned on the other, by variance (pca) or by pairs of the same class (learned).",
+    "others": "**Learned on other classes**: the classes of a set are dealt into two halves, five times; each is "
+    "searched by itself, with a whitening learned on the other, by variance (pca) or by pairs of the same class (learned).",
 }
 
 
@@ -21,7 +21,8 @@ def parts(found: Measurements) -> list[str]:
         return [f"Nothing has been measured yet: `{COMMAND}`, then `make docs`."]
     made = [
         "mAP in percent, joint, without re-ranking (none) and with LPMT: as it is, and the points that whitening "
-        "changes, by its power. A star: the 95 % interval of the change, paired by query, has no 0 in it."
+        "changes, by its power. A star: the 95 % interval of the change, paired by query, has no 0 in it"
+        ", and its sign is the same in every deal."
     ]
     for on, about in ABOUT.items():
         if on in found.whitening:

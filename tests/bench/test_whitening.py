@@ -11,7 +11,7 @@ import pytest
 
 import kinrank as kr
 from kinrank.bench.halves import halves, pairs_of
-from kinrank.bench.whitening import rows_of, whitening
+from kinrank.bench.whitening import DEALS, _cell, rows_of, whitening
 from kinrank.datasets.benchmark import load
 from reference.commands import bad, good
 
@@ -62,14 +62,27 @@ def test_each_half_is_whitened_by_the_other(data: Path) -> None:
         ("as it is", None), ("pca", 0.25), ("learned", 0.25),
     ]  # fmt: skip
     bench = load("orl", data)
-    first, second = halves(bench)
     for way, row in zip((None, "pca", "learned"), found["results"], strict=False):
-        scores = []
-        for one, other in ((first, second), (second, first)):
-            learned = kr.Whitening.fit(other.vectors, power=0.25, pairs=other.pairs if way == "learned" else None)
-            rows = one.bench.gallery if way is None else learned.apply(one.bench.gallery)
-            scores.append(kr.evaluate(kr.rerank(None, rows, "none"), one.bench.truths["class"])["mAP"].per_query)
-        assert row["mean"] == pytest.approx(np.concatenate(scores).mean(), abs=1e-9)
+        scores = np.empty((DEALS, 48))
+        for deal in range(DEALS):
+            first, second = halves(bench, deal)
+            assert sorted([*first.asks, *second.asks]) == list(range(48))
+            for one, other in ((first, second), (second, first)):
+                learned = kr.Whitening.fit(other.vectors, power=0.25, pairs=other.pairs if way == "learned" else None)
+                rows = one.bench.gallery if way is None else learned.apply(one.bench.gallery)
+                ranked = kr.evaluate(kr.rerank(None, rows, "none"), one.bench.truths["class"])
+                scores[deal, one.asks] = ranked["mAP"].per_query
+        assert row["mean"] == pytest.approx(scores.mean(), abs=1e-9)
+        if way is None:
+            plain = scores
+        np.testing.assert_allclose(row["by_deal"], (scores - plain).mean(axis=1), atol=1e-9)
+
+
+def test_a_star_needs_every_deal(record: dict[str, Any]) -> None:
+    row = {**record["results"][1], "change": 0.02, "low": 0.01, "high": 0.03}
+    assert _cell(row | {"by_deal": [0.03, 0.01]}) == "+2.0*"
+    assert _cell(row | {"by_deal": [0.05, -0.01]}) == "+2.0"
+    assert _cell(row | {"by_deal": [0.03, 0.01], "low": -0.01}) == "+2.0"
 
 
 def test_halves_share_no_class(data: Path) -> None:

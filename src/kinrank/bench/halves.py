@@ -22,11 +22,13 @@ class Half:
 
     Attributes:
         bench: its queries, its items and those of no class, and what is right.
+        asks: which queries of the whole set these are.
         vectors: (n, d) the items of its classes, to learn from.
         pairs: (m, 2) rows of these that belong together.
     """
 
     bench: Benchmark
+    asks: Numbers
     vectors: Any
     pairs: Numbers
 
@@ -36,10 +38,10 @@ def has_classes(bench: Benchmark) -> bool:
     return bool({"class", "person"} & set(bench.truths))
 
 
-def halves(bench: Benchmark) -> tuple[Half, Half]:
-    """Classes are dealt at random, the same way every time."""
+def halves(bench: Benchmark, deal: int = 0) -> tuple[Half, Half]:
+    """Classes are dealt at random, the same way for the same number of the deal."""
     classes = classes_of(bench, next(iter(bench.truths.values())))
-    side = np.random.default_rng(0).permutation(len(classes)) % 2
+    side = np.random.default_rng(deal).permutation(len(classes)) % 2
     label = np.full(len(bench.gallery), -1)
     for number, members in enumerate(classes):
         label[members] = number
@@ -56,7 +58,7 @@ def _half(bench: Benchmark, label: Numbers, classes: Numbers) -> Half:
         truths[name] = _restricted(truth, np.flatnonzero(asks), kept)
     queries = None if bench.queries is None else np.asarray(bench.queries)[asks]
     made = replace(bench, queries=queries, gallery=np.asarray(bench.gallery)[kept], truths=truths)
-    return Half(made, np.asarray(bench.gallery)[own], pairs_of(label[own]))
+    return Half(made, np.flatnonzero(asks), np.asarray(bench.gallery)[own], pairs_of(label[own]))
 
 
 def _restricted(truth: Truth, queries: Numbers, kept: NDArray[np.bool_]) -> Truth:

@@ -1,14 +1,14 @@
 """Published sets -> what whitening their vectors changes, for the search and for LPMT.
 
-gallery: learned on the gallery that is searched. others: classes are dealt into two halves; each is searched with a
-whitening that was learned on the other, by variance and by pairs of the same class.
+gallery: learned on the gallery that is searched. others: classes are dealt into two halves, five times; each half is
+searched with a whitening that was learned on the other, by variance and by pairs of the same class.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,10 +27,12 @@ from kinrank.whitening import Whitening
 METHODS = (PLAIN, "lpmt")
 POWERS = (0.0, 0.25, 0.5)
 ON = ("gallery", "others")
-AS_IT_IS = ("as it is", None)
+DEALS = 5  # times that classes are dealt into halves: how much a single deal says by chance is seen, too
 Row = dict[str, Any]
 Way = tuple[str, float | None]  # kind and power of a whitening
-Parts = list[Benchmark]  # a set whole, or its two halves
+Part = tuple[Way, int, Any, Benchmark]  # the number of a deal, which queries ask, and a set or a half of it
+Asked = tuple[int, Any, Row]  # the same deal and queries, and how a method did
+AS_IT_IS: Way = ("as it is", None)
 
 
 def whitening(
@@ -53,7 +55,8 @@ def whitening(
 
     Returns:
         `results`: dicts with set, truth, method, kind ("as it is", "pca", "learned"), power, queries, mean; and
-        change, low and high, what whitening changes for this method, with its 95 % interval, paired by query.
+        change, low and high, what whitening changes for this method, with its 95 % interval, paired by query (of
+        the mean over deals); by_deal, the change in every single deal.
     """
     if on not in ON:
         raise ValueError(f"on={on!r} is not allowed; give one of: {', '.join(ON)}")
@@ -76,46 +79,50 @@ def whitening(
 
 
 def _results(bench: Benchmark, powers: Sequence[float], on: str, cache: Cache) -> list[Row]:
-    made = _on_gallery(bench, powers) if on == "gallery" else _on_others(bench, powers)
+    found: dict[tuple[str, Way], list[Asked]] = {}
+    for way, deal, asks, part in _on_gallery(bench, powers) if on == "gallery" else _on_others(bench, powers):
+        for method in METHODS:
+            one = cell(part, method, "joint", cache, measures=["mAP"])
+            found.setdefault((method, way), []).append((deal, asks, one))
     rows = []
-    for method in METHODS:
-        found = {way: [cell(part, method, "joint", cache, measures=["mAP"]) for part in made[way]] for way in made}
-        for truth in bench.truths:
-            plain = _per_query(found[AS_IT_IS], truth)
-            for kind, power in made:
-                change = paired(plain, _per_query(found[kind, power], truth), "mAP", resamples=2000)
-                row = {"set": bench.name, "truth": truth, "method": method, "kind": kind, "power": power}
-                row |= {"queries": change.queries, "mean": change.mean_b, "change": change.difference}
-                rows.append(row | {"low": change.low, "high": change.high})
+    for truth in bench.truths:
+        for (method, (kind, power)), asked in found.items():
+            plain, values = (_per_deal(cells, truth) for cells in (found[method, AS_IT_IS], asked))
+            change = paired(plain.mean(axis=0), values.mean(axis=0), "mAP", resamples=2000)
+            row = {"set": bench.name, "truth": truth, "method": method, "kind": kind, "power": power}
+            row |= {"queries": change.queries, "mean": change.mean_b, "change": change.difference}
+            by_deal = np.nanmean(values - plain, axis=1).tolist()
+            rows.append(row | {"low": change.low, "high": change.high, "by_deal": by_deal})
     return rows
 
 
-def _per_query(cells: list[Row], truth: str) -> Any:
-    """The measure of all queries, those of both halves one after the other."""
-    refused = next((one for one in cells if "error" in one), None)
+def _per_deal(cells: list[Asked], truth: str) -> Any:
+    """(deals, queries) the measure; in every deal each query is asked once, in its half."""
+    refused = next((one for _, _, one in cells if "error" in one), None)
     if refused is not None:
         raise ValueError(f"{refused['method']} refused {refused['set']}: {refused['error']}")
-    return np.concatenate([np.array(one["truths"][truth]["mAP"]["per_query"], np.float64) for one in cells])
+    count = 1 + max(int(asks.max()) for _, asks, _ in cells)
+    values = np.full((1 + max(deal for deal, _, _ in cells), count), np.nan)
+    for deal, asks, one in cells:
+        values[deal, asks] = np.array(one["truths"][truth]["mAP"]["per_query"], np.float64)
+    return values
 
 
-def _on_gallery(bench: Benchmark, powers: Sequence[float]) -> dict[Way, Parts]:
-    made: dict[Way, Parts] = {AS_IT_IS: [bench]}
+def _on_gallery(bench: Benchmark, powers: Sequence[float]) -> Iterator[Part]:
+    everybody = np.arange(len(next(iter(bench.truths.values()))))
+    yield AS_IT_IS, 0, everybody, bench
     for power in powers:
-        made["pca", power] = [_whitened(bench, _learned(bench.gallery, power))]
-    return made
+        yield ("pca", power), 0, everybody, _whitened(bench, _learned(bench.gallery, power))
 
 
-def _on_others(bench: Benchmark, powers: Sequence[float]) -> dict[Way, Parts]:
-    first, second = halves(bench)
-    both = ((first, second), (second, first))
-    made: dict[Way, Parts] = {AS_IT_IS: [first.bench, second.bench]}
-    for power in powers:
-        made["pca", power] = [_whitened(one.bench, _learned(other.vectors, power)) for one, other in both]
-    for power in powers:
-        made["learned", power] = [
-            _whitened(one.bench, _learned(other.vectors, power, other.pairs)) for one, other in both
-        ]
-    return made
+def _on_others(bench: Benchmark, powers: Sequence[float]) -> Iterator[Part]:
+    for deal in range(DEALS):
+        first, second = halves(bench, deal)
+        for one, other in ((first, second), (second, first)):
+            yield AS_IT_IS, deal, one.asks, one.bench
+            for kind, pairs in (("pca", None), ("learned", other.pairs)):
+                for power in powers:
+                    yield (kind, power), deal, one.asks, _whitened(one.bench, _learned(other.vectors, power, pairs))
 
 
 def _learned(vectors: Any, power: float, pairs: Any = None) -> Whitening:
@@ -132,13 +139,15 @@ def _whitened(bench: Benchmark, found: Whitening) -> Benchmark:
 def rows_of(measured: Row, titles: Mapping[str, str] | None = None) -> list[tuple[str, ...]]:
     """A heading, and a row per set, truth and method: mAP in percent as it is, and what each way to whiten changes.
 
-    `titles`: how sets are called, where not by their names. A change whose interval has no 0 in it is marked by *.
+    `titles`: how sets are called, where not by their names. A change is marked by * if its interval has no 0 in it and
+    it has the same sign in every deal.
     """
     named, results = titles or {}, measured["results"]
     ways = list(dict.fromkeys((row["kind"], row["power"]) for row in results))
     rows = [("set", "method", *(kind if power is None else f"{kind} {power:g}" for kind, power in ways))]
     several = {row["set"] for row in results if len({one["truth"] for one in results if one["set"] == row["set"]}) > 1}
-    for name, truth, method in dict.fromkeys((row["set"], row["truth"], row["method"]) for row in results):
+    panels = dict.fromkeys((row["set"], row["truth"]) for row in results)
+    for name, truth, method in ((*panel, method) for panel in panels for method in METHODS):
         found = {
             (row["kind"], row["power"]): row
             for row in results
@@ -152,4 +161,5 @@ def rows_of(measured: Row, titles: Mapping[str, str] | None = None) -> list[tupl
 def _cell(row: Row) -> str:
     if row["power"] is None:
         return f"{100 * row['mean']:.1f}"
-    return f"{100 * row['change']:+.1f}" + ("" if row["low"] <= 0 <= row["high"] else "*")
+    clear = not row["low"] <= 0 <= row["high"] and len({change > 0 for change in row["by_deal"]}) == 1
+    return f"{100 * row['change']:+.1f}" + ("*" if clear else "")

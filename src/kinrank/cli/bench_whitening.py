@@ -30,9 +30,9 @@ def whiten(
     kinrank bench whitening --data DIR
     kinrank bench whitening --data DIR --sets orl,lfw --powers 0.25 --on others
 
-    gallery: learned on the gallery that is searched. others: classes are dealt into two halves, and each is
-    searched with a whitening learned on the other, by variance (pca) and by pairs of the same class (learned). Sets are
-    read from files of fixed names, such as orl_pixels.npz; docs/datasets.md has all names.
+    gallery: learned on the gallery that is searched. others: classes are dealt into two halves, five times, and
+    each is searched with a whitening learned on the other, by variance (pca) and by pairs of the same class (learned).
+    Sets are read from files of fixed names, such as orl_pixels.npz; docs/datasets.md has all names.
     """
     check(output)
     kept, names = cache_of(cache, no_cache), None if sets is None else words(sets)
