@@ -11,7 +11,8 @@ COMMAND = "kinrank bench whitening --data DIR"
 ABOUT = {
     "gallery": "**Learned on the gallery that is searched.**",
     "others": "**Learned on other classes**: the classes of a set are dealt into two halves, five times; each is "
-    "searched by itself, with a whitening learned on the other, by variance (pca) or by pairs of the same class (learned).",
+    "searched by itself, with a whitening learned on the other, by variance (pca) or by pairs of the same class "
+    "(learned).",
 }
 
 

@@ -86,8 +86,8 @@ def _results(bench: Benchmark, powers: Sequence[float], on: str, cache: Cache) -
             found.setdefault((method, way), []).append((deal, asks, one))
     rows = []
     for truth in bench.truths:
-        for (method, (kind, power)), asked in found.items():
-            plain, values = (_per_deal(cells, truth) for cells in (found[method, AS_IT_IS], asked))
+        for method, (kind, power) in sorted(found, key=lambda key: METHODS.index(key[0])):
+            plain, values = (_per_deal(found[method, way], truth) for way in (AS_IT_IS, (kind, power)))
             change = paired(plain.mean(axis=0), values.mean(axis=0), "mAP", resamples=2000)
             row = {"set": bench.name, "truth": truth, "method": method, "kind": kind, "power": power}
             row |= {"queries": change.queries, "mean": change.mean_b, "change": change.difference}
