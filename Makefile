@@ -83,6 +83,15 @@ test-stores: $(VENV)/engines.stamp
 	$(VENV)/bin/python -m pytest tests/stores tests/integrations tests/test_examples.py tests/bench/test_stores.py
 	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (stores or integrations)'
 
+# timm and OpenCLIP need torchvision, of which there is no CPU build: they stand apart, where tests mend what it lacks
+out/torchvision/stamp: $(VENV)/encoders.stamp | out
+	$(PIP) --no-deps --upgrade --target out/torchvision torchvision==0.28.0 timm==1.0.30 open_clip_torch==3.3.0 ftfy wcwidth
+	@touch $@
+
+test-encoders: $(VENV)/encoders.stamp out/torchvision/stamp
+	$(VENV)/bin/python -m pytest $(TWO) tests/encoders tests/test_whitening.py
+	PYTHONPATH=out/torchvision $(VENV)/bin/python -m pytest tests/encoders/test_timm.py tests/encoders/test_open_clip.py
+
 # axe-core finds what people who cannot see or use a mouse would stumble over
 $(AXE): | out
 	npm install --silent --prefix out/web --no-save --no-audit --no-fund axe-core@4
@@ -91,7 +100,7 @@ chromium:
 	@command -v chromedriver > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium chromium-driver > /dev/null)
 
 test-web: $(VENV)/browser.stamp $(AXE) chromium
-	KINRANK_NEED_BROWSER=1 KINRANK_AXE=$(AXE) $(VENV)/bin/python -m pytest tests/web/test_page.py tests/web/test_fuzz.py
+	KINRANK_NEED_BROWSER=1 KINRANK_AXE=$(AXE) $(VENV)/bin/python -m pytest tests/web/test_page.py tests/web/test_preparing_page.py tests/web/test_upload_page.py tests/web/test_fuzz.py
 
 fuzz-web: $(VENV)/browser.stamp
 	SERVICE_SECONDS=300 $(VENV)/bin/python -m pytest tests/web/test_fuzz.py

@@ -31,6 +31,13 @@ class Progress:
             return iter(tqdm(steps, desc=label, total=total, leave=False, dynamic_ncols=True))
         return iter(steps)
 
+    def one(self, label: str, work: Callable[[], T]) -> T:
+        """What a piece of work of unknown length returns; it is said that it begins and that it is over."""
+        self.stage(label, 0, 1)
+        made = work()
+        self.stage(label, 1, 1)
+        return made
+
     def stage(self, label: str, done: int, total: int) -> None:
         """Say which of a few unequal stages begins; `done` of `total` are over, the last one closes the bar."""
         if callable(self._show):

@@ -47,11 +47,21 @@ def test_tokens_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_cannot_be_served_has_a_sentence(tmp_path: Path) -> None:
     assert "not there" in bad(tmp_path, "serve", "@nothing")
-    (tmp_path / "x.txt").write_text("hello")
-    assert "x.txt" in bad(tmp_path, "serve", "@x.txt")
+    (tmp_path / "x.bin").write_text("hello")
+    assert "x.bin" in bad(tmp_path, "serve", "@x.bin")
+    (tmp_path / "x.txt").write_bytes(b"\xff\xfe")
+    small = ("--encoder", "encoders.small:pixels", "--keep", "@kept")
+    assert "choose another --encoder" in bad(tmp_path, "serve", "@x.txt", "--content", "texts", *small)
+    (tmp_path / "photos").mkdir()
+    assert "it holds no pictures or texts; give" in bad(tmp_path, "serve", "@photos")
+    (tmp_path / "photos" / "x.png").write_bytes(b"no picture")
+    assert "there is nothing that could be encoded" in bad(tmp_path, "serve", "@photos", *small, "--quiet")
     np.save(tmp_path / "g.npy", np.eye(8, dtype=np.float32))
     (tmp_path / "labels.txt").write_text("a\nb\n")
-    assert "labels" in bad(tmp_path, "serve", "@g.npy", "--labels", "@labels.txt")
+    assert "labels" in bad(tmp_path, "serve", "@g.npy", "--labels", "@labels.txt", "--quiet")
+    assert "--watch follows a folder of pictures" in bad(tmp_path, "serve", "@g.npy", "--watch", "--quiet")
+    needs = bad(tmp_path, "serve", "@photos", "--watch", "--token", "read:aaaaaaaa")
+    assert "--watch changes the gallery; give a --token write:SECRET, too" in needs
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,10 @@ import pytest
 
 import kinrank as kr
 from encoders.small import digest
+
+pytest.importorskip("PIL")
+
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTES = [
@@ -66,7 +70,7 @@ def test_pictures_give_the_same_bits_twice_and_after_a_kill(photos: Path, tmp_pa
 
 def test_what_looks_alike_is_near(photos: Path) -> None:
     """The nearest picture of a picture that was cut and made darker is the picture itself."""
-    from PIL import Image, ImageEnhance
+    from PIL import ImageEnhance
 
     names = sorted(path.name for path in photos.iterdir())[:40]
     altered = []
@@ -87,7 +91,7 @@ def service(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     pytest.importorskip("fastapi")
     home = tmp_path_factory.mktemp("home")
     surroundings = {**os.environ, "XDG_CACHE_HOME": str(home)}
-    words = command("serve", str(photos), "--port", "0", "--quiet")
+    words = command("serve", str(photos), "--port", "0", "--quiet", "--watch")
     running = subprocess.Popen(words, env=surroundings, stdout=subprocess.PIPE, text=True)
     try:
         assert running.stdout is not None
@@ -109,25 +113,31 @@ def test_a_folder_of_pictures_is_served_and_searched_by_a_picture(
     assert client.search(images=[photos / names[7]], k=3).ids[0, 0] == names[7]
 
 
-def test_watch_puts_a_new_picture_into_the_service(
-    service: tuple[kr.Client, list[str], str], photos: Path, tmp_path: Path
+def test_a_picture_that_comes_into_the_folder_can_be_found(
+    service: tuple[kr.Client, list[str], str], photos: Path
 ) -> None:
-    client, names, address = service
-    watched = tmp_path / "watched"
-    watched.mkdir()
-    for name in names[:5]:
-        (watched / name).write_bytes((photos / name).read_bytes())
-    (watched / "new.jpg").write_bytes((photos / names[50]).read_bytes())
-    surroundings = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    watch = command("watch", str(watched), address, "--once", "--json")
-    told = json.loads(subprocess.run(watch, env=surroundings, capture_output=True, check=True).stdout)
-    assert len(told["added"]) == 6
-    assert client.info()["items"] == 121
-    assert set(client.search(images=[photos / names[50]], k=2).ids[0]) == {"new.jpg", names[50]}
-    (watched / "new.jpg").unlink()
-    told = json.loads(subprocess.run(watch, env=surroundings, capture_output=True, check=True).stdout)
-    assert told["removed"] == ["new.jpg"]
-    assert client.info()["items"] == 120
+    client, names, _ = service
+    new = photos / "zz_new.png"
+    with Image.open(photos / names[50]) as image:
+        image.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(new)
+    assert _until(lambda: client.info()["items"] == 121)
+    assert client.search(images=[new], k=1).ids[0, 0] == new.name
+    new.unlink()
+    assert _until(lambda: client.info()["items"] == 120)
+
+
+def test_watch_of_such_a_service_says_what_to_do(service: tuple[kr.Client, list[str], str], photos: Path) -> None:
+    watch = command("watch", str(photos), service[2], "--once")
+    ended = subprocess.run(watch, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "start it with `kinrank serve FOLDER --watch`" in ended.stderr
+
+
+def _until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return true()
 
 
 def test_texts_are_found_by_what_they_mean(tmp_path: Path) -> None:

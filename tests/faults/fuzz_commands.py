@@ -188,7 +188,7 @@ def open_only() -> None:
     from kinrank.web.sources import source, toys
 
     def run(settings: Any, announce: Any, prepare: Any, preparing: Any) -> int:
-        Service.open(prepare(None)).close()
+        Service.open(prepare(lambda label, done, total: None)).close()
         announce("http://127.0.0.1")
         return 0
 

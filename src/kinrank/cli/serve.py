@@ -6,7 +6,9 @@ import contextlib
 import os
 import sys
 import tempfile
+import threading
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,6 +88,9 @@ Concurrency = Annotated[
         "--concurrency", min=1, help="Requests that are computed or wait, per process; more are answered 503."
     ),
 ]
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Follow the folder: what comes, changes or goes there is taken over.")
+]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
@@ -113,6 +118,7 @@ def serve(
     column: TextColumn = None,
     id_column: TextIds = None,
     keep: Keep = None,
+    watch: Watch = False,
     store: StoreUrl = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
@@ -129,7 +135,7 @@ def serve(
 
     \b
     kinrank serve
-    kinrank serve photos --open
+    kinrank serve photos --watch --open
     kinrank serve notes.csv --column body
     kinrank serve gallery.manifold --images photos
     kinrank serve g.npy --ids names.txt --images photos.zip --labels labels.txt
@@ -149,6 +155,8 @@ def serve(
     readers, writers = tokens_of(token)
     if not is_local(host) and not readers + writers:
         raise ValueError(f"--host {host} lets others reach this service; say who may with --token, or leave --host out")
+    if watch and readers and not writers:
+        raise ValueError("--watch changes the gallery; give a --token write:SECRET, too")
     limits = Limits(body=max_body, k=max_k, seconds=timeout, waiting=concurrency)
     options = options_of(model, weights, scales, size, device, preprocessing, whitening)
     with tempfile.TemporaryDirectory(prefix="kinrank-") as scratch:
@@ -162,25 +170,72 @@ def serve(
                 source, images=images, texts=texts, labels=labels, truth=truth, queries=queries,
                 query_names=query_names, query_labels=query_labels, ids=ids, gallery_key=gallery_key,
                 set_name=set_name, store=store, encoder=encoder, options=options, content=content, column=column,
-                id_column=id_column, keep=keep, scratch=Path(scratch), progress=both(progress, bars(quiet)),
+                id_column=id_column, keep=keep, scratch=Path(scratch), progress=page.heard(both(progress, bars(quiet))),
                 tell=None if quiet else note, **common,
             )  # fmt: skip
-            titles.append(made.title)
+            if watch and not made.follows:
+                raise ValueError("--watch follows a folder of pictures, or texts, and this is none; leave it out")
+            last[0] = made
             return made
 
-        def preparing(address: str) -> None:
-            if not quiet:
-                note(f"getting ready: {address} shows how far it is")
-            if open_page:
-                with contextlib.suppress(webbrowser.Error):
-                    webbrowser.open(address)
-
         def announce(address: str) -> None:
-            print(address if quiet else f"{titles[-1]}: {address}   (Ctrl-C stops it)", flush=True)
+            title = last[0].title
+            print(address if quiet else f"{title}: {address}   (Ctrl-C stops it)", flush=True)
+            if open_page and not page.told:
+                show(address)
+            if watch:
+                following(last[0], address, writers, quiet)
 
-        titles = ["toys" if source is None else source.name or str(source)]
-        first = Settings(manifold="", title=titles[0], scratch=scratch, **common)
-        raise typer.Exit(run(first, announce, prepare, preparing))
+        page = Waiting(quiet, open_page)
+        named = "toys" if source is None else source.name or str(source)
+        last = [Settings(manifold="", title=named, scratch=scratch, **common)]
+        raise typer.Exit(run(last[0], announce, prepare, page.at))
+
+
+class Waiting:
+    """Tells where to look while a gallery is prepared, once the preparation says that it will take a while."""
+
+    def __init__(self, quiet: bool, open_page: bool) -> None:
+        self._quiet, self._open, self._address, self.told = quiet, open_page, "", False
+
+    def at(self, address: str) -> None:
+        self._address = address
+
+    def heard(self, progress: Any) -> Any:
+        """What is told to `progress`, which is a sign that this takes a while."""
+
+        def told(label: str, done: int, total: int) -> None:
+            if not self.told:
+                self.told = True
+                if not self._quiet:
+                    note(f"getting ready: {self._address} shows how far it is")
+                if self._open:
+                    show(self._address)
+            progress(label, done, total)
+
+        return told
+
+
+def following(settings: Any, address: str, writers: Sequence[str], quiet: bool) -> None:
+    """Follow what the gallery was made of, in a thread that ends with the process; changes go through the service."""
+    from kinrank.watching import Ledger, ServiceTarget
+    from kinrank.watching.loop import watch
+    from kinrank.watching.places import Watched
+
+    place = Ledger.beside(settings.manifold)
+    ledger = Ledger.load(place)
+    if ledger is None:
+        raise ValueError(f"{place} is gone, so that nothing can be followed; start the service again")
+    here = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    seen = Watched(ledger, place, ServiceTarget(here, next(iter(writers), None)), ledger.recipe)
+    tell = None if quiet else lambda found: note(str(found))
+    threading.Thread(target=watch, args=(seen, 2.0, None, tell, note), daemon=True).start()
+
+
+def show(address: str) -> None:
+    """Open the page in a browser, if there is one."""
+    with contextlib.suppress(webbrowser.Error):
+        webbrowser.open(address)
 
 
 def note(words: str) -> None:

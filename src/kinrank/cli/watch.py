@@ -23,7 +23,7 @@ from kinrank.cli.encoding import (
     options_of,
 )
 from kinrank.cli.output import Json, Quiet, bars, print_json
-from kinrank.watching import Followed
+from kinrank.watching import Followed, follow
 from kinrank.watching.loop import watch as looked_at
 from kinrank.watching.places import watched
 
@@ -75,11 +75,11 @@ def watch(
     """
     given = options_of(model, weights, scales, size, device, preprocessing, whitening)
     followed = watched(source, manifold, encoder, given, content=content, columns=(column, id_column), token=token)
-    last = [Followed(items=len(followed.ledger.items))]
+    if json and not once:
+        raise ValueError("--json prints one document; give --once with it")
 
     def tell(found: Followed) -> None:
-        last[0] = found
-        if not json and not quiet:
+        if not quiet:
             print(f"{manifold}: {found}", flush=True)
             for name, why in list(found.skipped.items())[:SHOWN]:
                 print(f"  skipped {name}: {why}", flush=True)
@@ -87,10 +87,11 @@ def watch(
     def trouble(words: str) -> None:
         print(f"kinrank: {' '.join(words.split())}", file=sys.stderr, flush=True)
 
-    looked_at(followed, every, 1 if once else None, tell, trouble, bars(quiet))
+    found = follow(*followed, progress=bars(quiet))
     if json:
-        found = last[0]
         print_json({"manifold": manifold, "added": found.added, "changed": found.changed, "removed": found.removed,
                     "skipped": found.skipped, "items": found.items})  # fmt: skip
-    elif not last[0] and not quiet:
-        print(f"{manifold}: {last[0]}")
+        return
+    tell(found)
+    if not once:
+        looked_at(followed, every, None, tell, trouble, bars(quiet))

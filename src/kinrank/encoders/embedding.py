@@ -27,6 +27,7 @@ from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 
 BLOCK = 4096  # rows that are copied at a time
+OPENING = "opening the encoder"
 MANY = 5  # items without a vector that an error names
 
 
@@ -108,18 +109,19 @@ def embed(
     batch = whole_number(batch, "batch")
     workers = cores() if workers is None else whole_number(workers, "workers")
     target = None if output is None else _target(output)
-    opened = _early(encoder, options)
+    report = Progress(progress)
+    opened = _early(encoder, options, report)
     able = (PICTURES, TEXTS) if opened is None else opened.kinds
     items = source_of(
         source, content, able, names=names, boxes=boxes, boxes_size=boxes_size, column=column, id_column=id_column
     )
-    used = opened or Recipe(PLAIN[items.content], Options(**options)).open()
+    used = opened or report.one(OPENING, Recipe(PLAIN[items.content], Options(**options)).open)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kinrank-"))) / "part"
         if target is not None:
             folder = target.with_name(f"{target.name}.part")
         with Part.opened(folder, used.facts, used.dimensions) as part:
-            encode_missing(items, items.names, used, part, batch, workers, Progress(progress))
+            encode_missing(items, items.names, used, part, batch, workers, report)
             ids, numbers, skipped = _outcomes(items, part)
             if skipped and on_error == "raise":
                 raise ValueError(_sentence(skipped))
@@ -131,13 +133,13 @@ def embed(
     return Embedded(vectors, ids, skipped, dict(items.skipped), facts, time.perf_counter() - started)
 
 
-def _early(encoder: str | Encoder | None, options: dict[str, Any]) -> Encoder | None:
+def _early(encoder: str | Encoder | None, options: dict[str, Any], report: Progress) -> Encoder | None:
     """The encoder that was asked for, opened before anything is read; None where the source decides."""
     if isinstance(encoder, Encoder):
         if options:
             raise ValueError(f"{next(iter(options))}= is for encoders given by name; this one is open already")
         return encoder
-    return None if encoder is None else Recipe(encoder, Options(**options)).open()
+    return None if encoder is None else report.one(OPENING, Recipe(encoder, Options(**options)).open)
 
 
 def _target(output: str | os.PathLike[str]) -> Path:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kinrank.watching.following import Followed, follow
+from kinrank.watching.following import Followed, OtherEncoder, follow
 from kinrank.watching.ledger import Ledger
 from kinrank.watching.targets import FolderTarget, ServiceTarget, Target
 
-__all__ = ["FolderTarget", "Followed", "Ledger", "ServiceTarget", "Target", "follow"]
+__all__ = ["FolderTarget", "Followed", "Ledger", "OtherEncoder", "ServiceTarget", "Target", "follow"]

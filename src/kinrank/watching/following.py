@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kinrank.encoders import Encoder, Recipe
+from kinrank.encoders.embedding import OPENING
 from kinrank.encoders.part import Part, forget
 from kinrank.encoders.running import cores, encode_missing
 from kinrank.encoders.sources import Source
@@ -16,6 +17,10 @@ from kinrank.watching.ledger import Ledger
 from kinrank.watching.targets import Target
 
 AT_ONCE = 20_000  # vectors that are held in memory and put into a gallery that is there at a time
+
+
+class OtherEncoder(ValueError):
+    """What is there was made by another encoder, so that new vectors cannot stand beside old ones."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,11 @@ def follow(
     fresh = [name for name, stamp in stamps.items() if not _is_known(ledger, name, stamp)]
     if not fresh and not gone:
         return Followed(items=len(ledger.items))
-    opened = _check(ledger, encoder.open() if isinstance(encoder, Recipe) else encoder)
+    report = Progress(progress)
+    opened = _check(ledger, report.one(OPENING, encoder.open) if isinstance(encoder, Recipe) else encoder)
     folder = place.with_name(f"{place.name}.part")
     with Part.opened(folder, opened.facts, opened.dimensions) as part:
-        encode_missing(source, fresh, opened, part, 1, cores() if workers is None else workers, Progress(progress))
+        encode_missing(source, fresh, opened, part, 1, cores() if workers is None else workers, report)
         found, rows = _taken(ledger, part, {name: stamps[name] for name in fresh}, gone)
         _put(target, found.removed, part, rows, anew, progress)
     ledger.save(place)
@@ -86,7 +92,7 @@ def follow(
 def _check(ledger: Ledger, encoder: Any) -> Any:
     """The encoder, if it is the one that made what is there."""
     if isinstance(encoder, Encoder) and ledger.facts != encoder.facts:
-        raise ValueError(
+        raise OtherEncoder(
             f"what is there was made by {_called(ledger.facts)}, and this is {_called(encoder.facts)}; give the same "
             "encoder and options, or begin anew at another place"
         )
@@ -147,4 +153,6 @@ def _is_known(ledger: Ledger, name: str, stamp: str) -> bool:
 
 
 def _called(facts: dict[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in list(facts.items())[:4])
+    """What tells encoders apart, short enough for a sentence."""
+    words = ", ".join(f"{name} {value}" for name, value in facts.items())
+    return words if len(words) <= 200 else f"{words[:197]}..."

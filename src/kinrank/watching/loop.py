@@ -23,28 +23,24 @@ def watch(
 
     Args:
         watched: what to follow, see `watched`.
-        every: seconds between two looks.
+        every: seconds before each look.
         looks: how many; None for no end.
         tell: is given what a look has changed, if it has.
         trouble: is given a sentence where a look failed, such as when a disk is not there; nothing is removed then, and
-            the next look tries again. The first look raises instead.
+            the next look tries again. The same sentence is given once.
         progress: True for a bar, or a callable `f(label, done, total)`.
     """
-    ledger, said = watched.ledger, ""
-    done = 0
+    said, done = "", 0
     while looks is None or done < looks:
-        if done:
-            time.sleep(every)
-            ledger = Ledger.load(watched.place) or watched.ledger  # what a failed look entered is not believed
+        time.sleep(every)
+        done += 1
         try:
+            ledger = Ledger.load(watched.place) or watched.ledger  # anew: what a failed look entered is not believed
             found = follow(ledger, watched.place, watched.target, watched.encoder, progress)
             said = ""
             if found and tell is not None:
                 tell(found)
         except (ValueError, OSError) as error:
-            if not done:
-                raise
             if trouble is not None and str(error) != said:
                 said = str(error)
                 trouble(said)
-        done += 1

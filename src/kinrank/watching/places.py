@@ -51,6 +51,11 @@ def watched(
     remote = address.startswith(("http://", "https://"))
     place = cached("watched", f"{path}\n{address}", ".json") if remote else Ledger.beside(address)
     target: Target = ServiceTarget(address, token) if remote else FolderTarget(Path(address), method)
+    if isinstance(target, ServiceTarget) and target.follows:
+        raise ValueError(
+            f"the service at {address} was started from a folder of pictures or texts; to follow that, start it with "
+            "`kinrank serve FOLDER --watch`"
+        )
     before = Ledger.load(place)
     if before is not None and before.source != path:
         raise ValueError(f"{address} follows {before.source}, not {path}; give another place, or delete {place}")

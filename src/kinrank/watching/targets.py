@@ -75,6 +75,11 @@ class ServiceTarget:
     def is_there(self) -> bool:
         return True
 
+    @property
+    def follows(self) -> bool:
+        """Whether the service keeps account of a source itself."""
+        return bool(self._client.info().get("follows"))
+
     def apply(self, gone: Sequence[str], vectors: Vectors, ids: Sequence[str], progress: Show) -> None:
         for name in gone:
             try:

@@ -82,6 +82,7 @@ class Settings:
         store: the URL of the vector database that is searched; None for the vectors in the folder.
         encoder: what makes vectors of pictures or texts, as `kinrank.encoders.registry.Recipe.to_dict` writes it down,
             or its name alone; None where there is none.
+        follows: whether it was made of a folder of pictures or texts, of which a ledger keeps account.
         files: what is shown beside the vectors.
         read_tokens, write_tokens: who may read, and who may also write; empty: everybody on this machine.
         host, port: where it listens.
@@ -96,6 +97,7 @@ class Settings:
     title: str = "kinrank"
     store: str | None = None
     encoder: dict[str, Any] | str | None = None
+    follows: bool = False
     files: Files = field(default_factory=Files)
     read_tokens: tuple[str, ...] = ()
     write_tokens: tuple[str, ...] = ()

@@ -134,10 +134,13 @@ def test_an_id_column_names_the_items(tmp_path: Path, scratch: Path) -> None:
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("absent", {}, "absent is not there; give a folder that `kinrank build` wrote, a file of vectors"),
-    ("empty", {}, "is a folder that cannot be served; give"),
+    ("absent", {}, "absent is not there; give a folder of pictures, a file of texts, a folder that `kinrank build`"),
+    ("empty", {}, "is a folder that cannot be served: it holds no pictures or texts; give"),
     ("empty:roxford5k", {}, "is a folder that cannot be served"),
-    ("names.txt", {}, "unknown ending '.txt'"),
+    ("g.bin", {}, "unknown ending '.bin'"),
+    ("g.npy", {"keep": "x"}, "keep= is for pictures or texts, and this is a file of vectors; leave it out"),
+    ("g.npy", {"content": "texts"}, "content= is for pictures or texts"),
+    ("made", {"column": "x"}, "column= is for pictures or texts"),
     ("g.npy", {"set_name": "orl"}, "set_name= is for a published set, and this is a file of vectors; leave it out"),
     ("made", {"gallery_key": "x"}, "gallery_key= is for a file of vectors, and this is a prepared gallery"),
     ("made", {"method": kinrank.LPMT()}, "method= is for"),
@@ -152,6 +155,7 @@ def test_what_cannot_be_served_is_a_sentence(
     source: str, given: dict[str, Any], said: str, vectors: Path, rows: np.ndarray, scratch: Path
 ) -> None:
     (vectors / "empty").mkdir()
+    (vectors / "g.bin").write_bytes(b"x")
     kinrank.Manifold.build(rows).save(vectors / "made")
     files = ("queries", "images", "ids")
     given = {name: vectors / value if name in files else value for name, value in given.items()}

@@ -208,6 +208,7 @@ def _info(service: Service) -> dict[str, Any]:
         "queries": 0 if service.collection.queries is None else len(service.collection.queries),
         "has": service.collection.has,
         "encoder": None if service.encoding is None else service.encoding.kinds,
+        "follows": settings.follows,
         "limits": {"k": settings.limits.k, "queries": settings.limits.queries, "items": settings.limits.items,
                    "candidates": settings.limits.candidates, "body": settings.limits.body},
     }  # fmt: skip

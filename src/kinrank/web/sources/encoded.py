@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 
 from kinrank.encoders import Options
@@ -11,7 +12,7 @@ from kinrank.encoders.base import PICTURES
 from kinrank.files.columns import cut
 from kinrank.methods import Method
 from kinrank.progress import Show
-from kinrank.watching import Followed, Ledger, follow
+from kinrank.watching import Followed, Ledger, OtherEncoder, follow
 from kinrank.watching.places import cached, watched
 from kinrank.web.settings import Files
 from kinrank.web.sources.served import NAME, Served, written
@@ -35,7 +36,15 @@ def encoded(
     """
     folder = keep or _place(path, encoder, options, scratch)
     found = watched(path, folder, encoder, options, content=content, columns=columns, method=method)
-    changed = follow(found.ledger, found.place, found.target, found.encoder, progress)
+    try:
+        changed = follow(*found, progress=progress)
+    except OtherEncoder:
+        if keep is not None:
+            raise
+        shutil.rmtree(folder)  # it is in a cache: a library has become a newer one, and everything is made anew
+        found.place.unlink()
+        found = watched(path, folder, encoder, options, content=content, columns=columns, method=method)
+        changed = follow(*found, progress=progress)
     return served(folder, found.ledger, scratch), changed
 
 
@@ -46,7 +55,7 @@ def served(folder: Path, ledger: Ledger, scratch: Path) -> Served:
     else:
         files = Files(texts=written(scratch / "texts.json", _texts(ledger)))
     title = os.path.basename(ledger.source.rstrip("/")) or ledger.source
-    return Served(folder, title, files, writable=True, encoder=ledger.recipe.to_dict())
+    return Served(folder, title, files, writable=True, encoder=ledger.recipe.to_dict(), follows=True)
 
 
 def _texts(ledger: Ledger) -> dict[str, str]:

@@ -36,6 +36,7 @@ class Served(NamedTuple):
         files: what it brings along.
         writable: whether its items can be changed.
         store: the vector database that it is searched in.
+        follows: whether a ledger keeps account of what it was made of.
         encoder: what makes a vector of a picture or a text, see `encoders.Recipe`.
     """
 
@@ -45,6 +46,7 @@ class Served(NamedTuple):
     writable: bool = False
     store: str | None = None
     encoder: dict[str, Any] | None = None
+    follows: bool = False
 
 
 def built(rows: ArrayLike, method: Method | None, ids: Any, scratch: Path, progress: Show) -> Path:

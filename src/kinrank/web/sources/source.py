@@ -130,7 +130,7 @@ def settings_for(
     files = _checked(served, {name: str(path) for name, path in paths.items() if path is not None}, order, scratch)
     return Settings(
         manifold=str(served.manifold.absolute()), writable=served.writable, title=served.title,
-        store=served.store, files=files, scratch=str(scratch),
+        store=served.store, follows=served.follows, files=files, scratch=str(scratch),
         encoder=served.encoder if encoder is None else Recipe(encoder, given).to_dict(), **others,
     )  # fmt: skip
 
