@@ -1,0 +1,120 @@
+"""A folder of pictures, or texts, as it is served: kept from one run to the next, in step with what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+
+from encoders import small
+from encoders.small import Small, draw
+from kinrank import Client, Manifold
+from kinrank.encoders import registry
+from kinrank.watching import Ledger
+from kinrank.watching.places import watched
+from kinrank.web.settings import Settings
+from kinrank.web.sources.source import settings_for
+from web.serving import listening, settings_in
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of pictures and a cache of its own; "small" is the encoder of pictures and of texts."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(small, "opened", lambda options: Small(small.CALLED[-1]), raising=False)
+    monkeypatch.setattr(small, "CALLED", ["small"], raising=False)
+    monkeypatch.setitem(registry.ENCODERS, "small", "encoders.small")
+    monkeypatch.setattr(registry, "PLAIN", {"pictures": "small", "texts": "small"})
+    monkeypatch.setattr("kinrank.watching.places.PLAIN", {"pictures": "small", "texts": "small"})
+    for seed in range(30):
+        draw(tmp_path / "photos" / f"{seed:02}.png", seed)
+    return tmp_path
+
+
+def served(source: Path, scratch: Path, **given: Any) -> tuple[Settings, list[str]]:
+    told: list[str] = []
+    scratch.mkdir(exist_ok=True)
+    return settings_for(source, scratch=scratch, tell=told.append, **given), told
+
+
+def test_the_second_start_encodes_only_what_is_new(home: Path) -> None:
+    first, told = served(home / "photos", home / "one")
+    assert told == ["30 added; 30 items"]
+    assert first.writable
+    assert first.follows
+    assert first.title == "photos"
+    assert first.encoder == {"name": "small"}
+    assert first.files.images == str(home / "photos")
+    draw(home / "photos" / "new.png", 99)
+    second, told = served(home / "photos", home / "two")
+    assert told == ["1 added; 31 items"]
+    assert second.manifold == first.manifold
+    assert served(home / "photos", home / "three")[1] == []
+
+
+def test_a_place_of_ones_own(home: Path) -> None:
+    settings, _ = served(home / "photos", home / "one", keep=home / "kept.manifold")
+    assert settings.manifold == str(home / "kept.manifold")
+    assert len(Manifold.load(home / "kept.manifold")) == 30
+    plain, _ = served(home / "kept.manifold", home / "two")  # the gallery itself knows its pictures and its encoder
+    assert (plain.files.images, plain.encoder, plain.follows) == (settings.files.images, {"name": "small"}, True)
+    (home / "photos").rename(home / "elsewhere")
+    moved, _ = served(home / "kept.manifold", home / "three")
+    assert (moved.files.images, moved.follows) == (None, False)
+
+
+def test_a_newer_library_makes_everything_anew_in_the_cache_but_not_elsewhere(home: Path) -> None:
+    served(home / "photos", home / "one")
+    served(home / "photos", home / "one", keep=home / "kept.manifold")
+    small.CALLED.append("newer")  # type: ignore[attr-defined]
+    draw(home / "photos" / "new.png", 99)
+    assert served(home / "photos", home / "two")[1] == ["31 added; 31 items"]
+    with pytest.raises(ValueError, match="was made by encoder small, and this is encoder newer"):
+        served(home / "photos", home / "three", keep=home / "kept.manifold")
+
+
+def test_texts_are_shown_beside_their_ids(home: Path) -> None:
+    lines = "".join(f"k{number},{'word ' * (number + 1)}\n" for number in range(12))
+    (home / "notes.csv").write_text("key,body\n" + lines)
+    settings, told = served(home / "notes.csv", home / "one", column="body", id_column="key")
+    assert told == ["12 added; 12 items"]
+    with listening(settings) as address, Client(address) as client:
+        assert client.get("k3")["text"] == "word word word word "
+        assert client.search(texts=["word word word"], k=1).ids[0, 0] == "k2"
+
+
+def test_a_table_is_vectors_unless_a_column_of_texts_is_named(home: Path) -> None:
+    np.savetxt(home / "g.csv", np.random.default_rng(0).random((20, 4)), delimiter=",")
+    assert not served(home / "g.csv", home / "one")[0].follows
+
+
+def test_a_service_follows_a_folder_that_is_watched(home: Path) -> None:
+    """`kinrank watch FOLDER http://...`, of a gallery that was built from vectors."""
+    from kinrank.watching import follow
+
+    rows = np.random.default_rng(5).random((40, 192)).astype(np.float32)
+    Manifold.build(rows, ids=[f"n{number}" for number in range(40)]).save(home / "gallery.manifold")
+    settings = settings_in(home)
+    with listening(settings) as address, Client(address) as client:
+        seen = watched(home / "photos", address)
+        assert len(follow(*seen).added) == 30
+        assert len(client) == 70
+        (home / "photos" / "03.png").unlink()
+        again = watched(home / "photos", address)
+        found = follow(*again)
+        assert found.removed == ["03.png"]
+        assert len(client) == 69
+        assert "n3" in client.search(rows[3:4], k=1).ids
+
+
+def test_a_service_with_an_account_of_its_own_is_not_followed_twice(home: Path) -> None:
+    settings, _ = served(home / "photos", home / "one")
+    with listening(settings) as address, pytest.raises(ValueError, match="kinrank serve FOLDER --watch"):
+        watched(home / "photos", address)
+    ledger = Ledger.load(Ledger.beside(settings.manifold))
+    assert ledger is not None
+    assert len(ledger.items) == 30
