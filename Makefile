@@ -89,7 +89,7 @@ out/torchvision/stamp: $(VENV)/encoders.stamp | out
 	@touch $@
 
 test-encoders: $(VENV)/encoders.stamp out/torchvision/stamp
-	$(VENV)/bin/python -m pytest $(TWO) tests/encoders tests/test_whitening.py
+	$(VENV)/bin/python -m pytest $(TWO) tests/encoders 'tests/test_examples.py::test_example_runs[search_pictures.py]'
 	PYTHONPATH=out/torchvision $(VENV)/bin/python -m pytest tests/encoders/test_timm.py tests/encoders/test_open_clip.py
 
 # axe-core finds what people who cannot see or use a mouse would stumble over

