@@ -10,33 +10,19 @@ import typer
 
 from kinrank.bench.photos import photos as measured
 from kinrank.cli.bench_options import Append, check, show
-from kinrank.cli.encoding import (
-    Device,
-    Encoder,
-    Model,
-    Preprocessing,
-    Scales,
-    Size,
-    WeightsFile,
-    Whitened,
-    options_of,
-)
+from kinrank.cli.encoding import Encoder, with_encoder
 from kinrank.cli.output import Json, Quiet, bars
+from kinrank.encoders import Options
 
 
+@with_encoder
 def photos(
     data: Annotated[
         Path | None,
         typer.Option("--data", help="Folder with ROxford5k's thumbnails and truth. Without: toys drawn on the spot."),
     ] = None,
     encoder: Encoder = None,
-    model: Model = None,
-    weights: WeightsFile = None,
-    scales: Scales = None,
-    size: Size = None,
-    preprocessing: Preprocessing = None,
-    whitening: Whitened = None,
-    device: Device = None,
+    options: Options = Options(),  # noqa: B008 - its flags come from with_encoder
     output: Append = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -48,6 +34,5 @@ def photos(
     kinrank bench photos --data DIR --encoder efficientnet-lite --model lite2
     """
     check(output)
-    options = asdict(options_of(model, weights, scales, size, device, preprocessing, whitening))
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in asdict(options).items() if value is not None}
     show(measured(data, encoder, given, bars(quiet)), output, json)

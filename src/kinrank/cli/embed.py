@@ -10,26 +10,14 @@ from typing import Annotated
 import typer
 
 import kinrank
-from kinrank.cli.encoding import (
-    Content,
-    Device,
-    Encoder,
-    Model,
-    Preprocessing,
-    Scales,
-    Size,
-    TextColumn,
-    TextIds,
-    WeightsFile,
-    Whitened,
-    options_of,
-)
+from kinrank.cli.encoding import Content, Encoder, TextColumn, TextIds, with_encoder
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
-from kinrank.encoders import Embedded
+from kinrank.encoders import Embedded, Options
 
 SHOWN = 10  # items without a vector that are listed; the .json has all
 
 
+@with_encoder
 def embed(
     source: Annotated[
         Path,
@@ -41,12 +29,7 @@ def embed(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .npy file to write.")],
     encoder: Encoder = None,
-    model: Model = None,
-    weights: WeightsFile = None,
-    scales: Scales = None,
-    size: Size = None,
-    preprocessing: Preprocessing = None,
-    whitening: Whitened = None,
+    options: Options = Options(),  # noqa: B008 - its flags come from with_encoder
     names: Annotated[
         Path | None,
         typer.Option("--names", help="Which pictures, in which order: a name per line, or a gnd_*.pkl (its imlist)."),
@@ -72,7 +55,6 @@ def embed(
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Threads that encode. Without: one per core.")
     ] = None,
-    device: Device = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -90,14 +72,14 @@ def embed(
     Other encoders take models that you have; nothing is downloaded. Interrupted, the same command goes on where it was.
     Pictures are turned as their EXIF says; of an animation the first frame counts.
     """
-    separate(output, source, weights, names, boxes, preprocessing)
+    read = [Path(one) for one in (options.weights, options.preprocessing) if one is not None]
+    separate(output, source, *read, names, boxes)
     writable(output, [".npy"])
-    given = options_of(model, weights, scales, size, device, preprocessing, whitening)
     try:
         found = kinrank.embed(
             source, encoder, output, content=content, names=names, boxes=boxes, boxes_size=boxes_size, column=column,
             id_column=id_column, on_error="raise" if strict else "skip", batch=batch, workers=workers,
-            progress=bars(quiet), **asdict(given),
+            progress=bars(quiet), **asdict(options),
         )  # fmt: skip
     except KeyboardInterrupt:
         if not quiet:

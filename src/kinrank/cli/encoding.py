@@ -1,9 +1,12 @@
-"""Flags that say how pictures and texts become vectors, the same for `embed`, `serve` and `watch`."""
+"""Flags that say how pictures and texts become vectors, the same for all commands that make some."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -25,7 +28,7 @@ WeightsFile = Annotated[
 Scales = Annotated[
     str | None, typer.Option("--scales", help="Factors by which each picture is resized, such as 1,0.7071,1.4142.")
 ]
-Size = Annotated[int | None, typer.Option("--size", help="Pixels on the longest side; larger pictures are shrunk.")]
+Size = Annotated[int | None, typer.Option("--size", help="Pixels on the longest side of what the network reads.")]
 Device = Annotated[str | None, typer.Option("--device", help="Where torch computes: cpu, cuda, mps.")]
 Preprocessing = Annotated[
     Path | None, typer.Option("--preprocessing", help="JSON file that says what an .onnx model reads; see the docs.")
@@ -39,6 +42,33 @@ Content = Annotated[
 ]
 TextColumn = Annotated[str | None, typer.Option("--column", help="The column of a table that holds the texts.")]
 TextIds = Annotated[str | None, typer.Option("--id-column", help="The column of a table that names them.")]
+
+
+FLAGS = {
+    "model": Model, "weights": WeightsFile, "scales": Scales, "size": Size, "preprocessing": Preprocessing,
+    "whitening": Whitened, "device": Device,
+}  # fmt: skip
+
+
+def with_encoder(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the flags of an encoder behind its `encoder`, in place of its parameter `options`."""
+    hints = get_type_hints(command, include_extras=True)
+    own = [one for one in signature(command).parameters.values() if one.name != "options"]
+    place = [one.name for one in own].index("encoder") + 1
+    added = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None) for name in FLAGS]
+    names = [one.name for one in own]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        options = options_of(**{name: given[name] for name in FLAGS})
+        command(**{name: given[name] for name in names}, options=options)
+
+    kinds = {**{name: hints[name] for name in names}, **FLAGS}
+    every = [one.replace(annotation=kinds[one.name]) for one in (*own[:place], *added, *own[place:])]
+    called.__signature__ = Signature(every)  # type: ignore[attr-defined]
+    called.__annotations__ = {**kinds, "return": None}
+    del called.__wrapped__
+    return called
 
 
 def options_of(

@@ -14,22 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
-from kinrank.cli.encoding import (
-    Content,
-    Device,
-    Encoder,
-    Model,
-    Preprocessing,
-    Scales,
-    Size,
-    TextColumn,
-    TextIds,
-    WeightsFile,
-    Whitened,
-    options_of,
-)
+from kinrank.cli.encoding import Content, Encoder, TextColumn, TextIds, with_encoder
 from kinrank.cli.output import Quiet, bars
 from kinrank.deferred import needed
+from kinrank.encoders import Options
 from kinrank.progress import Show, both
 
 File = Path | None
@@ -94,6 +82,7 @@ Watch = Annotated[
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
+@with_encoder
 def serve(
     source: Source = None,
     images: Images = None,
@@ -107,13 +96,7 @@ def serve(
     gallery_key: Key = None,
     set_name: Set = None,
     encoder: Encoder = None,
-    model: Model = None,
-    weights: WeightsFile = None,
-    scales: Scales = None,
-    size: Size = None,
-    preprocessing: Preprocessing = None,
-    whitening: Whitened = None,
-    device: Device = None,
+    options: Options = Options(),  # noqa: B008 - its flags come from with_encoder
     content: Content = None,
     column: TextColumn = None,
     id_column: TextIds = None,
@@ -158,7 +141,6 @@ def serve(
     if watch and readers and not writers:
         raise ValueError("--watch changes the gallery; give a --token write:SECRET, too")
     limits = Limits(body=max_body, k=max_k, seconds=timeout, waiting=concurrency)
-    options = options_of(model, weights, scales, size, device, preprocessing, whitening)
     with tempfile.TemporaryDirectory(prefix="kinrank-") as scratch:
         common: dict[str, Any] = {
             "host": host, "port": port, "read_tokens": readers, "write_tokens": writers, "workers": workers,

@@ -8,21 +8,9 @@ from typing import Annotated
 
 import typer
 
-from kinrank.cli.encoding import (
-    Content,
-    Device,
-    Encoder,
-    Model,
-    Preprocessing,
-    Scales,
-    Size,
-    TextColumn,
-    TextIds,
-    WeightsFile,
-    Whitened,
-    options_of,
-)
+from kinrank.cli.encoding import Content, Encoder, TextColumn, TextIds, with_encoder
 from kinrank.cli.output import Json, Quiet, bars, print_json
+from kinrank.encoders import Options
 from kinrank.watching import Followed, follow
 from kinrank.watching.loop import watch as looked_at
 from kinrank.watching.places import watched
@@ -30,6 +18,7 @@ from kinrank.watching.places import watched
 SHOWN = 5  # names of each kind that are printed
 
 
+@with_encoder
 def watch(
     source: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A folder or .zip of pictures, or texts, as for `kinrank embed`.")
@@ -48,16 +37,10 @@ def watch(
         str | None, typer.Option("--token", envvar="KINRANK_TOKEN", help="What a service with tokens asks for.")
     ] = None,
     encoder: Encoder = None,
-    model: Model = None,
-    weights: WeightsFile = None,
-    scales: Scales = None,
-    size: Size = None,
-    preprocessing: Preprocessing = None,
-    whitening: Whitened = None,
+    options: Options = Options(),  # noqa: B008 - its flags come from with_encoder
     content: Content = None,
     column: TextColumn = None,
     id_column: TextIds = None,
-    device: Device = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -73,8 +56,7 @@ def watch(
     stands in MANIFOLD.source.json. A gallery that is being served is changed through its service: give the address of
     that. A folder that cannot be read, or is empty, removes nothing.
     """
-    given = options_of(model, weights, scales, size, device, preprocessing, whitening)
-    followed = watched(source, manifold, encoder, given, content=content, columns=(column, id_column), token=token)
+    followed = watched(source, manifold, encoder, options, content=content, columns=(column, id_column), token=token)
     if json and not once:
         raise ValueError("--json prints one document; give --once with it")
 
