@@ -77,11 +77,11 @@ def test_watch_once_builds_and_follows(photos: Path) -> None:
     assert first == "p.manifold: 30 added; 30 items\n"
     draw(photos / "new.png", 77)
     (photos / "03.png").unlink()
-    told = json.loads(good(photos, "watch", "photos", "p.manifold", "--once", "--json"))
+    told = json.loads(good(photos, "watch", "photos", "p.manifold", "--once", "--json", *SMALL))
     assert told == {
         "manifold": "p.manifold", "added": ["new.png"], "changed": [], "removed": ["03.png"], "skipped": {}, "items": 30
     }  # fmt: skip
-    again = good(photos, "watch", "photos", "p.manifold", "--once")
+    again = good(photos, "watch", "photos", "p.manifold", "--once", *SMALL)
     assert again == "p.manifold: nothing changed; 30 items\n"
     assert "follows" in bad(photos, "watch", "elsewhere", "p.manifold", "--once")
 

@@ -48,11 +48,11 @@ def test_files_are_written_with_names_beside_them(photos: Path, tmp_path: Path) 
     found = kr.embed(photos, Small(), tmp_path / "f.npy")
     assert np.array_equal(np.load(tmp_path / "f.npy"), found.vectors)
     assert (tmp_path / "f.names.txt").read_text().splitlines() == found.ids
-    told = json.loads((tmp_path / "f.json").read_text())
+    told = json.loads((tmp_path / "f.embed.json").read_text())
     assert told == {
         "made by": {"encoder": "small", "content": "pictures"}, "items": 6, "skipped": {}, "left out": {}
     }  # fmt: skip
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.json", "f.names.txt", "f.npy", "photos"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.embed.json", "f.names.txt", "f.npy", "photos"]
 
 
 def test_a_zip_a_list_a_picture_and_values_in_memory_are_the_same(photos: Path, tmp_path: Path) -> None:
@@ -94,8 +94,11 @@ def test_boxes_are_cut_out_before_anything_else(photos: Path, tmp_path: Path) ->
         kr.embed(photos, Small(), boxes={"a": (5, 0, 5, 10)})
     with pytest.raises(ValueError, match="is no left, top, right, bottom"):
         kr.embed(photos, Small(), boxes={"a": (5, 0)})  # type: ignore[dict-item]
-    outside = kr.embed(photos, Small(), boxes={"a": (100, 0, 120, 10)})
+    outside = kr.embed(photos, Small(), boxes={"a": (100, 0, 120, 10), "b": (0, 0, 9, 9)})
     assert "lies outside of its 40 x 30 pixels" in outside.skipped["a"]
+    (tmp_path / "boxes.csv").write_text(f"a,1,2,3,{'9' * 200_000}\n")
+    with pytest.raises(ValueError, match=r"boxes.csv is no table"):
+        kr.embed(photos, Small(), boxes=tmp_path / "boxes.csv")
 
 
 def test_the_queries_of_a_revisited_ground_truth(shared_dir: Path) -> None:
@@ -221,6 +224,10 @@ def test_texts_in_another_encoding_empty_ones_and_equal_ids(tmp_path: Path) -> N
     assert found.ids == ["b.txt"]
     assert found.skipped == {"a.txt": "it is not text in UTF-8; save it again in that encoding"}
     assert kr.embed(["words", "  "], Small()).skipped == {"1": "it is empty"}
+    (tmp_path / "notes" / "empty.txt").write_text("")
+    assert kr.embed(tmp_path / "notes", Small()).skipped["empty.txt"] == "it is empty"
+    (tmp_path / "t.csv").write_text(f"id,text\na,one\nb,{'long ' * 40_000}\n")
+    assert kr.embed(tmp_path / "t.csv", Small()).ids == ["a", "b"]
     (tmp_path / "t.csv").write_text("id,text\na,one\na,two\n")
     with pytest.raises(ValueError, match="the id 'a' stands there more than once"):
         kr.embed(tmp_path / "t.csv", Small())
@@ -261,6 +268,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"source": "words.csv", "encoder": Small(kinds=["pictures"])}, "words.csv is a file of texts; for pictures give"),
     ({"source": "words.csv", "encoder": Small(), "names": ["a"]}, "names= choose among files"),
     ({"source": "photos", "encoder": Small(kinds=["pictures"]), "content": "texts"}, "not texts; choose another"),
+    ({"source": "photos", "colour": 1}, "colour= is no option of an encoder; these are model, weights"),
+    ({"source": "photos", "encoder": "encoders.small:pixels", "scales": "1,2"}, "are no numbers; give factors"),
+    ({"source": "photos", "encoder": ".small:pixels"}, "cannot be imported"),
+    ({"source": "photos", "encoder": "encoders.small:draw"}, "made no vector of a grey picture"),
     ({"source": [1, 2], "encoder": Small()}, "give paths, pictures of Pillow, or texts"),
 ]
 
@@ -391,13 +402,17 @@ def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path: Path) -> Non
 def test_vectors_that_are_none_are_skipped(photos: Path) -> None:
     class Odd(Small):
         def pictures(self, images: Any) -> Any:
-            return np.full((len(images), 192), np.nan if images[0].size == (7, 7) else 0.0, np.float32)
+            side = images[0].size[0]
+            return np.full((len(images), 192), {7: np.nan, 9: 0.0}.get(side, 1.0), np.float32)
 
     draw(photos / "nan.png", 1, (7, 7))
+    draw(photos / "zero.png", 1, (9, 9))
     found = kr.embed(photos, Odd())
-    assert found.vectors.shape == (0, 192)
+    assert len(found.ids) == 6
     assert found.skipped["nan.png"] == "the encoder made NaN or infinite numbers of it"
-    assert found.skipped["a.png"] == "the encoder made nothing but zeros of it"
+    assert found.skipped["zero.png"] == "the encoder made nothing but zeros of it"
+    with pytest.raises(ValueError, match=r"none of the 2 items can be encoded: 'nan.png'.*; nothing was written"):
+        kr.embed(photos, Odd(), names=["nan.png", "zero.png"])
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -412,6 +427,85 @@ def test_what_an_encoder_can_make_nothing_of_is_skipped(batch: int, photos: Path
     found = kr.embed(photos, Choosy(), batch=batch)
     assert found.skipped == {"tiny.png": "it is too small for this network"}
     assert len(found.ids) == 6
+
+
+def test_an_encoder_that_breaks_on_a_picture_skips_it(photos: Path) -> None:
+    class Breaking(Small):
+        def pictures(self, images: Any) -> Any:
+            if images[0].size == (7, 7):
+                raise RuntimeError("out of\nluck")
+            return super().pictures(images)
+
+    draw(photos / "tiny.png", 1, (7, 7))
+    assert kr.embed(photos, Breaking()).skipped == {"tiny.png": "the encoder failed on it (RuntimeError: out of luck)"}
+
+
+def test_nothing_that_is_read_is_overwritten(tmp_path: Path, photos: Path) -> None:
+    (tmp_path / "notes.embed.json").write_text('["one", "two"]')
+    (tmp_path / "notes.names.txt").write_text("a.png\n")
+    with pytest.raises(ValueError, match=r"notes.embed.json would overwrite what is read"):
+        kr.embed(tmp_path / "notes.embed.json", Small(), tmp_path / "notes.npy")
+    with pytest.raises(ValueError, match=r"notes.names.txt would overwrite what is read"):
+        kr.embed(photos, Small(), tmp_path / "notes.npy", names=tmp_path / "notes.names.txt")
+    assert (tmp_path / "notes.embed.json").read_text() == '["one", "two"]'
+
+
+def test_what_could_not_be_read_is_tried_again(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kinrank.pictures import archives
+
+    def forbidden(path: str, flags: int = 0) -> bytes:
+        raise ValueError(f"{archives.UNREADABLE} (Permission denied)")
+
+    monkeypatch.setattr(archives, "bounded_file", forbidden)
+    with pytest.raises(ValueError, match=r"none of the 6 items can be encoded: .*Permission denied"):
+        kr.embed(photos, Small(), tmp_path / "f.npy")
+    monkeypatch.undo()
+    assert len(kr.embed(photos, Small(), tmp_path / "f.npy").ids) == 6
+
+
+def test_vectors_of_another_folder_are_not_taken_for_those_of_this_one(photos: Path, tmp_path: Path) -> None:
+    def stop(label: str, done: int, total: int) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kr.embed(photos, Small(), tmp_path / "f.npy", progress=stop)
+    for path in photos.rglob("*.bmp"):
+        other = tmp_path / "other" / path.relative_to(photos)
+        draw(other, 99)
+        os.utime(other, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+        assert other.stat().st_size == path.stat().st_size
+    small = Small()
+    kr.embed(tmp_path / "other", small, tmp_path / "f.npy")
+    assert sum(small.calls) == 1
+
+
+def test_a_link_to_itself_and_a_strange_zip_are_left_out(photos: Path, tmp_path: Path) -> None:
+    (photos / "loop.png").symlink_to(photos / "loop.png")
+    assert kr.embed(photos, Small()).left_out == {"a link that leads nowhere": 1}
+    with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
+        archive.write(photos / "a.png", "a.png")
+        archive.writestr("nameless.png", b"x")
+    content = (tmp_path / "p.zip").read_bytes()
+    (tmp_path / "p.zip").write_bytes(content.replace(b"nameless.png", b"\0ameless.png"))
+    assert kr.embed(tmp_path / "p.zip", Small()).ids == ["a.png"]
+
+
+def test_a_list_with_a_missing_picture_stays_a_list_of_pictures(photos: Path) -> None:
+    found = kr.embed([str(photos / "a.png"), str(photos / "zebra.png")], Small())
+    assert found.skipped == {str(photos / "zebra.png"): "it is not there"}
+    (photos / "list.txt").write_text("\nzebra.png\na.png\n")
+    assert kr.embed(photos / "list.txt", Small()).ids == ["a.png"]
+
+
+def test_names_that_cannot_be_ids(photos: Path, tmp_path: Path) -> None:
+    images = [Image.new("RGB", (9, 9), colour) for colour in ("red", "blue")]
+    with pytest.raises(ValueError, match="the id 'a' stands there more than once"):
+        kr.embed(images, Small(), names=["a", "a"])
+    with pytest.raises(ValueError, match="there are 1 names for 2 items"):
+        kr.embed(images, Small(), names=["a"])
+    with pytest.raises(ValueError, match="' ' cannot be an id"):
+        kr.embed(["one", "two"], Small(), names=["a", " "])
 
 
 def test_an_encoder_that_fails_says_so(photos: Path) -> None:

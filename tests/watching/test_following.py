@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,82 @@ def test_a_crash_before_the_ledger_was_written_is_made_good(followable: Followab
     followable.look()
     followable.place.write_bytes(before)
     found = followable.look()
-    assert found.added == ["new.png"]
-    assert found.removed == ["05.png"]
+    assert found.changed + found.added == ["new.png"]
     assert len(followable.ids) == 30
+    assert not followable.look()
+
+
+def test_a_kill_between_gallery_and_ledger_leaves_nothing_behind(
+    followable: Followable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came, was put into the gallery and went before the next look is taken out by that."""
+    followable.look()
+    draw(followable.photos / "new.png", 50)
+    saved = Ledger.save
+    monkeypatch.setattr(Ledger, "save", lambda ledger, place: saved(ledger, place) if ledger.pending else _die())
+    with pytest.raises(KeyboardInterrupt):
+        followable.look()
+    monkeypatch.undo()
+    assert "new.png" in followable.ids
+    (followable.photos / "new.png").unlink()
+    assert followable.look().removed == ["new.png"]
+    assert "new.png" not in followable.ids
+
+
+def _die() -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_somebody_took_out_of_the_gallery_comes_back(followable: Followable) -> None:
+    followable.look()
+    with Manifold.changing(followable.folder) as manifold:
+        manifold.remove(["07.png"])
+    assert followable.look().added == ["07.png"]
+
+
+def test_trouble_with_reading_removes_nothing(followable: Followable, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw(followable.photos / "sub" / "x.png", 60)
+    followable.look()
+    listed = os.scandir
+
+    def forbidden(path: str) -> Any:
+        if path.endswith("sub"):
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr("kinrank.pictures.archives.os.scandir", forbidden)
+    assert not followable.look()
+    monkeypatch.undo()
+
+    def broken(path: str) -> str:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("kinrank.pictures.archives.stamp_of", broken)
+    assert not followable.look()
+    assert len(followable.ids) == 31
+
+
+def test_a_table_that_is_empty_for_a_moment_removes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id,text\n" + "".join(f"k{number},words {number}\n" for number in range(20)))
+    texts = Followable(tmp_path, "texts", "t.csv")
+    texts.look()
+    (tmp_path / "t.csv").write_text("")
+    with pytest.raises(ValueError, match="is empty; is it whole"):
+        texts.look()
+    assert len(texts.ids) == 20
+
+
+def test_a_look_that_failed_is_not_believed(followable: Followable) -> None:
+    class Failing(FolderTarget):
+        def apply(self, *given: Any) -> None:
+            raise ConnectionError("gone")
+
+    ledger = Ledger(str(followable.photos), "pictures", RECIPE, {"encoder": "small"})
+    with pytest.raises(ConnectionError):
+        follow(ledger, followable.place, Failing(followable.folder), Small())
+    assert ledger.items == {}
+    assert len(followable.look().added) == 30
+    assert followable.encoded == 0
 
 
 def test_an_interrupted_look_encodes_nothing_twice(followable: Followable) -> None:
@@ -203,7 +277,7 @@ def test_a_ledger_is_read_as_it_was_written(followable: Followable) -> None:
 )
 def test_a_ledger_that_is_none_is_refused_with_a_sentence(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"is damaged or no ledger of kinrank .*; delete it to begin anew"):
+    with pytest.raises(ValueError, match=r"is damaged or no ledger of kinrank .*; delete it and the gallery beside it"):
         Ledger.load(tmp_path / "x.json")
 
 
@@ -249,11 +323,44 @@ def test_the_loop_looks_again_and_says_what_changed(followable: Followable, tmp_
 def test_what_is_watched_is_taken_up_where_it_was_left(followable: Followable, tmp_path: Path) -> None:
     seen = watched(followable.photos, followable.folder, "encoders.small:pixels")
     follow(*seen)
-    again = watched(followable.photos, followable.folder)  # the encoder is known
+    with pytest.raises(
+        ValueError, match=r"was made by the function encoders.small:pixels; name it again with encoder="
+    ):
+        watched(followable.photos, followable.folder)  # a file must not be able to name code that is run
+    again = watched(followable.photos, followable.folder, "encoders.small:pixels")
     assert again.ledger.recipe == RECIPE
     assert not follow(*again)
+    with pytest.raises(ValueError, match=r"follows the pictures of .*; for others give another place"):
+        watched(followable.photos, followable.folder, "encoders.small:pixels", content="texts")
     with pytest.raises(ValueError, match=r"follows .*photos, not .*other"):
         watched(tmp_path / "other", followable.folder)
+
+
+def test_a_gallery_that_was_made_otherwise_is_joined_only_when_asked(followable: Followable) -> None:
+    Manifold.build(np.random.default_rng(0).random((20, 192)), ids=[f"n{one}" for one in range(20)]).save(
+        followable.folder
+    )
+    with pytest.raises(ValueError, match=r"holds items that were not put there by watch; .* join=True"):
+        watched(followable.photos, followable.folder, "encoders.small:pixels")
+    follow(*watched(followable.photos, followable.folder, "encoders.small:pixels", join=True))
+    assert len(followable.ids) == 50
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("nowhere/x.manifold", "the folder .*nowhere is not there"),
+        ("photos", "holds other files"),
+        ("numbers", "have numbers and no"),
+    ],
+)
+def test_places_that_cannot_be_used_are_refused_before_anything_is_encoded(
+    place: str, sentence: str, followable: Followable, tmp_path: Path
+) -> None:
+    Manifold.build(np.random.default_rng(0).random((20, 192))).save(tmp_path / "numbers")
+    with pytest.raises((ValueError, OSError), match=sentence):
+        follow(*watched(followable.photos, tmp_path / place, "encoders.small:pixels", join=True))
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_vectors_are_those_of_embed(followable: Followable) -> None:

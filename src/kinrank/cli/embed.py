@@ -13,6 +13,7 @@ import kinrank
 from kinrank.cli.encoding import Content, Encoder, TextColumn, TextIds, with_encoder
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
 from kinrank.encoders import Embedded, Options
+from kinrank.encoders.embedding import facts_of, names_of
 
 SHOWN = 10  # items without a vector that are listed; the .json has all
 
@@ -58,7 +59,7 @@ def embed(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make vectors of pictures or texts: features.npy, with features.names.txt and features.json beside it.
+    """Make vectors of pictures or texts: features.npy, with its names and how it was made beside it.
 
     \b
     kinrank embed photos -o photos.npy
@@ -72,8 +73,7 @@ def embed(
     Other encoders take models that you have; nothing is downloaded. Interrupted, the same command goes on where it was.
     Pictures are turned as their EXIF says; of an animation the first frame counts.
     """
-    read = [Path(one) for one in (options.weights, options.preprocessing) if one is not None]
-    separate(output, source, *read, names, boxes)
+    separate(output, source)
     writable(output, [".npy"])
     try:
         found = kinrank.embed(
@@ -91,7 +91,7 @@ def embed(
 def _tell(found: Embedded, output: Path, json: bool, quiet: bool) -> None:
     count, dimensions = found.vectors.shape
     facts = {
-        "output": str(output), "names": str(output.with_suffix(".names.txt")), "items": count, "dimensions": dimensions,
+        "output": str(output), "names": str(names_of(output)), "items": count, "dimensions": dimensions,
         "seconds": round(found.seconds, 3), "skipped": found.skipped, "left_out": found.left_out,
         "made_by": found.facts,
     }  # fmt: skip
@@ -105,6 +105,6 @@ def _tell(found: Embedded, output: Path, json: bool, quiet: bool) -> None:
     for name, why in list(found.skipped.items())[:SHOWN]:
         print(f"  skipped {name}: {why}")
     if len(found.skipped) > SHOWN:
-        print(f"  and {len(found.skipped) - SHOWN} more, see {output.with_suffix('.json')}")
+        print(f"  and {len(found.skipped) - SHOWN} more, see {facts_of(output)}")
     for why, many in found.left_out.items():
         print(f"  left out {many} times: {why}")

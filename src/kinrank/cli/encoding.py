@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -80,14 +81,14 @@ def options_of(
     preprocessing: Path | None,
     whitening: str | None,
 ) -> Options:
-    """What an encoder is given, from the flags."""
+    """What an encoder is given, from the flags; files by their whole paths, because it may be opened elsewhere."""
     return Options(
-        model=model,
-        weights=None if weights is None else str(weights),
+        model=os.path.abspath(model) if model and os.path.isdir(model) else model,
+        weights=None if weights is None else str(weights.absolute() if weights.exists() else weights),
         scales=None if scales is None else tuple(_factor(word) for word in words(scales)),
         size=size,
         device=device,
-        preprocessing=None if preprocessing is None else str(preprocessing),
+        preprocessing=None if preprocessing is None else str(preprocessing.absolute()),
         whitening=whitening,
     )
 

@@ -33,6 +33,9 @@ def watch(
     ],
     once: Annotated[bool, typer.Option("--once", help="Look once and end, as for a nightly job.")] = False,
     every: Annotated[float, typer.Option("--every", min=0.1, max=86_400, help="Seconds between two looks.")] = 2.0,
+    join: Annotated[
+        bool, typer.Option("--join", help="Put items into a gallery that was made otherwise, by the same encoder.")
+    ] = False,
     token: Annotated[
         str | None, typer.Option("--token", envvar="KINRANK_TOKEN", help="What a service with tokens asks for.")
     ] = None,
@@ -49,14 +52,16 @@ def watch(
     \b
     kinrank watch photos photos.manifold
     kinrank watch photos photos.manifold --once
-    kinrank watch photos http://127.0.0.1:8000
+    kinrank watch photos http://127.0.0.1:8000 --join
     kinrank watch notes.csv --column body notes.manifold
 
     The first time everything is encoded and the gallery built; later only what changed. What is known of each file
     stands in MANIFOLD.source.json. A gallery that is being served is changed through its service: give the address of
     that. A folder that cannot be read, or is empty, removes nothing.
     """
-    followed = watched(source, manifold, encoder, options, content=content, columns=(column, id_column), token=token)
+    followed = watched(
+        source, manifold, encoder, options, content=content, columns=(column, id_column), token=token, join=join
+    )
     if json and not once:
         raise ValueError("--json prints one document; give --once with it")
 

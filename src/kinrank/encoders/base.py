@@ -42,6 +42,8 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.scales is not None:
+            if isinstance(self.scales, str) or not all(isinstance(scale, (int, float)) for scale in self.scales):
+                raise ValueError(f"scales={self.scales!r} are no numbers; give factors such as (1, 0.7071)")
             if not 1 <= len(self.scales) <= 16 or not all(0.05 <= scale <= 8 for scale in self.scales):
                 raise ValueError(f"scales={self.scales} are not allowed; give 1 to 16 factors from 0.05 to 8")
             object.__setattr__(self, "scales", tuple(float(scale) for scale in self.scales))
@@ -114,8 +116,14 @@ def encoded(encoder: Encoder, kind: str, given: Sequence[Any]) -> Vectors:
     """
     if kind not in encoder.kinds:
         raise ValueError(f"the encoder {encoder.facts['encoder']} encodes {' and '.join(encoder.kinds)}, not {kind}")
-    with one_thread():
-        made = encoder.pictures(given) if kind == PICTURES else encoder.texts(given)
+    try:
+        with one_thread():
+            made = encoder.pictures(given) if kind == PICTURES else encoder.texts(given)
+    except (ValueError, MemoryError):
+        raise
+    except Exception as error:  # whatever a library, or a function of somebody's, raises
+        said = " ".join(str(error).split())[:160]
+        raise ValueError(f"the encoder failed on it ({type(error).__name__}: {said})") from error
     return rows(made, len(given), encoder.dimensions)
 
 

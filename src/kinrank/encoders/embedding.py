@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ import numpy as np
 
 from kinrank.encoders.base import PICTURES, TEXTS, Encoder, Options
 from kinrank.encoders.opening import Boxes, Given, source_of
-from kinrank.encoders.part import Part, forget
+from kinrank.encoders.part import Part
 from kinrank.encoders.registry import PLAIN, Recipe
 from kinrank.encoders.running import cores, encode_missing
-from kinrank.encoders.sources import Source
+from kinrank.encoders.sources import Source, check_names
 from kinrank.features import Vectors
 from kinrank.files.arrays import read_npy
 from kinrank.files.atomic import replacing
@@ -28,6 +28,7 @@ from kinrank.progress import Progress, Show
 
 BLOCK = 4096  # rows that are copied at a time
 OPENING = "opening the encoder"
+OPTIONS = tuple(one.name for one in fields(Options))
 MANY = 5  # items without a vector that an error names
 
 
@@ -84,7 +85,7 @@ def embed(
         encoder: one of `kinrank.encoders.ENCODERS`, a function of yours as "package.module:function", or an Encoder;
             "efficientnet-lite" for pictures and "minilm" for texts unless given.
         output: a .npy file to write. Beside it stand the names, one per line, as .names.txt, and how it was made, as
-            .json. After an interruption the same call goes on where it was.
+            .embed.json. After an interruption the same call goes on where it was.
         content: "pictures" or "texts", where the source could be both.
         names: which items and in which order: a sequence, a text file, or a revisited ground truth (its `imlist`).
         boxes: name -> (left, top, right, bottom) in pixels, a .csv of these, or a revisited ground truth (its queries):
@@ -108,28 +109,32 @@ def embed(
         raise ValueError(f"on_error={on_error!r} is not known; give skip or raise")
     batch = whole_number(batch, "batch")
     workers = cores() if workers is None else whole_number(workers, "workers")
-    target = None if output is None else _target(output)
+    unknown = set(options) - set(OPTIONS)
+    if unknown:
+        raise ValueError(f"{min(unknown)}= is no option of an encoder; these are {', '.join(OPTIONS)}")
+    read = (source, names, boxes, options.get("weights"), options.get("preprocessing"))
+    target = None if output is None else _target(output, read)
     report = Progress(progress)
     opened = _early(encoder, options, report)
     able = (PICTURES, TEXTS) if opened is None else opened.kinds
     items = source_of(
         source, content, able, names=names, boxes=boxes, boxes_size=boxes_size, column=column, id_column=id_column
     )
+    if target is not None:
+        check_names(items.names)  # they are written one per line: known now, not after an hour of work
     used = opened or report.one(OPENING, Recipe(PLAIN[items.content], Options(**options)).open)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kinrank-"))) / "part"
         if target is not None:
             folder = target.with_name(f"{target.name}.part")
-        with Part.opened(folder, used.facts, used.dimensions) as part:
+        with Part.opened(folder, used.facts, used.dimensions, items.identity) as part:
             encode_missing(items, items.names, used, part, batch, workers, report)
             ids, numbers, skipped = _outcomes(items, part)
-            if skipped and on_error == "raise":
-                raise ValueError(_sentence(skipped))
+            if skipped and (on_error == "raise" or not ids):
+                raise ValueError(_sentence(skipped, bool(ids)))
             facts = {**used.facts, "content": items.content}
             found = Embedded(np.empty(0, np.float32), ids, skipped, dict(items.skipped), facts, 0.0)
             vectors = part.vectors(numbers) if target is None else _written(target, found, part, numbers)
-        if target is not None:
-            forget(folder)
     return Embedded(vectors, ids, skipped, dict(items.skipped), facts, time.perf_counter() - started)
 
 
@@ -142,13 +147,28 @@ def _early(encoder: str | Encoder | None, options: dict[str, Any], report: Progr
     return None if encoder is None else report.one(OPENING, Recipe(encoder, Options(**options)).open)
 
 
-def _target(output: str | os.PathLike[str]) -> Path:
+def _target(output: str | os.PathLike[str], read: Sequence[Any]) -> Path:
+    """Where vectors go, if they can, and if none of the three files is one that is read."""
     path = Path(output)
     if path.suffix.lower() != ".npy":
         raise ValueError(f"output={os.fspath(output)!r} has another ending than .npy; give the name of a .npy file")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} is not there; make it, or choose another path")
+    inputs = [Path(one).resolve() for one in read if isinstance(one, (str, os.PathLike))]
+    for written in (path, names_of(path), facts_of(path)):
+        if written.resolve() in inputs:
+            raise ValueError(f"writing {written} would overwrite what is read; choose another output=")
     return path
+
+
+def names_of(path: Path) -> Path:
+    """Where the names of the rows stand."""
+    return path.with_suffix(".names.txt")
+
+
+def facts_of(path: Path) -> Path:
+    """Where it stands how the rows were made."""
+    return path.with_suffix(".embed.json")
 
 
 def _outcomes(items: Source, part: Part) -> tuple[list[str], list[int], dict[str, str]]:
@@ -170,9 +190,11 @@ def _outcomes(items: Source, part: Part) -> tuple[list[str], list[int], dict[str
     return ids, numbers, skipped
 
 
-def _sentence(skipped: dict[str, str]) -> str:
+def _sentence(skipped: dict[str, str], others: bool) -> str:
     some = "; ".join(f"{name!r:.100}: {why}" for name, why in list(skipped.items())[:MANY])
     more = f"; and {len(skipped) - MANY} more" if len(skipped) > MANY else ""
+    if not others:
+        return f"none of the {len(skipped)} items can be encoded: {some}{more}; nothing was written"
     return (
         f"{len(skipped)} items cannot be encoded: {some}{more}; mend or remove them, or skip them with on_error='skip'"
     )
@@ -180,12 +202,10 @@ def _sentence(skipped: dict[str, str]) -> str:
 
 def _written(path: Path, found: Embedded, part: Part, numbers: list[int]) -> Vectors:
     """Write the three files, the vectors last, block by block; the vectors as they are on disk."""
-    if any("\n" in name or "\r" in name for name in found.ids):
-        raise ValueError("an id has a line end in it, and names are written one per line; give other ids")
-    with replacing(path.with_suffix(".names.txt")) as file:
+    with replacing(names_of(path)) as file:
         file.write("".join(f"{name}\n" for name in found.ids).encode())
     told = {"made by": found.facts, "items": len(numbers), "skipped": found.skipped, "left out": found.left_out}
-    with replacing(path.with_suffix(".json")) as file:
+    with replacing(facts_of(path)) as file:
         file.write(json.dumps(told, indent=1, ensure_ascii=False).encode())
     with replacing(path) as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (len(numbers), part.dimensions)}

@@ -22,7 +22,14 @@ class FunctionEncoder(Encoder):
 
         self._function = function
         grey = needed("PIL.Image", f"the encoder {name}", "web").new("RGB", (64, 64), (127, 127, 127))
-        self.dimensions = len(self._vector(grey))
+        try:
+            self.dimensions = len(self._vector(grey))
+        except Exception as error:  # whatever somebody's function raises
+            said = " ".join(str(error).split())[:160]
+            raise ValueError(
+                f"encoder={name!r} made no vector of a grey picture ({type(error).__name__}: {said}); it must take a "
+                "picture of Pillow and return numbers"
+            ) from error
         self.facts = {"encoder": name, "dimensions": self.dimensions}
 
     def pictures(self, images: Sequence[Any]) -> Vectors:
@@ -40,7 +47,7 @@ def opened(words: str, options: Options) -> Encoder:
         raise ValueError(f"encoder={words!r} names no function; give it as package.module:function")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever runs when a module is imported
         raise ValueError(f"encoder={words!r} cannot be imported ({error}); is the package installed here?") from error
     if not callable(found):
         raise ValueError(f"encoder={words!r} is no function; give it as package.module:function")

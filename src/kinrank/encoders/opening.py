@@ -21,7 +21,6 @@ from kinrank.pictures.images import ENDINGS as PICTURE_ENDINGS
 from kinrank.pictures.listed import Listed
 
 TEXT_ENDINGS = (".txt", ".md")
-MOST = 5_000_000  # files of one folder
 POSSIBLE = "a folder, a zip, a picture, a list of paths (.txt), or texts (.txt .csv .tsv .json .jsonl .parquet)"
 Given = str | os.PathLike[str] | Sequence[Any]
 Boxes = str | os.PathLike[str] | Mapping[str, Sequence[float]]
@@ -88,7 +87,7 @@ def _of_path(path: Path, possible: list[str], cut: Cut, columns: tuple[Any, Any]
     if ending not in TABLES:
         regular(path)
         raise ValueError(f"{path} has the unknown ending {path.suffix!r}; give {POSSIBLE}")
-    if ending == ".txt" and PICTURES in possible and (TEXTS not in possible or _names_pictures(path)):
+    if ending == ".txt" and PICTURES in possible and (TEXTS not in possible or names_pictures(path)):
         return PictureFiles(Listed([line for line in read_lines(path) if line.strip()], path.parent), *cut)
     if TEXTS not in possible:
         raise ValueError(f"{path} is a file of texts; for pictures give a folder, a zip, a picture or a list of paths")
@@ -102,7 +101,7 @@ def _of_archive(path: Path, possible: list[str], cut: Cut) -> Source:
     archive: Archive | None = None
     if PICTURES in possible:
         try:
-            archive = opened(path, PICTURE_ENDINGS, MOST)
+            archive = opened(path)
         except FileNotFoundError:
             raise
         except ValueError:
@@ -110,7 +109,7 @@ def _of_archive(path: Path, possible: list[str], cut: Cut) -> Source:
                 raise
     if archive is not None:
         return PictureFiles(archive, *cut)
-    return TextFiles(opened(path, TEXT_ENDINGS, MOST), cut.names)
+    return TextFiles(opened(path, TEXT_ENDINGS), cut.names)
 
 
 def _of_values(given: list[Any], possible: list[str], cut: Cut) -> Source:
@@ -123,20 +122,22 @@ def _of_values(given: list[Any], possible: list[str], cut: Cut) -> Source:
         raise ValueError("give paths, pictures of Pillow, or texts, all of one kind")
     words = [os.fspath(one) for one in given]
     paths = any(isinstance(one, os.PathLike) for one in given)
-    if PICTURES in possible and (TEXTS not in possible or paths or all(_is_picture(word, Path()) for word in words)):
+    if PICTURES in possible and (TEXTS not in possible or paths or all(map(_is_picture, words))):
         return PictureFiles(Listed(words, Path()), *cut)
     return Texts(words, cut.names)
 
 
-def _names_pictures(path: Path) -> bool:
-    """Whether the first line of a file is the path of a picture that is there."""
+def names_pictures(path: Path) -> bool:
+    """Whether the first line of a text file that is not blank could be the path of a picture."""
     with regular(path).open("rb") as file:
-        line = file.readline(4096).decode("utf-8-sig", "replace").strip()
-    return _is_picture(line, path.parent)
+        for line in file:
+            if line.strip():
+                return _is_picture(line[:4096].decode("utf-8-sig", "replace").strip())
+    return False
 
 
-def _is_picture(word: str, folder: Path) -> bool:
-    return word.lower().endswith(PICTURE_ENDINGS) and os.path.isfile(os.path.join(folder, word))
+def _is_picture(word: str) -> bool:
+    return word.lower().endswith(PICTURE_ENDINGS)
 
 
 def _names(names: str | os.PathLike[str] | Sequence[str]) -> list[str]:
@@ -160,7 +161,10 @@ def _boxes(boxes: Boxes) -> dict[str, Box]:
         text = regular(path).read_text("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text in UTF-8; write lines of name,left,top,right,bottom") from None
-    rows = [row for row in csv.reader(text.splitlines()) if row]
+    try:
+        rows = [row for row in csv.reader(text.splitlines()) if row]
+    except csv.Error as error:
+        raise ValueError(f"{path} is no table ({error}); write lines of name,left,top,right,bottom") from None
     if rows and [cell.strip().lower() for cell in rows[0]][1:2] in (["left"], ["x1"], ["x"]):
         rows = rows[1:]
     found = {row[0].strip(): _box(row[0], row[1:]) for row in rows}

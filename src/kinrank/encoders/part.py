@@ -21,6 +21,7 @@ import numpy as np
 from kinrank.features import Vectors
 from kinrank.files.atomic import replacing
 from kinrank.files.lock import alone_in
+from kinrank.pictures.archives import UNREADABLE
 
 RECIPE, ROWS, DONE = "recipe.json", "rows", "done.jsonl"
 EVERY = 1.0  # seconds between two times that what is done reaches the disk
@@ -49,13 +50,13 @@ class Part:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, folder: Path, facts: dict[str, Any], dimensions: int) -> Iterator[Part]:
-        """What is in the folder, if it was made by an encoder with the same facts; otherwise it begins anew.
+    def opened(cls, folder: Path, facts: dict[str, Any], dimensions: int, source: str) -> Iterator[Part]:
+        """What is in the folder, if it is of the same source and an encoder with the same facts; else it begins anew.
 
-        At the end of the block what is done is on disk, also after an error.
+        After an error in the block what is done is on disk. After a block without one the folder is deleted.
         """
         with alone_in(folder, wait=0.0):
-            _begin(folder, facts)
+            _begin(folder, {**facts, "source": source})
             part = cls(folder, dimensions)
             try:
                 yield part
@@ -63,6 +64,7 @@ class Part:
                 part.flush()
                 part._rows.close()
                 part._done.close()
+            shutil.rmtree(folder, ignore_errors=True)
 
     def known(self, name: str, stamp: str) -> Outcome | None:
         """What became of an item when it had this stamp; None if it is still to be done."""
@@ -112,17 +114,13 @@ class Part:
                     if outcome is None:
                         break
                     name, stamp, found = outcome
-                    self._known[name] = stamp, found
+                    if found.why is None or not found.why.startswith(UNREADABLE):  # that may have been mended
+                        self._known[name] = stamp, found
                     used, kept = used + (found.row is not None), kept + len(line)
             os.truncate(done, kept)
         if rows.exists():
             os.truncate(rows, used * self._width)
         return used
-
-
-def forget(folder: Path) -> None:
-    """Delete what was kept, once it is not needed any more."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _begin(folder: Path, facts: dict[str, Any]) -> None:
@@ -132,7 +130,7 @@ def _begin(folder: Path, facts: dict[str, Any]) -> None:
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if recipe.read_text("utf-8") == wanted:
             return
-        log.warning("%s was made by another encoder, or with other settings: everything is encoded anew", folder)
+        log.warning("%s is of another source, encoder or setting: everything is encoded anew", folder)
     for name in (ROWS, DONE):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(folder / name)

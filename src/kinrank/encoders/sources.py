@@ -22,14 +22,18 @@ class Source(Protocol):
         content: what they are: PICTURES or TEXTS.
         names: of the items, no two alike.
         skipped: why further ones are not among them -> how many.
+        identity: a text that tells this source from others.
+        unread: folders that could not be read: what is in them is not known to be gone.
     """
 
     content: str
     names: list[str]
     skipped: Counter[str]
+    identity: str
+    unread: list[str]
 
     def stamp(self, name: str) -> str:
-        """A text that changes when the item does; a ValueError if it is gone."""
+        """A text that changes when the item does; a Gone if it is not there, another ValueError if nobody can say."""
         ...
 
     def load(self, name: str, encoder: Encoder | None = None) -> Any:
@@ -58,7 +62,7 @@ class PictureFiles:
         drawn_on: int | None = None,
     ) -> None:
         self._archive, self._boxes, self._drawn_on = archive, dict(boxes or {}), drawn_on
-        self.skipped = archive.skipped
+        self.skipped, self.identity, self.unread = archive.skipped, archive.identity, archive.unread
         self.names = list(archive.names if names is None else names)
         self._entries = {name: name for name in self.names} if names is None else found(archive.names, self.names)
         for name, box in self._boxes.items():
@@ -89,9 +93,10 @@ class Pictures:
     content = PICTURES
 
     def __init__(self, images: Sequence[Any], names: Sequence[str] | None = None) -> None:
-        self.names = [str(number) for number in range(len(images))] if names is None else list(names)
+        self.names = _named(len(images), names)
         self._images = dict(zip(self.names, images, strict=True))
         self.skipped: Counter[str] = Counter()
+        self.identity, self.unread = "pictures in memory", list[str]()
 
     def stamp(self, name: str) -> str:
         image = self._images[name]
@@ -107,7 +112,8 @@ class TextFiles:
     content = TEXTS
 
     def __init__(self, archive: Archive, names: Sequence[str] | None = None) -> None:
-        self._archive, self.skipped = archive, archive.skipped
+        self._archive, self.skipped, self.unread = archive, archive.skipped, archive.unread
+        self.identity = archive.identity
         self.names = list(archive.names if names is None else names)
         self._entries = {name: name for name in self.names} if names is None else found(archive.names, self.names)
 
@@ -116,7 +122,7 @@ class TextFiles:
 
     def load(self, name: str, encoder: Encoder | None = None) -> Any:
         try:
-            return self._archive.read(self._entries[name]).decode("utf-8-sig")
+            return _with_words(self._archive.read(self._entries[name]).decode("utf-8-sig"))
         except UnicodeDecodeError:
             raise ValueError(NOT_UTF8) from None
 
@@ -127,21 +133,42 @@ class Texts:
     content = TEXTS
 
     def __init__(self, texts: Sequence[str], names: Sequence[str] | None = None) -> None:
-        self.names = [str(number) for number in range(len(texts))] if names is None else list(names)
+        self.names = _named(len(texts), names)
         self._texts = dict(zip(self.names, texts, strict=True))
-        if len(self._texts) < len(texts):
-            twice = next(name for name, count in Counter(self.names).items() if count > 1)
-            raise ValueError(f"the id {twice!r:.100} stands there more than once; every text needs one of its own")
         self.skipped: Counter[str] = Counter()
+        self.identity, self.unread = "texts in memory", list[str]()
 
     def stamp(self, name: str) -> str:
         return hashlib.sha256(self._texts[name].encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def load(self, name: str, encoder: Encoder | None = None) -> Any:
-        text = self._texts[name]
-        if not text.strip():
-            raise ValueError("it is empty")
-        return text
+        return _with_words(self._texts[name])
+
+
+def _named(count: int, names: Sequence[str] | None) -> list[str]:
+    """The names of so many items, their numbers unless given; each its own, one line, and not blank."""
+    if names is None:
+        return [str(number) for number in range(count)]
+    if len(names) != count:
+        raise ValueError(f"there are {len(names)} names for {count} items; give one for each")
+    check_names(names)
+    return list(names)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """A ValueError for names that stand there twice, are blank, or are no line of text."""
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise ValueError(f"the id {twice!r:.100} stands there more than once; every item needs one of its own")
+    for name in names:
+        if not name.strip() or any(sign in name for sign in "\r\n\0"):
+            raise ValueError(f"{name!r:.100} cannot be an id; give a line of text for every item")
+
+
+def _with_words(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
 
 
 def found(entries: list[str], names: Sequence[str]) -> dict[str, str]:

@@ -148,6 +148,7 @@ def _cells(path: Path) -> Iterable[list[str]]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text may be longer than it allows
         return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text in UTF-8; save it again in that encoding") from None

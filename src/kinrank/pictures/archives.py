@@ -21,10 +21,15 @@ from kinrank.files.opening import regular
 from kinrank.pictures.images import ENDINGS
 
 Endings = tuple[str, ...]
-MOST_ENTRIES = 300_000
+MOST_ENTRIES = 2_000_000
+UNREADABLE = "it cannot be read"  # how sentences begin about what may be readable the next time
 MOST_BYTES = 64 * 2**20
 RATIO = 100  # to which a large entry of a zip may unpack; pictures are packed already
 DRIVE = re.compile("[A-Za-z]:")  # how a path on another system begins
+
+
+class Gone(ValueError):
+    """A file that was listed and is not there any more."""
 
 
 class Archive(Protocol):
@@ -34,14 +39,16 @@ class Archive(Protocol):
         names: of the files, sorted, "/" between folders.
         skipped: why others are not among them -> how many.
         identity: a text that tells this archive from others.
+        unread: folders that could not be read: what is in them is not known to be gone.
     """
 
     names: list[str]
     skipped: Counter[str]
     identity: str
+    unread: list[str]
 
     def stamp(self, name: str) -> str:
-        """A text that changes when the file does; a ValueError if it is gone."""
+        """A text that changes when the file does; a Gone if it is not there, another ValueError if nobody can say."""
         ...
 
     def read(self, name: str) -> bytes:
@@ -101,6 +108,7 @@ class Folder:
         self._root, self._endings = os.path.realpath(path), endings
         self.identity = self._root
         self.skipped: Counter[str] = Counter()
+        self.unread: list[str] = []
         self.names: list[str] = []
         folders = [""]
         while folders:
@@ -114,8 +122,11 @@ class Folder:
         """The folders and files right in a folder, and which they are; links to folders are not followed."""
         try:
             entries = list(os.scandir(os.path.join(self._root, folder)))
+        except FileNotFoundError:  # removed just now
+            return
         except OSError:
             self.skipped["a folder that cannot be read"] += 1
+            self.unread.append(folder)
             return
         for entry in entries:
             name = f"{folder}/{entry.name}" if folder else entry.name
@@ -124,22 +135,31 @@ class Folder:
             if entry.is_dir(follow_symlinks=False):
                 yield name, True
             elif name.lower().endswith(self._endings):
-                if entry.is_symlink() and not self._is_inside(entry.path):
-                    self.skipped["a link that leads out of the folder"] += 1
-                elif not _is_text(name) or not entry.is_file():
-                    self.skipped["no file, or a name that is no line of text"] += 1
-                else:
+                problem = self._problem(entry, name)
+                if problem is None:
                     yield name, False
+                else:
+                    self.skipped[problem] += 1
+
+    def _problem(self, entry: os.DirEntry[str], name: str) -> str | None:
+        """Why an entry of a folder is left out; None if it is not."""
+        try:
+            if entry.is_symlink() and not self._is_inside(entry.path):
+                return "a link that leads out of the folder"
+            return None if _is_text(name) and entry.is_file() else "no file, or a name that is no line of text"
+        except OSError:  # a link that leads to itself
+            return "a link that leads nowhere"
 
     def _is_inside(self, path: str) -> bool:
         return os.path.commonpath([os.path.realpath(path), self._root]) == self._root
 
     def stamp(self, name: str) -> str:
         try:
-            found = os.stat(os.path.join(self._root, name))
-        except OSError:
-            raise ValueError("it is not there any more") from None
-        return f"{found.st_size} {found.st_mtime_ns}"
+            return stamp_of(os.path.join(self._root, name))
+        except (FileNotFoundError, NotADirectoryError):
+            raise Gone("it is not there any more") from None
+        except OSError as error:
+            raise ValueError(f"{UNREADABLE} ({error.strerror})") from None
 
     def again(self, name: str) -> bool:
         parts = name.split("/")
@@ -162,6 +182,12 @@ class Folder:
         return bounded_file(path, os.O_NOFOLLOW)
 
 
+def stamp_of(path: str) -> str:
+    """A text that changes when the file does."""
+    found = os.stat(path)
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
 def bounded_file(path: str, flags: int = 0) -> bytes:
     """The bytes of a regular file; a ValueError for anything else, and for more than MOST_BYTES."""
     try:
@@ -171,7 +197,7 @@ def bounded_file(path: str, flags: int = 0) -> bytes:
                 raise ValueError("it is no regular file")
             return _bounded(file.read(MOST_BYTES + 1))
     except OSError as error:
-        raise ValueError(f"it cannot be read ({error.strerror})") from None
+        raise ValueError(f"{UNREADABLE} ({error.strerror})") from None
 
 
 class Zip:
@@ -179,6 +205,7 @@ class Zip:
 
     def __init__(self, path: Path, endings: Endings = ENDINGS, most: int = MOST_ENTRIES) -> None:
         self.skipped: Counter[str] = Counter()
+        self.unread: list[str] = []
         self._reading = threading.Lock()
         try:
             self._archive = zipfile.ZipFile(regular(path))
@@ -191,7 +218,8 @@ class Zip:
             raise ValueError(f"{path} has {len(entries)} entries, more than {most}; give a smaller zip")
         self._entries: dict[str, zipfile.ZipInfo] = {}
         for entry in entries:
-            if entry.is_dir() or not entry.filename.lower().endswith(endings) or _is_hidden(entry.filename):
+            name = entry.filename
+            if name.endswith("/") or not name.lower().endswith(endings) or _is_hidden(name):
                 continue
             problem = _problem(entry)
             if problem is None:

@@ -72,6 +72,8 @@ def _opened(content: bytes) -> Iterator[Any]:
                 yield image
     except TooLarge:
         raise
+    except MemoryError:
+        raise ValueError("it cannot be read (there is not enough memory at the moment)") from None
     except (images.DecompressionBombError, images.DecompressionBombWarning):
         raise TooLarge(f"it has more than the {MOST_PIXELS} pixels that are decoded") from None
     except images.UnidentifiedImageError:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from kinrank.pictures.archives import bounded_file
+from kinrank.pictures.archives import UNREADABLE, Gone, bounded_file, stamp_of
 
 
 class Listed:
@@ -20,13 +20,15 @@ class Listed:
             raise ValueError(f"the list names {twice!r:.100} more than once; name every file once")
         self.names, self.identity = list(paths), os.path.realpath(folder)
         self.skipped: Counter[str] = Counter()
+        self.unread: list[str] = []
 
     def stamp(self, name: str) -> str:
         try:
-            found = os.stat(self._paths[name])
-        except (OSError, ValueError):
-            raise ValueError("it is not there") from None
-        return f"{found.st_size} {found.st_mtime_ns}"
+            return stamp_of(self._paths[name])
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a name that no file can have
+            raise Gone("it is not there") from None
+        except OSError as error:
+            raise ValueError(f"{UNREADABLE} ({error.strerror})") from None
 
     def read(self, name: str) -> bytes:
         return bounded_file(self._paths[name])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from kinrank.encoders import Encoder, Recipe
 from kinrank.encoders.embedding import OPENING
-from kinrank.encoders.part import Part, forget
+from kinrank.encoders.part import Part
 from kinrank.encoders.running import cores, encode_missing
-from kinrank.encoders.sources import Source
+from kinrank.encoders.sources import Source, check_names
+from kinrank.pictures.archives import Gone
 from kinrank.progress import Progress, Show
 from kinrank.watching.ledger import Ledger
 from kinrank.watching.targets import Target
@@ -56,8 +57,8 @@ def follow(
     """Bring a gallery in step with a source: encode what is new or changed, take out what is gone.
 
     Args:
-        ledger: what was taken from the source before; it is changed, and saved at `place` at the end. A process killed
-            in between does the rest when it is called again, and encodes nothing twice.
+        ledger: what was taken from the source before; the one after this is saved at `place`. A process killed in
+            between does the rest when it is called again, and encodes nothing twice.
         place: the file of the ledger; vectors made so far stand beside it.
         target: the gallery.
         encoder: must be the one that made what is there. A Recipe is opened when there is something to encode.
@@ -68,43 +69,54 @@ def follow(
         >>> ledger = Ledger("photos", "pictures", recipe, encoder.facts)
         >>> follow(ledger, Path("photos.json"), FolderTarget(Path("photos.manifold")), encoder)
     """
-    _check(ledger, encoder)
-    source = ledger.opened()
-    stamps, anew = _stamps(source), not target.is_there
+    anew, after = not target.is_there, deepcopy(ledger)
     if anew:
-        ledger.items, ledger.skipped = {}, {}
-    gone = [name for name in (*ledger.items, *ledger.skipped) if name not in stamps]
-    fresh = [name for name, stamp in stamps.items() if not _is_known(ledger, name, stamp)]
+        after.items, after.skipped, after.pending = {}, {}, []
+    elif isinstance(encoder, Encoder):
+        _check(after, encoder)
+    target.check()
+    source = after.opened()
+    stamps = _stamps(source, after)
+    there = target.ids()
+    if there is not None:  # what somebody else took out of the gallery is new again
+        after.items = {name: stamp for name, stamp in after.items.items() if name in there}
+    gone = [name for name in dict.fromkeys((*after.items, *after.skipped, *after.pending)) if name not in stamps]
+    fresh = {name: stamp for name, stamp in stamps.items() if not after.knows(name, stamp)}
     if not fresh and not gone:
-        return Followed(items=len(ledger.items))
+        return Followed(items=len(after.items))
     report = Progress(progress)
-    opened = _check(ledger, report.one(OPENING, encoder.open) if isinstance(encoder, Recipe) else encoder)
-    folder = place.with_name(f"{place.name}.part")
-    with Part.opened(folder, opened.facts, opened.dimensions) as part:
-        encode_missing(source, fresh, opened, part, 1, cores() if workers is None else workers, report)
-        found, rows = _taken(ledger, part, {name: stamps[name] for name in fresh}, gone)
+    opened = report.one(OPENING, encoder.open) if isinstance(encoder, Recipe) else encoder
+    if anew:
+        after.facts = opened.facts
+    _check(after, opened)
+    with Part.opened(place.with_name(f"{place.name}.part"), opened.facts, opened.dimensions, source.identity) as part:
+        encode_missing(source, list(fresh), opened, part, 1, cores() if workers is None else workers, report)
+        found, rows = _taken(after, part, fresh, gone)
+        if anew and not rows:
+            why = "; ".join(f"{name!r:.80}: {why}" for name, why in list(found.skipped.items())[:3])
+            raise ValueError(f"there is nothing that could be encoded in {after.source}: {why}")
+        ledger.pending = list(rows)  # if this process is killed now, they may be in the gallery or not
+        ledger.save(place)
         _put(target, found.removed, part, rows, anew, progress)
-    ledger.save(place)
-    forget(folder)
+        after.pending = []
+        after.save(place)
     return found
 
 
-def _check(ledger: Ledger, encoder: Any) -> Any:
-    """The encoder, if it is the one that made what is there."""
-    if isinstance(encoder, Encoder) and ledger.facts != encoder.facts:
+def _check(ledger: Ledger, encoder: Encoder) -> None:
+    if ledger.facts != encoder.facts:
         raise OtherEncoder(
             f"what is there was made by {_called(ledger.facts)}, and this is {_called(encoder.facts)}; give the same "
             "encoder and options, or begin anew at another place"
         )
-    return encoder
 
 
 def _taken(ledger: Ledger, part: Part, fresh: dict[str, str], gone: list[str]) -> tuple[Followed, dict[str, int]]:
     """Enter into the ledger what became of items: what that changes, and the rows of those that have a vector."""
     found, rows = Followed(), dict[str, int]()
     for name in gone:
-        ledger.skipped.pop(name, None)
-        if ledger.items.pop(name, None) is not None:
+        if ledger.skipped.pop(name, None) is None or name in ledger.pending:
+            ledger.items.pop(name, None)
             found.removed.append(name)
     for name, stamp in fresh.items():
         outcome = part.known(name, stamp)
@@ -126,30 +138,27 @@ def _taken(ledger: Ledger, part: Part, fresh: dict[str, str], gone: list[str]) -
 def _put(target: Target, leaving: list[str], part: Part, rows: dict[str, int], anew: bool, progress: Show) -> None:
     """Change the gallery: at once where it is to be built, in pieces where it is there."""
     names, numbers = list(rows), list(rows.values())
-    if anew and not names:
-        raise ValueError(
-            "there is nothing that could be encoded; look at why items were skipped, or give another source"
-        )
     step = len(names) if anew else AT_ONCE
-    for start in range(0, max(len(names), 1), max(step, 1)):
-        chosen = slice(start, start + max(step, 1))
+    for start in range(0, max(len(names), 1), step):
+        chosen = slice(start, start + step)
         target.apply(leaving if start == 0 else [], part.vectors(numbers[chosen]), names[chosen], progress)
 
 
-def _stamps(source: Source) -> dict[str, str]:
-    """name -> stamp of what is there; what has gone since it was listed is left out."""
+def _stamps(source: Source, ledger: Ledger) -> dict[str, str]:
+    """name -> stamp of what is there; of what cannot be looked at now, the stamp it had."""
+    check_names(source.names)
     found = {}
     for name in source.names:
         try:
             found[name] = source.stamp(name)
-        except ValueError:
+        except Gone:
             continue
-    return found
-
-
-def _is_known(ledger: Ledger, name: str, stamp: str) -> bool:
-    skipped = ledger.skipped.get(name)
-    return ledger.items.get(name) == stamp or (skipped is not None and skipped[0] == stamp)
+        except ValueError:
+            found |= ledger.stamps_of([name])
+    if not found and ledger.items:
+        raise ValueError(f"{ledger.source} is empty; is it whole? Nothing was removed")
+    hidden = [name for name in ledger.items if any(not one or name.startswith(f"{one}/") for one in source.unread)]
+    return {**ledger.stamps_of(hidden), **found}
 
 
 def _called(facts: dict[str, object]) -> str:

@@ -40,7 +40,7 @@ def watch(
             said = ""
             if found and tell is not None:
                 tell(found)
-        except (ValueError, OSError) as error:
+        except Exception as error:  # whatever an encoder, a disk or a service does: the next look tries again
             if trouble is not None and str(error) != said:
                 said = str(error)
                 trouble(said)

@@ -12,6 +12,7 @@ from kinrank.encoders.base import PICTURES, TEXTS
 from kinrank.encoders.opening import source_of
 from kinrank.encoders.registry import PLAIN
 from kinrank.methods import Method
+from kinrank.pictures.archives import UNREADABLE
 from kinrank.watching.ledger import Ledger
 from kinrank.watching.targets import FolderTarget, ServiceTarget, Target
 
@@ -34,6 +35,7 @@ def watched(
     content: str | None = None,
     columns: tuple[str | None, str | None] = (None, None),
     token: str | None = None,
+    join: bool = False,
     method: Method | None = None,
 ) -> Watched:
     """A source that is to be followed, from where it was left the last time.
@@ -45,6 +47,7 @@ def watched(
         content: "pictures" or "texts", where the source could be both.
         columns: of a table, the one with the texts and the one with their ids.
         token: of the service.
+        join: put items into a gallery that was made otherwise, by the same encoder.
         method: what a Manifold is built with that is not there yet.
     """
     address, path = os.fspath(manifold), os.path.abspath(source)
@@ -56,11 +59,18 @@ def watched(
             f"the service at {address} was started from a folder of pictures or texts; to follow that, start it with "
             "`kinrank serve FOLDER --watch`"
         )
-    before = Ledger.load(place)
-    if before is not None and before.source != path:
-        raise ValueError(f"{address} follows {before.source}, not {path}; give another place, or delete {place}")
-    given = options or Options()
+    target.check()
+    given, before = options or Options(), Ledger.load(place)
+    if before is None:
+        _refuse_foreign(target, address, join)
+    else:
+        _refuse_other(before, address, place, path, content, columns)
+        before.skipped = {name: one for name, one in before.skipped.items() if not one[1].startswith(UNREADABLE)}
+        if isinstance(target, ServiceTarget) and not all(target.has(name) for name in list(before.items)[:3]):
+            before.items = {}  # another gallery is served there now
     if before is not None and encoder is None and given == Options():
+        if ":" in before.recipe.name:  # a file must not be able to name code that is run
+            raise ValueError(f"{address} was made by the function {before.recipe.name}; name it again with encoder=")
         return Watched(before, place, target, before.recipe)
     opened = None if encoder is None else Recipe(encoder, given).open()
     able = (PICTURES, TEXTS) if opened is None else opened.kinds
@@ -68,7 +78,32 @@ def watched(
     recipe = Recipe(encoder or PLAIN[found.content], given)
     used = opened or recipe.open()
     ledger = before or Ledger(path, found.content, recipe, used.facts, columns)
+    ledger.recipe = recipe
     return Watched(ledger, place, target, used)
+
+
+def _refuse_foreign(target: Target, address: str, join: bool) -> None:
+    """Nobody knows what made a gallery that has no ledger."""
+    there = target.ids() if target.is_there else set()
+    if not join and (there is None or there):
+        raise ValueError(
+            f"{address} holds items that were not put there by watch; if the same encoder made them, give join=True"
+        )
+
+
+def _refuse_other(
+    before: Ledger, address: str, place: Path, path: str, content: str | None, columns: tuple[str | None, str | None]
+) -> None:
+    """What is given must be what it was the last time."""
+    if before.source != path:
+        raise ValueError(
+            f"{address} follows {before.source}, not {path}; give another place, or delete {place} and the gallery"
+        )
+    if content not in (None, before.content) or (any(columns) and columns != before.columns):
+        raise ValueError(
+            f"{address} follows the {before.content} of {path}, columns {before.columns}; for others give another "
+            f"place, or delete {place} and the gallery"
+        )
 
 
 def cached(kind: str, key: str, ending: str = "") -> Path:

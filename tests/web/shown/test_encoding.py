@@ -92,7 +92,10 @@ def test_a_text_becomes_a_query(asked: TestClient) -> None:
         ({"image": written(drawn(200, 200))[:4000]}, "this picture cannot be used: it is damaged"),
         ({"text": " \n"}, "the text is empty"),
         ({"text": "x" * (LONGEST + 1)}, "10000"),
-        ({"text": "fail"}, "the encoder failed on one of the texts (RuntimeError: the network is unwell)"),
+        (
+            {"text": "fail"},
+            "one of the texts cannot be encoded: the encoder failed on it (RuntimeError: the network is unwell)",
+        ),
         ({"text": "nothing"}, "the encoder made no vector of one of the texts"),
         ({}, "0 of image and text"),
         ({"image": written(drawn()), "text": "both"}, "2 of image and text"),

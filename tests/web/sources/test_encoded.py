@@ -79,6 +79,33 @@ def test_a_newer_library_makes_everything_anew_in_the_cache_but_not_elsewhere(ho
         served(home / "photos", home / "three", keep=home / "kept.manifold")
 
 
+def test_a_ledger_from_a_stranger_names_no_code_that_is_run(home: Path) -> None:
+    served(home / "photos", home / "one", keep=home / "kept.manifold")
+    ledger = Ledger.load(Ledger.beside(home / "kept.manifold"))
+    assert ledger is not None
+    ledger.recipe = registry.Recipe("encoders.small:pixels")
+    ledger.save(Ledger.beside(home / "kept.manifold"))
+    plain, told = served(home / "kept.manifold", home / "two")
+    assert plain.encoder is None
+    assert "it was made by the function encoders.small:pixels; to search by pictures, name it again" in told[1]
+
+
+def test_a_gallery_whose_encoder_has_changed_is_served_without_it(home: Path) -> None:
+    served(home / "photos", home / "one", keep=home / "kept.manifold")
+    small.CALLED.append("newer")  # type: ignore[attr-defined]
+    plain, told = served(home / "kept.manifold", home / "two")
+    assert (plain.encoder, plain.follows) == (None, False)
+    assert "its encoder has changed since" in told[1]
+
+
+def test_lists_and_pictures_are_not_served(home: Path) -> None:
+    (home / "list.txt").write_text("photos/01.png\n")
+    with pytest.raises(ValueError, match="is a list of pictures; serve the folder"):
+        served(home / "list.txt", home / "one")
+    with pytest.raises(ValueError, match=r"unknown ending '.png'"):
+        served(home / "photos" / "01.png", home / "one")
+
+
 def test_texts_are_shown_beside_their_ids(home: Path) -> None:
     lines = "".join(f"k{number},{'word ' * (number + 1)}\n" for number in range(12))
     (home / "notes.csv").write_text("key,body\n" + lines)
@@ -102,7 +129,7 @@ def test_a_service_follows_a_folder_that_is_watched(home: Path) -> None:
     Manifold.build(rows, ids=[f"n{number}" for number in range(40)]).save(home / "gallery.manifold")
     settings = settings_in(home)
     with listening(settings) as address, Client(address) as client:
-        seen = watched(home / "photos", address)
+        seen = watched(home / "photos", address, join=True)
         assert len(follow(*seen).added) == 30
         assert until(lambda: len(client) == 70)
         (home / "photos" / "03.png").unlink()

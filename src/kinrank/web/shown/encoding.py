@@ -96,10 +96,9 @@ class Encoding:
         """(1, d) one at a time: pictures are large, and a vector does not depend on what else is encoded with it."""
         try:
             found = encoded(self._encoder, kind, [one])
-        except Exception as error:  # of whichever library it is made of
+        except ValueError as error:
             log.warning("the encoder %s failed", self._encoder.facts["encoder"], exc_info=True)
-            said = " ".join(str(error).split())[:200]
-            raise ValueError(f"the encoder failed on one of the {kind} ({type(error).__name__}: {said})") from error
+            raise ValueError(f"one of the {kind} cannot be encoded: {error}") from error
         if not np.isfinite(found).all() or not found.any():
             raise ValueError(
                 f"the encoder made no vector of one of the {kind}: its numbers are not finite, or all 0; give another"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kinrank.datasets.benchmark import BENCHMARKS, present
-from kinrank.encoders.opening import TEXT_ENDINGS
+from kinrank.encoders.opening import TEXT_ENDINGS, names_pictures
 from kinrank.files.columns import keyed
 from kinrank.manifold.manifest import MANIFEST
 from kinrank.pictures.archives import has_any
@@ -20,7 +20,7 @@ POSSIBLE = (
 )
 STORE, TOYS, MANIFOLD, SETS, VECTORS = "a store", "toys", "a prepared gallery", "a published set", "a file of vectors"
 UNENCODED = "pictures or texts"
-ENCODED = (".zip", ".txt", ".json", ".jsonl", ".md")  # files that hold no vectors
+ENCODED = (".zip", ".txt", ".json", ".jsonl")  # files that hold no vectors
 TABLES = (".csv", ".tsv", ".parquet")  # files that hold vectors, or texts if a column of these is named
 USED_BY = {
     "column": (UNENCODED,),
@@ -60,7 +60,9 @@ def kind_of(path: Path | None, source: File, store: str | None, texts: bool = Fa
         return TOYS
     if path.is_file():
         ending = path.suffix.lower()
-        return UNENCODED if ending in (*ENCODED, *PICTURES) or (texts and ending in TABLES) else VECTORS
+        if ending == ".txt" and names_pictures(path):
+            raise ValueError(f"{path} is a list of pictures; serve the folder that they are in, or `kinrank embed` it")
+        return UNENCODED if ending in ENCODED or (texts and ending in TABLES) else VECTORS
     if not path.is_dir():
         raise FileNotFoundError(f"{source} is not there; give {POSSIBLE}")
     if (path / MANIFEST).is_file():

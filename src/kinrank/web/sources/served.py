@@ -58,7 +58,7 @@ def built(rows: ArrayLike, method: Method | None, ids: Any, scratch: Path, progr
 
 def written(path: Path, entries: Any) -> str:
     """A list, or whatever JSON can hold, as a .json; its path."""
-    path.write_text(json.dumps(entries, ensure_ascii=False))
+    path.write_text(json.dumps(entries), encoding="utf-8")
     return str(path)
 
 

@@ -24,11 +24,10 @@ from kinrank.methods import Method
 from kinrank.progress import Show
 from kinrank.stores.address import Address
 from kinrank.stores.opening import open_store
-from kinrank.watching import Followed, Ledger
+from kinrank.watching import Followed
 from kinrank.web.settings import Files, Settings
 from kinrank.web.shown.collection import Collection
-from kinrank.web.sources.encoded import encoded
-from kinrank.web.sources.encoded import served as from_ledger
+from kinrank.web.sources.encoded import encoded, known
 from kinrank.web.sources.kinds import (
     MANIFOLD,
     SETS,
@@ -118,7 +117,7 @@ def settings_for(
         served, changed = encoded(path, encoder, given, content, columns, method, kept, scratch, progress)
         _tell_changed(changed, tell)
     elif kind == MANIFOLD:
-        served = _prepared(path, scratch)
+        served = _prepared(path, scratch, encoder is not None, tell)
     elif kind == SETS:
         name, rest = chosen(path, named)
         if rest and named is None and tell is not None:
@@ -135,12 +134,9 @@ def settings_for(
     )  # fmt: skip
 
 
-def _prepared(folder: Path, scratch: Path) -> Served:
+def _prepared(folder: Path, scratch: Path, chosen: bool, tell: Callable[[str], None] | None) -> Served:
     """A gallery that is there; with the pictures or texts it was made of, where it is known that they are there."""
-    ledger = Ledger.load(Ledger.beside(folder))
-    if ledger is None or not Path(ledger.source).exists():
-        return Served(folder, folder.name, writable=True)
-    return from_ledger(folder, ledger, scratch)
+    return known(folder, scratch, chosen, tell or (lambda words: None)) or Served(folder, folder.name, writable=True)
 
 
 def _tell_changed(changed: Followed, tell: Callable[[str], None] | None) -> None:
