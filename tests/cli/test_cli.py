@@ -299,7 +299,7 @@ def test_help_teaches_by_example(folder: Path) -> None:
     text = good(folder, "--help")
     assert text == good(folder) or text.strip() == good(folder).strip()
     first = [line.strip() for line in text.splitlines() if line.strip().startswith("kinrank ")][1:4]
-    assert [line.split()[1] for line in first] == ["rerank", "evaluate", "methods"]
+    assert [line.split()[1] for line in first] == ["serve", "embed", "rerank"]
     assert "kinrank methods lpmt" in good(folder, "rerank", "--help")
     for verb in ("rerank", "evaluate", "methods", "bench", "demo"):
         assert verb in text

@@ -433,7 +433,7 @@ def test_verify_follows_a_save_that_came_between(folder: Path, monkeypatch: pyte
     assert len(seen) > len(found.checked)
 
 
-USUAL = ["build", "search", "explain", "add", "remove", "sync", "observe", "info", "verify", "serve"]
+USUAL = ["build", "search", "explain", "add", "remove", "sync", "observe", "info", "verify", "watch", "serve"]
 
 
 def test_help_groups_and_teaches(whole: Path) -> None:

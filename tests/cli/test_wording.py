@@ -20,7 +20,7 @@ COMMANDS: Any = typer.main.get_command(app)
 SOURCE = Path(kinrank.__file__).parent
 PYTHON_ONLY = {  # rooms that no command enters, or whose errors stand for a mistake of ours
     "augment.py", "datasets", "distributed", "testing", "stores/rows.py", "stages/graph.py", "evaluation/evaluate.py",
-    "integrations",
+    "integrations", "encoders/descriptors", "encoders/published/boxes.py",
 }  # fmt: skip
 OURS = {"__init__", "array", "changed", "faiss", "found", "keyed", "numbers", "renumbered", "scaled"}
 # what engines say when they are opened is about options of the URL, which are written as parameters are
@@ -67,6 +67,9 @@ NOT_FLAGS = (
     "as to_dict makes it",  # of an explanation that came over HTTP
     *("part_sizes", "near_"),  # arrays in a folder
     "colour=red",  # a field of an item
+    "state_dict",  # what torch calls weights
+    *("crop=", "pool=", "normalize="),  # keys of the JSON file that --preprocessing names
+    "give skip or raise",  # a flag has no such value
     "query_id and item_id",  # columns of a file
     *("kinrank.METHODS", "rankings[7]", "average_precision", "gallery_size"),  # what no command gives
 )

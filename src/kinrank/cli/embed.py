@@ -106,5 +106,8 @@ def _tell(found: Embedded, output: Path, json: bool, quiet: bool) -> None:
         print(f"  skipped {name}: {why}")
     if len(found.skipped) > SHOWN:
         print(f"  and {len(found.skipped) - SHOWN} more, see {facts_of(output)}")
+    outside = sum("lies outside of its" in why for why in found.skipped.values())
+    if outside:
+        print(f"  {outside} boxes lie outside: if they were drawn on larger copies, say how large with --boxes-size")
     for why, many in found.left_out.items():
         print(f"  left out {many} times: {why}")

@@ -54,8 +54,8 @@ class Options:
         """A ValueError if something was given that the encoder has no use for."""
         for option in fields(self):
             if getattr(self, option.name) is not None and option.name not in taken:
-                known = f"it takes {', '.join(f'{name}=' for name in taken)}" if taken else "it takes none of these"
-                raise ValueError(f"{option.name}= has no meaning for the encoder {encoder}; {known}: leave it out")
+                known = f"it takes {' and '.join(taken)}" if taken else "it takes no options"
+                raise ValueError(f"{option.name}= has no meaning for the encoder {encoder}: {known}; leave it out")
 
 
 class Encoder:

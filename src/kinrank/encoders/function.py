@@ -48,7 +48,9 @@ def opened(words: str, options: Options) -> Encoder:
     try:
         found = getattr(importlib.import_module(module), name)
     except Exception as error:  # whatever runs when a module is imported
-        raise ValueError(f"encoder={words!r} cannot be imported ({error}); is the package installed here?") from error
+        raise ValueError(
+            f"encoder={words!r} cannot be imported ({error}); is the package installed here, or on PYTHONPATH?"
+        ) from error
     if not callable(found):
         raise ValueError(f"encoder={words!r} is no function; give it as package.module:function")
     return FunctionEncoder(words, found)

@@ -81,7 +81,7 @@ class Cut(NamedTuple):
 def _of_path(path: Path, possible: list[str], cut: Cut, columns: tuple[Any, Any]) -> Source:
     ending = path.suffix.lower()
     if path.is_dir() or ending == ".zip":
-        return _of_archive(path, possible, cut)
+        return _of_archive(path, possible, cut, columns)
     if ending in PICTURE_ENDINGS and PICTURES in possible:
         return PictureFiles(Listed([regular(path).name], path.parent), *cut)
     if ending not in TABLES:
@@ -97,7 +97,7 @@ def _of_path(path: Path, possible: list[str], cut: Cut, columns: tuple[Any, Any]
     return Texts(found.values, found.ids)
 
 
-def _of_archive(path: Path, possible: list[str], cut: Cut) -> Source:
+def _of_archive(path: Path, possible: list[str], cut: Cut, columns: tuple[Any, Any]) -> Source:
     archive: Archive | None = None
     if PICTURES in possible:
         try:
@@ -108,8 +108,21 @@ def _of_archive(path: Path, possible: list[str], cut: Cut) -> Source:
             if TEXTS not in possible:
                 raise
     if archive is not None:
+        if any(columns):
+            raise ValueError("column= and id_column= are for tables of texts, and these are pictures; leave them out")
         return PictureFiles(archive, *cut)
-    return TextFiles(opened(path, TEXT_ENDINGS), cut.names)
+    try:
+        return TextFiles(opened(path, TEXT_ENDINGS), cut.names)
+    except FileNotFoundError:
+        raise
+    except ValueError as error:
+        if "holds no" not in str(error):
+            raise
+        wanted = [f"pictures ({', '.join(PICTURE_ENDINGS)})"] if PICTURES in possible else []
+        wanted.append(f"texts ({', '.join(TEXT_ENDINGS)})")
+        raise ValueError(
+            f"{path} holds no {' and no '.join(wanted)}; give another source, or another encoder="
+        ) from None
 
 
 def _of_values(given: list[Any], possible: list[str], cut: Cut) -> Source:

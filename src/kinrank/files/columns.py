@@ -22,6 +22,7 @@ from kinrank.files.parquet import read_columns
 LONGEST = 2000  # characters of a text that are shown and searched
 IDS = ("id", "ids", "key", "docno", "name")
 CALLED = {"text": ("text", "texts", "caption", "title"), "label": ("label", "labels", "class")}
+NAMED = {"text": ", or name it with column="}  # where that can be said
 Named = tuple[str | None, str | None]  # the column with the values and that with the ids, where these were named
 ENDINGS = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
@@ -182,7 +183,8 @@ def _chosen(names: Sequence[str], path: Path, kind: str, named: Named) -> tuple[
     if value is None and len(others) == 1:
         value = others[0]
     if value is None:
-        raise ValueError(f"{path} has the columns {', '.join(map(str, names[:8]))}; call the one to be read {kind}")
+        listed = ", ".join(map(str, names[:8]))
+        raise ValueError(f"{path} has the columns {listed}; call the one to be read {kind}{NAMED.get(kind, '')}")
     return value, name
 
 

@@ -52,7 +52,7 @@ def decoded(content: bytes, least: int | None = None) -> Any:
             wanted = 2 * least / shorter  # twice of what is needed, so that shrinking the rest still averages
             if wanted < 1:
                 image.draft("RGB", (int(image.size[0] * wanted), int(image.size[1] * wanted)))
-        images = needed("PIL.Image", "reading pictures", "web")
+        images = needed("PIL.Image", "reading pictures", "images")
         image.load()
         return _on_white(images, _turned(_with_plain_colours(images, image)))
 
@@ -60,7 +60,7 @@ def decoded(content: bytes, least: int | None = None) -> Any:
 @contextlib.contextmanager
 def _opened(content: bytes) -> Iterator[Any]:
     """The picture for a block that decodes it; whatever goes wrong there becomes a ValueError that says what."""
-    images = needed("PIL.Image", "reading pictures", "web")
+    images = needed("PIL.Image", "reading pictures", "images")
     if not content:
         raise ValueError("it is empty")
     try:
