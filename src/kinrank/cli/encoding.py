@@ -32,7 +32,8 @@ Scales = Annotated[
 Size = Annotated[int | None, typer.Option("--size", help="Pixels on the longest side of what the network reads.")]
 Device = Annotated[str | None, typer.Option("--device", help="Where torch computes: cpu, cuda, mps.")]
 Preprocessing = Annotated[
-    Path | None, typer.Option("--preprocessing", help="JSON file that says what an .onnx model reads; see the docs.")
+    Path | None,
+    typer.Option("--preprocessing", help="JSON file that says what an .onnx model reads: docs/encoders.md."),
 ]
 Whitened = Annotated[
     str | None,

@@ -58,7 +58,7 @@ def whiten(
     judge, and on many more rows than there are dimensions. With --pairs, rows that show the same thing, directions in
     which these differ are damped instead.
 
-    Vectors of a network that whitens already lose by it. Nobody can tell beforehand: `kinrank tune` with labels tries.
+    Vectors of a network that whitens already lose by it. Only labels can tell: `kinrank tune --labels` tries it.
     """
     _check(output, save, (features, learn, pairs, known))
     settings = {"learn": learn, "learn_key": learn_key, "pairs": pairs, "dimensions": dimensions, "power": power}
