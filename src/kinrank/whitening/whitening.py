@@ -73,9 +73,8 @@ class Whitening:
         """A whitening learned on vectors, each brought to length one first.
 
         Learn it on another set than the one you search and judge: on a gallery itself, what tells its classes apart is
-        damped. Try it on judged queries first, and power 0.25 before 0.5 (docs/whitening.md): descriptors that are
-        whitened already (SSCD, ROxford5k) lost 4 points by half, with LPMT; on fine-grained features power 0.25 with
-        LPMT gave 40.1 against 37.9; learned by pairs of other classes it gained up to 5.6.
+        damped. Try it on judged queries first, and power 0.25 before 0.5: descriptors that are whitened already lose by
+        it, and docs/whitening.md has what was measured on others.
 
         Cost: O(n d^2) time, O(d^2) memory; vectors are read in blocks, so that a memory map stays on disk.
 
@@ -160,8 +159,7 @@ def whiten(
     """(n, r) float32 rows of length one, whitened: y = l2((l2(x) - mean) projection).
 
     Whiten a gallery and its queries by the same vectors, best by those of another set: see `Whitening.fit`, which also
-    says what the parameters mean, and what was measured. Descriptors that are whitened already lose by it: 4 points of
-    SSCD's. On fine-grained features power 0.25 with LPMT gave 40.1 against 37.9.
+    says what the parameters mean. Descriptors that are whitened already lose by it.
 
     Args:
         vectors: (n, d) rows; not changed.
