@@ -200,9 +200,11 @@ class Waiting:
 
 def following(settings: Any, address: str, writers: Sequence[str], quiet: bool) -> None:
     """Follow what the gallery was made of, in a thread that ends with the process; changes go through the service."""
-    from kinrank.watching import Ledger, ServiceTarget
+    from kinrank.watching import Followed, Ledger, ServiceTarget
     from kinrank.watching.loop import watch
     from kinrank.watching.places import Watched
+    from kinrank.web.sources.encoded import texts_in
+    from kinrank.web.sources.served import written
 
     place = Ledger.beside(settings.manifold)
     ledger = Ledger.load(place)
@@ -210,7 +212,14 @@ def following(settings: Any, address: str, writers: Sequence[str], quiet: bool) 
         raise ValueError(f"{place} is gone, so that nothing can be followed; start the service again")
     here = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     seen = Watched(ledger, place, ServiceTarget(here, next(iter(writers), None)), ledger.recipe)
-    tell = None if quiet else lambda found: note(str(found))
+
+    def tell(found: Followed) -> None:
+        after = Ledger.load(place)
+        if settings.files.texts is not None and after is not None:
+            written(Path(settings.files.texts), texts_in(after))  # the page shows them, too
+        if not quiet:
+            note(str(found))
+
     threading.Thread(target=watch, args=(seen, 2.0, None, tell, note), daemon=True).start()
 
 

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import features
-from kinrank.files.columns import cut, keyed, labels_of, texts_of
+from kinrank.files.columns import keyed, labels_of
 from kinrank.files.names import read_names
 from kinrank.web.settings import Files
 from kinrank.web.shown.grid import Grid, folded
 from kinrank.web.shown.ground import LABELS, ground_of
 from kinrank.web.shown.pictures import Pictures
+from kinrank.web.shown.texts import Texts
 from kinrank.web.shown.verdicts import Verdicts
 
 Query = tuple[str, Any]  # ("item", id) | ("query", number) | ("vector", array): who asks
@@ -47,8 +48,7 @@ class Collection:
     ) -> None:
         """Not called by users: see `open`."""
         labels, truth = _labels_and_truth(files)
-        texts = {} if files.texts is None else texts_of(Path(files.texts)).by_id(order, files.texts, "text")
-        self._texts = {name: cut(text) for name, text in texts.items()}
+        self._texts = Texts(files.texts, order)
         self._labels = {} if labels is None else labels_of(*keyed(labels)).by_id(order, labels, "label")
         self.queries = (
             None if files.queries is None else features.check(features.load(*keyed(files.queries)), "queries")
@@ -67,7 +67,7 @@ class Collection:
         if self._pictures is not None and numbered and not self._names:
             self._in_order = _in_order(self._pictures, order)
         self.has = {
-            "pictures": self._pictures is not None, "texts": bool(self._texts), "labels": bool(self._labels),
+            "pictures": self._pictures is not None, "texts": self._texts.any, "labels": bool(self._labels),
             "truth": bool(self.levels), "queries": count > 0,
         }  # fmt: skip
         self._building = threading.Lock()

@@ -89,13 +89,14 @@ def served(folder: Path, ledger: Ledger, scratch: Path) -> Served:
     if ledger.content == PICTURES:
         files = Files(images=ledger.source)
     else:
-        files = Files(texts=written(scratch / "texts.json", _texts(ledger)))
+        files = Files(texts=written(scratch / "texts.json", texts_in(ledger)))
     title = os.path.basename(ledger.source.rstrip("/")) or ledger.source
     title = os.fsencode(title).decode("utf-8", "replace")  # names on a disk are bytes
     return Served(folder, title, files, writable=True, encoder=ledger.recipe.to_dict(), follows=True)
 
 
-def _texts(ledger: Ledger) -> dict[str, str]:
+def texts_in(ledger: Ledger) -> dict[str, str]:
+    """The texts that are shown, by their ids."""
     source, texts = ledger.opened(), {}
     for name in source.names:
         if name in ledger.items:

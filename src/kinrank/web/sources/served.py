@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.deferred import needed
+from kinrank.files.atomic import replacing
 from kinrank.manifold import Manifold
 from kinrank.methods import Method
 from kinrank.progress import Progress, Show
@@ -58,7 +59,8 @@ def built(rows: ArrayLike, method: Method | None, ids: Any, scratch: Path, progr
 
 def written(path: Path, entries: Any) -> str:
     """A list, or whatever JSON can hold, as a .json; its path."""
-    path.write_text(json.dumps(entries), encoding="utf-8")
+    with replacing(path) as file:
+        file.write(json.dumps(entries).encode())
     return str(path)
 
 
