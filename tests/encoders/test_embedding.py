@@ -251,7 +251,7 @@ def test_a_list_of_texts_that_look_like_paths_is_told_apart(photos: Path) -> Non
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"source": "absent"}, "is not there"),
     ({"source": "x.bin"}, "unknown ending '.bin'; give a folder, a zip"),
-    ({"source": "empty"}, "holds no file that can be read"),
+    ({"source": "empty"}, r"holds no pictures \(.jpg, .* and no texts \(.txt, .md\); give another source"),
     ({"source": "photos", "content": "films"}, "content='films' is not known; give pictures or texts"),
     ({"source": "photos", "encoder": "zebra"}, "encoder='zebra' is not known; give one of efficientnet-lite"),
     ({"source": "photos", "encoder": "os:"}, "names no function"),

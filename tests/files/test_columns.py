@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -60,6 +61,13 @@ def test_a_long_text_is_cut(tmp_path: Path) -> None:
     assert cut(text).endswith("word…")
 
 
+def test_a_cell_may_be_longer_than_the_csv_module_allows(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    (tmp_path / "x.csv").write_text(f'id,text\na,"{"x" * 200_000}"\n')
+    assert len(texts_of(tmp_path / "x.csv").values[0]) == 200_000
+    assert csv.field_size_limit() == before
+
+
 def test_columns_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("Key,Title,Body\na,one,first words\nb,two,second words\n")
     assert texts_of(tmp_path / "x.csv", "Body", "Title") == Column(["first words", "second words"], ["one", "two"])
@@ -94,7 +102,6 @@ REFUSED = [
     ("x.csv", b"a,b,c\n1,2,3\n", "has 3 columns and no heading; write id,text into its first line"),
     ("x.csv", b"id,one,two\n1,2,3\n", "call the one to be read text"),
     ("x.csv", b"a,first\nb,second, and more\n", "row 2 has 3 cells and not 2 as the first"),
-    ("x.csv", b'id,text\na,"' + b"x" * 200_000 + b'"\n', "is no table"),
     ("x.json", b"{", "is no JSON"),
     ("x.json", b"[" * 100_000, "is no JSON"),
     ("x.json", b"3", "is no list"),

@@ -146,15 +146,18 @@ def _of_table(path: Path, kind: str, named: Named) -> Column:
 def _cells(path: Path) -> Iterable[list[str]]:
     """The rows of a table that are not blank."""
     fits(path, 8 * regular(path).stat().st_size)
+    limit = csv.field_size_limit()
     try:
         text = path.read_bytes().decode("utf-8-sig")
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text may be longer than it allows
+        csv.field_size_limit(max(limit, len(text)))  # a text may be longer than a cell usually may
         return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text in UTF-8; save it again in that encoding") from None
     except csv.Error as error:
         raise ValueError(f"{path} is no table ({error}); put texts with commas in quotes") from None
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _has_ids(path: Path) -> bool:
