@@ -54,7 +54,7 @@ def test_facts_are_the_same_wherever_the_files_are(encoder: Encoder) -> None:
 
 def test_wrong_options_are_sentences(encoder: Encoder) -> None:
     for option in ("model", "weights", "preprocessing"):
-        with pytest.raises(ValueError, match=f"^{option}= has no meaning for the encoder minilm: it takes device; leave"):
+        with pytest.raises(ValueError, match=f"^{option}= has no meaning for the encoder minilm: it takes device;"):
             open_encoder("minilm", **{option: "x"})
     with pytest.raises(ValueError, match="minilm encodes texts, not pictures"):
         encoded(encoder, PICTURES, [])
