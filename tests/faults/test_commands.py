@@ -13,7 +13,7 @@ import pytest
 from faults.fuzz_commands import verbs
 
 SCRIPT = Path(__file__).with_name("fuzz_commands.py")
-SECONDS = float(os.environ.get("KINRANK_FUZZ_SECONDS", "12"))
+SECONDS = float(os.environ.get("KINRANK_FUZZ_SECONDS", "8"))
 AT_ONCE = 9  # all verbs have their time in a few rounds; with more at once a call may take too long
 
 

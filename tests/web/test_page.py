@@ -469,7 +469,7 @@ def test_results_are_downloaded_and_lines_shown(page: Page, small: str, tmp_path
     assert [one["id"] for one in json.loads((tmp_path / "kinrank.json").read_text())["after"]] == page.ranked()
     assert len((tmp_path / "kinrank.csv").read_text().splitlines()) == 41
     page.click("#copy-python")
-    assert "kinrank" in page.text("#box pre")
+    page.until("document.querySelector('#box pre')?.textContent.includes('kinrank')")
     page.keys(ESCAPE)
     page.until("!document.querySelector('#box').open")
 
