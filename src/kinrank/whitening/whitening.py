@@ -73,8 +73,8 @@ class Whitening:
         """A whitening learned on vectors, each brought to length one first.
 
         Learn it on another set than the one you search and judge: on a gallery itself, what tells its classes apart may
-        be damped. Try it on judged queries first, and power 0.25 before 0.5: descriptors that are whitened already lose by
-        it, and docs/whitening.md has what was measured on others.
+        be damped. Try it on judged queries first, and power 0.25 before 0.5: descriptors that are whitened already lose
+        by it, and docs/whitening.md has what was measured on others.
 
         Cost: O(n d^2) time, O(d^2) memory; vectors are read in blocks, so that a memory map stays on disk.
 
