@@ -36,6 +36,7 @@ SLOW = {
     "bench/test_defaults.py",
     "bench/test_diagnosis.py",
     "bench/test_modes.py",
+    "bench/test_whitening.py",
     "cli/test_bench_accuracy.py",
     "cli/test_change.py",
     "cli/test_cli.py",

@@ -69,6 +69,7 @@ EXTRA = [
 GOOD = {
     "gallery": ["good.npy", "good.csv"],
     "queries": ["queries.npy"],
+    "features": ["good.npy"],
     "vectors": ["queries.npy"],
     "folder": ["plain.manifold", "named.manifold", "dfs.manifold"],
     "source": ["plain.manifold", "named.manifold", "good.npy", "photos", "texts.csv"],
