@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kinrank import stages
 from kinrank.features import Vectors
-from kinrank.neighbors import Neighbors, nearest_among
+from kinrank.neighbors import Integers, Neighbors, nearest, nearest_among, pairwise, share_equal
 from kinrank.stages.masks import EVERYONE, Mask, Masks
 
 CELLS = 4_000_000  # queries x items scored at once: 32 MB an array, of which solvers hold a few
@@ -111,14 +111,38 @@ def best_scored(
     indices = np.full((len(found.indices), depth), -1, np.int64)
     distances = np.full(indices.shape, np.inf, np.float32)
     size = max(1, min(QUERIES, CELLS // max(1, count)))
-    for rows, nearest in equally_many(found, entries):
+    for rows, near in equally_many(found, entries):
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            block = scores(Neighbors(nearest.indices[part], nearest.distances[part]))
+            block = scores(Neighbors(near.indices[part], near.distances[part]))
             for row, values in zip(rows[part], block, strict=True):
                 best, behind = _best(values, found.indices[row], found.distances[row], depth, masks.results)
                 indices[row, : len(best)], distances[row, : len(best)] = best, behind
     return Answer(indices, distances, {"certain": 1.0})
+
+
+def halves(left: Vectors, right: Vectors, first: Integers, unit: bool) -> NDArray[np.float64]:
+    """|a - b|^2 / 2 - 1 of rows (q, d) and (n, d), (q, n): the negated cosine where all have length one (`unit`).
+
+    Unlike a product it tells near duplicates apart, and float64 keeps that. `first`: see first_equal.
+    """
+    gaps = pairwise(left, right, unit)
+    gaps *= gaps
+    gaps *= 0.5
+    return share_equal(gaps, first).astype(np.float64) - 1.0
+
+
+def searched_exactly(queries: Vectors, rows: Vectors, depth: int, masks: Masks, unit: bool) -> Neighbors:
+    """(q, depth) nearest of rows (n, d) that no store holds, by `masks`."""
+    if masks is EVERYONE:
+        return nearest(queries, rows, depth, unit=unit)
+    return nearest_among(queries, depth, masks.results, lambda numbers: rows[numbers], unit=unit)
+
+
+def by_halves(found: Neighbors) -> Answer:
+    """What was found, at the distances of `halves`."""
+    distances = np.square(found.distances, dtype=np.float64) / 2.0 - 1.0
+    return Answer(found.indices.astype(np.int64), distances.astype(np.float32), {"certain": 1.0})
 
 
 def equally_many(found: Neighbors, k: int) -> Iterator[tuple[Numbers, Neighbors]]:
