@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kinrank.deferred import modules_of
 
 if TYPE_CHECKING:
+    from kinrank.stages import adam as adam
     from kinrank.stages import affinity as affinity
     from kinrank.stages import attach as attach
     from kinrank.stages import cas as cas
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from kinrank.stages import feedback as feedback
     from kinrank.stages import fusion as fusion
     from kinrank.stages import graph as graph
+    from kinrank.stages import gss as gss
     from kinrank.stages import kernels as kernels
+    from kinrank.stages import layers as layers
     from kinrank.stages import linear as linear
     from kinrank.stages import marks as marks
     from kinrank.stages import masks as masks
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from kinrank.stages import pipeline as pipeline
     from kinrank.stages import run as run
     from kinrank.stages import saved as saved
+    from kinrank.stages import separation as separation
     from kinrank.stages import settings as settings
     from kinrank.stages import spectrum as spectrum
     from kinrank.stages import states as states
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 
 __getattr__ = modules_of(
     "kinrank.stages",
+    "adam",
     "affinity",
     "attach",
     "cas",
@@ -65,7 +70,9 @@ __getattr__ = modules_of(
     "feedback",
     "fusion",
     "graph",
+    "gss",
     "kernels",
+    "layers",
     "linear",
     "marks",
     "masks",
@@ -73,6 +80,7 @@ __getattr__ = modules_of(
     "pipeline",
     "run",
     "saved",
+    "separation",
     "settings",
     "spectrum",
     "states",
