@@ -15,6 +15,10 @@ CANNOT = {  # (method, promise): why not; each of these must fail, or the line h
         "super-global",
         "rotation_is_irrelevant",
     ): "the elementwise maximum belongs to the axes of the descriptor",
+    (
+        "gss",
+        "rotation_is_irrelevant",
+    ): "ELU bends each axis of the descriptor on its own",
 }
 
 

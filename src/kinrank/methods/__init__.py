@@ -19,6 +19,7 @@ from kinrank.methods.egt import EGT
 from kinrank.methods.eir import EIR
 from kinrank.methods.fsr import FSR
 from kinrank.methods.gnn import GNN
+from kinrank.methods.gss import GSS
 from kinrank.methods.k_reciprocal import KReciprocal
 from kinrank.methods.knn import KNN
 from kinrank.methods.lpmt import LPMT
@@ -50,6 +51,7 @@ METHODS: dict[str, type[Method]] = {
         ConAff,
         STML,
         CAS,
+        GSS,
         DFS,
         FSR,
         RDP,
@@ -107,6 +109,7 @@ __all__ = [
     "EIR",
     "FSR",
     "GNN",
+    "GSS",
     "KNN",
     "LPMT",
     "METHODS",

@@ -67,6 +67,10 @@ class Method:
         most = {name: max(items, 1) for name, value in counts.items() if value > max(items, 1)}
         return replace(self, **most) if most else self
 
+    def over_candidates(self) -> Method:
+        """The method as it works in a small graph per query; itself, unless that would take too long."""
+        return self
+
     def prepare(self, items: Items, progress: Progress) -> Any:
         """Whatever is shared by all queries: graphs, states, costs. Returned object is passed to `distances`."""
         raise NotImplementedError

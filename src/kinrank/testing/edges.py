@@ -110,7 +110,7 @@ def candidates_come_first(method: Method, rtol: float) -> None:
         require(np.array_equal(*first), f"{what}: the first places are not taken by the candidates")
         beyond = ranking.indices[:, candidates:], searched[:, candidates:]
         require(np.array_equal(*beyond), f"{what}: items beyond the candidates left the order of the search")
-    one = rerank(data.queries[:1], data.gallery, method)
+    one = rerank(data.queries[:1], data.gallery, method.over_candidates())
     row = Ranking(ranking.indices[:1], ranking.distances[:1])
     require_same(one, row, "one query with all items as candidates, against the joint graph", rtol)
 
