@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kinrank.files.sealed import _seal
 from kinrank.whitening import Whitening, saved
 from reference.whitening import pairs_of, rows_of
 
@@ -65,8 +66,8 @@ def rewritten(file: Path, sealed: bool = True, **changes: Any) -> Path:
     with np.load(file) as opened:
         arrays: dict[str, Any] = {**opened, **changes}
     if sealed:
-        parts = int(arrays["version"]), arrays["mean"], arrays["projection"], str(arrays["about"])
-        arrays["sha256"] = np.array(saved._seal(*parts))
+        parts = {name: np.asarray(arrays[name]) for name in saved.NAMES}
+        arrays["sha256"] = np.array(_seal(int(arrays["version"]), parts, str(arrays["about"])))
     np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
     return file
 
