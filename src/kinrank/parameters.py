@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import os
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ class Parameter:
     choices: tuple[str, ...] | None
     above_low: bool
     optional: bool = False
+    file: bool = False
 
     @property
     def counts(self) -> bool:
@@ -39,6 +41,8 @@ class Parameter:
     @property
     def allowed(self) -> str:
         """The range in words, as it stands in errors, help texts and docs."""
+        if self.file:
+            return "the path of a file"
         return f"{self._range}, or none to have it measured from the data" if self.optional else self._range
 
     @property
@@ -60,6 +64,9 @@ class Parameter:
         if self.choices is not None:
             if isinstance(value, str) and value in self.choices:
                 return value
+        elif self.file:
+            if isinstance(value, (str, os.PathLike)) and str(value):
+                return str(value)
         elif self.kind is bool:
             if isinstance(value, (bool,)) or type(value).__name__ == "bool":
                 return bool(value)
@@ -95,10 +102,12 @@ def parameter(
     high: float | None = None,
     choices: Sequence[str] | None = None,
     above_low: bool = False,
+    file: bool = False,
 ) -> Any:
     """Declare a field of a method: default, meaning, inclusive range (`above_low`: strictly above low).
 
-    A field of type `float | None` may be None, which means that it is measured from the data.
+    A field of type `float | None` may be None, which means that it is measured from the data. One of type `str | None`
+    with `file` is the path of a file, or None; the file is looked at when it is needed, and not before.
     """
     metadata = {
         "meaning": meaning,
@@ -106,6 +115,7 @@ def parameter(
         "high": high,
         "choices": None if choices is None else tuple(choices),
         "above_low": above_low,
+        "file": file,
     }
     return dataclasses.field(default=default, metadata=metadata)
 

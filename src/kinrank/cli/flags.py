@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -44,7 +45,8 @@ def flags_of(method: Method) -> str:
     for entry in method.parameters():
         value = getattr(method, entry.name)
         if value != getattr(usual, entry.name):
-            words.append(f"--{entry.name.replace('_', '-')} {str(value).lower()}")
+            written = shlex.quote(value) if entry.file else str(value).lower()
+            words.append(f"--{entry.name.replace('_', '-')} {written}")
     return " ".join(words)
 
 
@@ -84,6 +86,8 @@ def _value(parameter: Parameter, text: str | None, flag: str) -> Any:
         return text
     if parameter.optional and text.lower() in ("none", "auto"):
         return None
+    if parameter.file:
+        return text
     try:
         return int(text) if parameter.kind is int else float(text)
     except ValueError:

@@ -49,7 +49,7 @@ def parameters_are_guarded(method: Method, rtol: float) -> None:
             f"{where} is {declared.kind}; use int, float, bool or str",
         )
         if declared.kind is str:
-            require(declared.choices, f"{where} has no choices")
+            require(declared.choices or declared.file, f"{where} has no choices, and is no file")
         if declared.kind in (int, float):
             require(declared.low is not None, f"{where} has no low; declare where its range begins")
         for value in _outside(declared):
@@ -63,6 +63,8 @@ def parameters_are_guarded(method: Method, rtol: float) -> None:
 
 def _outside(declared: Parameter) -> list[Any]:
     nothing = [] if declared.optional else [None]
+    if declared.file:
+        return ["", 1, *nothing]
     if declared.kind is str:
         return ["no such choice", 1, *nothing]
     if declared.kind is bool:
@@ -82,6 +84,8 @@ def _others(method: Method) -> list[tuple[Parameter, Any]]:
         current = getattr(method, declared.name)
         if declared.choices is not None:
             options: list[Any] = list(declared.choices)
+        elif declared.file:
+            options = ["another.npz", "one more.npz"]
         elif declared.kind is bool:
             options = [True, False]
         else:
