@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
 from kinrank.features import Vectors
-from kinrank.items import Items
-from kinrank.methods.base import Method
-from kinrank.neighbors import Integers, first_equal
+from kinrank.methods.shortlist import Shortlist
 from kinrank.parameters import parameter
-from kinrank.progress import Progress
 
 K = "how many of its nearest are mixed into each re-ranked item; the k + 1 best items make the second query (K)"
 BETA = "weight, times its similarity, of a neighbour that is mixed into an item, which itself weighs 1"
 
 
-class TopItems(NamedTuple):
-    """The items, the top positions of every query (q, top), and the first equal of every gallery item."""
-
-    items: Items
-    top: NDArray[np.int32]
-    first: Integers
-
-
 @dataclass(frozen=True, kw_only=True)
-class SuperGlobal(Method):
+class SuperGlobal(Shortlist):
     """Re-rank the first items of each query by descriptors that are refined among these items only.
 
     Every one of them is mixed with its nearest ones inside the list, which smooths its descriptor. The
@@ -69,30 +57,10 @@ class SuperGlobal(Method):
     k: int = parameter(9, K, low=0)
     beta: float = parameter(0.15, BETA, low=0, high=10)
 
-    def prepare(self, items: Items, progress: Progress) -> TopItems:
-        return TopItems(items, items.query_neighbors(self.top).indices, first_equal(items.gallery_vectors))
+    def length(self, network: None) -> int:
+        return self.top
 
-    def distances(self, prepared: TopItems, queries: NDArray[np.int64]) -> NDArray[np.float64]:
-        items, first, compiled = prepared.items, prepared.first, stages.kernels.compiled
-        shape = (len(queries), len(items.gallery))
-        values, reached, last = np.zeros(shape), np.zeros(shape, np.bool_), np.zeros((len(queries), 1))
-
-        def refine(row: int) -> None:
-            query = queries[row]
-            top = prepared.top[query]
-            refined = -self._scores(items.query_vectors[query], items.gallery_vectors[top], items.unit)
-            _, places, groups = np.unique(first[top], return_index=True, return_inverse=True)
-            refined = refined[places][groups.reshape(-1)]  # equal items keep equal distances when rounded
-            values[row, top], reached[row, top], last[row] = refined, True, 1.0 + refined.max()
-
-        if len(queries) and prepared.top.shape[1]:
-            # The products are small: threads over queries gain where threads inside each product only wait.
-            with compiled.one_blas_thread(), ThreadPoolExecutor(compiled.threads()) as pool:
-                refine(0)  # compiles before the threads start
-                list(pool.map(refine, range(1, len(queries))))
-        return stages.fallback.behind(values, reached, lambda: items.query_distances(queries)[:, first], last)
-
-    def _scores(self, query: Vectors, items: Vectors, unit: bool) -> NDArray[np.float64]:
+    def scores(self, network: None, query: Vectors, items: Vectors, unit: bool) -> NDArray[np.float64]:
         """(m,) scores of the top items, nearest first on entry; x~ itself is never formed for all of them."""
         numbers, products = stages.expansion.nearest_within(items, self.k, unit)
         weights = self.beta * products.astype(np.float64)
@@ -112,8 +80,7 @@ class SuperGlobal(Method):
         """The lists of all queries; inner products, lists and vectors of one query's top for each thread."""
         top = min(self.top, items)
         each = top * (top * 4 + (min(self.k, top) + 1) * (40 + dimensions * 8) + dimensions * 16)
-        lists = queries * (top + 9) * 24 + min(items, 1024) * min(items, 4096) * 4
-        return lists + stages.kernels.compiled.threads() * each
+        return self.memory_of_lists(items, queries, top, each)
 
 
 def _similar(items: Vectors, vector: NDArray[Any], unit: bool) -> NDArray[Any]:
