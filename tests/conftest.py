@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import kinrank
+from kinrank.testing import made_up
 
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
 
@@ -26,6 +31,18 @@ def shared_dir() -> Path:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., kinrank.Method]:
+    """`ready(name, dimensions=12)`: a method as it can run; a learned one with small made-up weights."""
+    folder = tmp_path_factory.mktemp("weights")
+
+    @functools.cache
+    def made(name: str, dimensions: int = 12) -> kinrank.Method:
+        return made_up(name, folder / f"{name}-{dimensions}.npz", dimensions)
+
+    return made
 
 
 SLOW = {

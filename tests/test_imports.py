@@ -18,7 +18,7 @@ ORDER = [
     ["ranking"],
     ["files", "fuse"],
     ["pictures", "features"],
-    ["whitening"],
+    ["whitening", "weights"],
     ["encoders"],
     ["stages.kernels"],
     ["neighbors"],
@@ -27,7 +27,7 @@ ORDER = [
     ["stages"],
     ["stores", "methods", "thermodynamics"],
     ["rerank"],
-    ["augment", "explain"],
+    ["augment", "explain", "learned"],
     ["manifold"],
     ["warmup"],
     ["distributed"],
@@ -125,7 +125,7 @@ def test_stages_know_no_method() -> None:
 
 def test_methods_know_no_store_no_file_no_page() -> None:
     allowed = {"parameters", "progress", "memory", "features", "ranking", "neighbors", "items", "methods"}
-    allowed |= {"stages", "stages.kernels", "deferred"}
+    allowed |= {"weights", "stages", "stages.kernels", "deferred"}
     for module, path in MODULES.items():
         if room_of(module) == "methods":
             assert {room_of(target) for target in IMPORTS[module]} <= allowed, module

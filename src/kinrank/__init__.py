@@ -14,6 +14,7 @@ from kinrank.evaluation import Truth, compare, compare_methods, evaluate
 from kinrank.explain import Explanation, explain
 from kinrank.files import load_ranking, save_ranking
 from kinrank.fuse import fuse
+from kinrank.learned import fit, import_weights
 from kinrank.manifold import Manifold, groups
 from kinrank.memory import NotEnoughMemory
 from kinrank.methods import (
@@ -21,6 +22,7 @@ from kinrank.methods import (
     BCD,
     BSD,
     CAS,
+    CSA,
     DFS,
     DQE,
     ECN,
@@ -34,6 +36,7 @@ from kinrank.methods import (
     METHODS,
     RDP,
     SCA,
+    SSR,
     STML,
     AlphaQE,
     AQEwD,
@@ -41,8 +44,10 @@ from kinrank.methods import (
     AugmentedAQE,
     AugmentedAQEwD,
     AugmentedDQE,
+    AugmentedLAttQE,
     ConAff,
     KReciprocal,
+    LAttQE,
     LPMTAblation,
     Method,
     NoReranking,
@@ -61,6 +66,7 @@ __all__ = [
     "BCD",
     "BSD",
     "CAS",
+    "CSA",
     "DBA",
     "DFS",
     "DQE",
@@ -75,6 +81,7 @@ __all__ = [
     "METHODS",
     "RDP",
     "SCA",
+    "SSR",
     "STML",
     "AQEwD",
     "AlphaQE",
@@ -83,6 +90,7 @@ __all__ = [
     "AugmentedAQEwD",
     "AugmentedAlphaQE",
     "AugmentedDQE",
+    "AugmentedLAttQE",
     "Client",
     "Combined",
     "ConAff",
@@ -90,6 +98,7 @@ __all__ = [
     "Embedded",
     "Explanation",
     "KReciprocal",
+    "LAttQE",
     "LPMTAblation",
     "Manifold",
     "Method",
@@ -109,8 +118,10 @@ __all__ = [
     "embed",
     "evaluate",
     "explain",
+    "fit",
     "fuse",
     "groups",
+    "import_weights",
     "load_ranking",
     "open_store",
     "rerank",

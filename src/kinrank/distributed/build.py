@@ -69,6 +69,7 @@ def build(
     """
     method = resolve(method)
     method.check_served()
+    method.check_ready()
     check_metric(metric)
     size, wait = whole_number(block, "block"), seconds(wait)
     with connected(client) as running, workplace(folder) as place:

@@ -67,6 +67,7 @@ def rerank(
         >>> ranking = kinrank.distributed.rerank(queries, "gallery.npy", kinrank.LPMT(), candidates=500)
     """
     method, size, wait = resolve(method).over_candidates(), whole_number(block, "block"), seconds(wait)
+    method.check_ready()
     candidates = whole_number(candidates, "candidates")
     depth = None if depth is None else whole_number(depth, "depth")
     if queries is None or isinstance(gallery_or_store, Store):

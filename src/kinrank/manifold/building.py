@@ -32,6 +32,7 @@ def built(
     """See `Manifold.build`."""
     method = resolve(method)
     method.check_served()
+    method.check_ready()
     vectors, space, own = gallery_with_ids(gallery_or_store, metric)
     if own is not None and ids is not None:
         raise ValueError(f"ids= is not needed: the items have those of {gallery_or_store!r}; leave it out")

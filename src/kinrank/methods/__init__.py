@@ -12,6 +12,7 @@ from kinrank.methods.bcd import BCD
 from kinrank.methods.bsd import BSD
 from kinrank.methods.cas import CAS
 from kinrank.methods.conaff import ConAff
+from kinrank.methods.csa import CSA
 from kinrank.methods.dfs import DFS
 from kinrank.methods.dqe import DQE, AugmentedDQE
 from kinrank.methods.ecn import ECN
@@ -22,11 +23,13 @@ from kinrank.methods.gnn import GNN
 from kinrank.methods.gss import GSS
 from kinrank.methods.k_reciprocal import KReciprocal
 from kinrank.methods.knn import KNN
+from kinrank.methods.lattqe import AugmentedLAttQE, LAttQE
 from kinrank.methods.lpmt import LPMT
 from kinrank.methods.lpmt_ablation import LPMTAblation
 from kinrank.methods.none import NoReranking
 from kinrank.methods.rdp import RDP
 from kinrank.methods.sca import SCA
+from kinrank.methods.ssr import SSR
 from kinrank.methods.stml import STML
 from kinrank.methods.super_global import SuperGlobal
 
@@ -42,7 +45,11 @@ METHODS: dict[str, type[Method]] = {
         AugmentedAQEwD,
         AugmentedAlphaQE,
         AugmentedDQE,
+        LAttQE,
+        AugmentedLAttQE,
         SuperGlobal,
+        CSA,
+        SSR,
         KNN,
         KReciprocal,
         SCA,
@@ -102,6 +109,7 @@ __all__ = [
     "BCD",
     "BSD",
     "CAS",
+    "CSA",
     "DFS",
     "DQE",
     "ECN",
@@ -115,6 +123,7 @@ __all__ = [
     "METHODS",
     "RDP",
     "SCA",
+    "SSR",
     "STML",
     "AQEwD",
     "AlphaQE",
@@ -122,8 +131,10 @@ __all__ = [
     "AugmentedAQEwD",
     "AugmentedAlphaQE",
     "AugmentedDQE",
+    "AugmentedLAttQE",
     "ConAff",
     "KReciprocal",
+    "LAttQE",
     "LPMTAblation",
     "Method",
     "NoReranking",

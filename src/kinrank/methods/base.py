@@ -87,6 +87,9 @@ class Method:
         """Bytes `prepare` needs at its peak beside the vectors, estimated before anything is allocated."""
         return 0
 
+    def check_ready(self) -> None:
+        """A ValueError or an OSError if it lacks something it cannot rank without, such as a file of weights."""
+
     def check_served(self) -> None:
         """A ValueError if a Manifold cannot serve this method, or not with these hyper-parameters."""
         if type(self).keep is not Method.keep:

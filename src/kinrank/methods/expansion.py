@@ -12,8 +12,8 @@ from kinrank import stages
 from kinrank.features import Vectors, are_unit
 from kinrank.items import Items
 from kinrank.methods.base import Method
-from kinrank.methods.served import Answer, Gallery, Kept, equally_many
-from kinrank.neighbors import Integers, Neighbors, first_equal, nearest, nearest_among, pairwise, share_equal
+from kinrank.methods.served import Answer, Gallery, Kept, by_halves, equally_many, halves, searched_exactly
+from kinrank.neighbors import Integers, Neighbors, first_equal
 from kinrank.parameters import parameter
 from kinrank.progress import SILENT, Progress
 from kinrank.stages.masks import EVERYONE, Masks
@@ -29,7 +29,7 @@ class Neighborhoods(NamedTuple):
 
     rows (m, d); gallery (g, d), the original one; others (m, <= k) positions in it, the row itself left out;
     k as declared; own: which gallery item each row is, None for queries from outside; augmenting: whether the
-    rows are the gallery's own; unit: whether rows have length one.
+    rows are the gallery's own; unit: whether rows have length one; network: what `Expansion.network` read.
     """
 
     rows: Vectors
@@ -39,6 +39,7 @@ class Neighborhoods(NamedTuple):
     own: Integers | None
     augmenting: bool
     unit: bool
+    network: Any = None
 
 
 class Expanded(NamedTuple):
@@ -48,6 +49,13 @@ class Expanded(NamedTuple):
     gallery: Vectors
     first: Integers
     unit: bool
+
+
+class Opened(NamedTuple):
+    """What searches of a prepared gallery use: the augmented one, None where it is not, and the network of a method."""
+
+    augmented: Vectors | None
+    network: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +78,15 @@ class Expansion(Method):
         """(m, d) unit rows: the mixture of each row and its neighbours."""
         raise NotImplementedError
 
+    def network(self) -> Any:
+        """What `expand` needs beside the vectors, read once."""
+        return None
+
     def prepare(self, items: Items, progress: Progress) -> Expanded:
         own = items.queries if items.self_query else None
-        around = Neighborhoods(
-            items.query_vectors, items.gallery_vectors, items.query_neighbors(self.k), self.k, own, False, items.unit
-        )
-        queries = self.expand(around, progress)
+        vectors, network = (items.query_vectors, items.gallery_vectors), self.network()
+        near = items.query_neighbors(self.k)
+        queries = self.expand(Neighborhoods(*vectors, near, self.k, own, False, items.unit, network), progress)
         first = first_equal(items.gallery_vectors)
         gallery = self.augmented(items, progress)[first] if self.kdba else items.gallery_vectors
         return Expanded(queries, gallery, first, items.unit)
@@ -85,15 +96,13 @@ class Expansion(Method):
         lists = items.gallery_neighbors(self.kdba)
         others = Neighbors(np.ascontiguousarray(lists.indices[:, 1:]), np.ascontiguousarray(lists.distances[:, 1:]))
         rows = items.gallery_vectors
-        around = Neighborhoods(rows, rows, others, self.kdba - 1, np.arange(len(rows)), True, items.unit)
+        around = Neighborhoods(
+            rows, rows, others, self.kdba - 1, np.arange(len(rows)), True, items.unit, self.network()
+        )
         return self.expand(around, progress)
 
     def distances(self, prepared: Expanded, queries: NDArray[np.int64]) -> NDArray[Any]:
-        halves = pairwise(prepared.queries[queries], prepared.gallery, prepared.unit)
-        halves *= halves
-        halves *= 0.5
-        # half the squared distance less 1 is -q'.x', but tells near duplicates apart; float64 keeps that
-        return share_equal(halves, prepared.first).astype(np.float64) - 1.0
+        return halves(prepared.queries[queries], prepared.gallery, prepared.first, prepared.unit)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """Expanded rows while they are divided by their length, neighbour lists, one block of products."""
@@ -109,40 +118,37 @@ class Expansion(Method):
         items._lists["joint"] = gallery.lists(self.kdba)  # instead of an exact search of its own
         return Kept({"augmented": self.augmented(items, progress)[first_equal(gallery.vectors)]})
 
-    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Vectors | None:
+    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Opened:
         if not self.kdba:
-            return None
+            return Opened(None)
         if not checked:
             augmented = stages.checks.array_in(kept.arrays, "augmented", np.float32, vectors.shape)
             if are_unit(vectors):
                 stages.checks.check_unit("augmented", augmented)
             else:
                 stages.checks.check_finite("augmented", augmented)
-        return kept.arrays["augmented"]
+        return Opened(kept.arrays["augmented"])
 
     def reach(self, depth: int) -> int:
         return self.k
 
     def answer(
-        self, gallery: Gallery, opened: Any, queries: Vectors, found: Neighbors, k: int, depth: int, budget: int | None,
-        masks: Masks = EVERYONE,
+        self, gallery: Gallery, opened: Opened, queries: Vectors, found: Neighbors, k: int, depth: int,
+        budget: int | None, masks: Masks = EVERYONE,
     ) -> Answer:  # fmt: skip
         """Queries are expanded from the original gallery, then searched for again.
 
         Where the gallery is augmented the second search is exact, because no store holds its vectors.
         """
-        expanded, unit = np.empty_like(queries), gallery.unit
+        expanded, unit, augmented = np.empty_like(queries), gallery.unit, opened.augmented
         for rows, others in equally_many(found, self.k):
-            around = Neighborhoods(queries[rows], gallery.vectors, others, self.k, None, False, unit)
+            around = Neighborhoods(queries[rows], gallery.vectors, others, self.k, None, False, unit, opened.network)
             expanded[rows] = self.expand(around, SILENT)
+        if augmented is not None:
+            return by_halves(searched_exactly(expanded, augmented, depth, masks, unit))
         if masks is EVERYONE:
-            again = gallery.search(expanded, depth) if opened is None else nearest(expanded, opened, depth, unit=unit)
-        elif opened is None:
-            again = gallery.search_among(expanded, depth, masks.results)
-        else:
-            again = nearest_among(expanded, depth, masks.results, lambda numbers: opened[numbers], unit=unit)
-        distances = np.square(again.distances, dtype=np.float64) / 2.0 - 1.0
-        return Answer(again.indices.astype(np.int64), distances.astype(np.float32), {"certain": 1.0})
+            return by_halves(gallery.search(expanded, depth))
+        return by_halves(gallery.search_among(expanded, depth, masks.results))
 
     def check_changes(self, kept: Kept, verb: str) -> None:
         """Any gallery can change: what is kept, if anything, is made anew."""

@@ -127,12 +127,12 @@ class GSS(Method):
         return replace(self, epochs=0)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
-        """Lists, the graph, an array per layer and side, two more; the network four times; blocks of pairs."""
-        cells = dimensions * items * (2 * self.layers + (2 if self.epochs else 1))
-        network = self.layers * dimensions * (dimensions + 1) * (5 if self.epochs else 1)
-        pairs = min(items, 2048) * min(items, 2048) + 256 * items * 3 if self.epochs else 0
+        """Lists and graph; two arrays a layer and two more; the network, its gradient, means, steps; pairs; queries."""
+        arrays, networks = (2 * self.layers + 2, 5) if self.epochs else (2 * self.layers + 1, 1)
+        numbers = arrays * items * dimensions + networks * self.layers * dimensions * (dimensions + 1)
+        pairs = stages.separation.working_bytes(items, dimensions) if self.epochs else 0
         asked = queries * (dimensions * 24 + (min(self.kq, items) + 9) * 24)
-        return graph_bytes(items, self.k) + 4 * (cells + network + pairs) + asked + 8_000_000
+        return graph_bytes(items, self.k) + 4 * numbers + pairs + asked + 2_000_000
 
     def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
         """Embeddings and hidden rows of each layer but the last, (n, d) each, degrees (n,), and the network."""

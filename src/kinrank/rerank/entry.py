@@ -76,6 +76,7 @@ def rerank(
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.LPMT(k2=7))
     """
     method = resolve(method) if candidates is None else resolve(method).over_candidates()
+    method.check_ready()
     candidates = None if candidates is None else whole_number(candidates, "candidates")
     depth = None if depth is None else whole_number(depth, "depth")
     budget = allowed_bytes() if max_memory is None else parse_bytes(max_memory)

@@ -131,7 +131,8 @@ def _directions(
 
 
 def _mean_lengths(rows: Vectors, gallery: Vectors, others: Neighbors, weights: Vectors) -> Vectors:
-    """(n, 1) the weighted mean length of each row and its neighbours."""
+    """(n, 1) the weighted mean length of each row and its neighbours; what counts against a row weighs as much."""
+    weights = np.abs(weights)
     own, lengths = (np.sqrt(2.0 * half_squares(part)) for part in (rows, gallery))
     total = own + (weights * lengths[others.indices]).sum(axis=1)
     return np.asarray(total / (1.0 + weights.sum(axis=1)), np.float32)[:, None]

@@ -11,7 +11,7 @@ and with pytest one test per promise:
     def test_promise(check):
         check(MyMethod(k=5), kinrank.testing.RTOL)
 
-`toy(kind)` gives small sets with known answers.
+`toy(kind)` gives small sets with known answers, `made_up(name, path)` a learned method with small made-up weights.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from collections.abc import Callable, Collection
 
 from kinrank.methods.base import Method
 from kinrank.testing import declaration, edges, inputs, invariance
+from kinrank.testing.made_up import made_up
 from kinrank.testing.toys import KINDS, Toy, toy
 
-__all__ = ["CHECKS", "INPUT_CHECKS", "KINDS", "RTOL", "Check", "Toy", "check_method", "toy"]
+__all__ = ["CHECKS", "INPUT_CHECKS", "KINDS", "RTOL", "Check", "Toy", "check_method", "made_up", "toy"]
 
 Check = Callable[[Method, float], None]
 RTOL = 1e-3  # of the extent of a query's distances: what rounding in float32 may do to an answer
@@ -33,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     declaration.parameters_are_guarded,
     edges.rankings_are_complete,
     edges.works_on_what_there_is,
+    edges.works_in_one_dimension,
     edges.large_k_is_cut,
     edges.duplicates_are_items,
     edges.self_is_left_out_by_identity,

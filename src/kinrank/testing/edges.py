@@ -33,6 +33,11 @@ def works_on_what_there_is(method: Method, rtol: float) -> None:
         ranked(method, None, data.gallery[:items], f"every one of {items} items a query")
     ranked(method, data.queries[:0], data.gallery, "no queries")
     ranked(method, data.queries[:1], data.gallery, "one query")
+
+
+def works_in_one_dimension(method: Method, rtol: float) -> None:
+    """Vectors of one number each, which are all on two sides of nothing, are ranked."""
+    data = toy("spread")
     ranked(method, data.queries[:2, :1], data.gallery[:4, :1], "one dimension")
 
 
