@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +26,32 @@ from reference.commands import bad, good
 from reference.expansion import expansion_distances
 from reference.lengths import EUCLIDEAN, made, same_but_for_ties
 
+Ready = Callable[..., kr.Method]
+
 
 def scaled(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows / np.float32(scale_of(rows))
 
 
 @pytest.mark.parametrize("name", list(kr.METHODS))
-def test_unit_vectors_are_ranked_as_by_cosine(name: str) -> None:
-    rows = unit(made(90))
-    cosine = kr.rerank(rows[:15], rows[15:], name)
-    lengths = kr.rerank(rows[:15], rows[15:], name, metric=EUCLIDEAN)
+def test_unit_vectors_are_ranked_as_by_cosine(name: str, ready: Ready) -> None:
+    rows, method = unit(made(90)), ready(name)
+    cosine = kr.rerank(rows[:15], rows[15:], method)
+    lengths = kr.rerank(rows[:15], rows[15:], method, metric=EUCLIDEAN)
     assert same_but_for_ties(cosine, lengths)
     assert (cosine.meta["metric"], lengths.meta["metric"]) == ("cosine", EUCLIDEAN)
     assert lengths.meta["scale"] == 1.0
 
 
 @pytest.mark.parametrize("name", list(kr.METHODS))
-def test_lengths_matter_and_units_do_not(name: str) -> None:
-    rows = made(90)
-    lengths = kr.rerank(rows[:15], rows[15:], name, metric=EUCLIDEAN)
-    other_units = kr.rerank(1000 * rows[:15], 1000 * rows[15:], name, metric=EUCLIDEAN)
+def test_lengths_matter_and_units_do_not(name: str, ready: Ready) -> None:
+    rows, method = made(90), ready(name)
+    lengths = kr.rerank(rows[:15], rows[15:], method, metric=EUCLIDEAN)
+    other_units = kr.rerank(1000 * rows[:15], 1000 * rows[15:], method, metric=EUCLIDEAN)
     assert same_but_for_ties(lengths, other_units, 1e-3)
-    cosine = kr.rerank(rows[:15], rows[15:], name, metric="cosine")
+    cosine = kr.rerank(rows[:15], rows[15:], method, metric="cosine")
     assert (cosine.indices[:, :5] != lengths.indices[:, :5]).mean() > 0.2
-    assert (cosine.indices == kr.rerank(rows[:15], rows[15:], name).indices).all()
+    assert (cosine.indices == kr.rerank(rows[:15], rows[15:], method).indices).all()
 
 
 @pytest.mark.parametrize("name", ["none", "lpmt", "cas", "k-reciprocal"])
@@ -137,13 +140,13 @@ def test_digits_are_kept_far_from_the_origin() -> None:
     assert [[item for _, item in row] for row in expected] == found.indices[:20].tolist()
 
 
-def test_zero_vectors_have_a_place_but_no_direction() -> None:
+def test_zero_vectors_have_a_place_but_no_direction(ready: Ready) -> None:
     rows = made(60)
     rows[4] = 0.0
     with pytest.raises(ValueError, match="row 4 is a zero vector"):
         kr.rerank(None, rows)
     for name in kr.METHODS:
-        ranking = kr.rerank(None, rows, name, metric=EUCLIDEAN)
+        ranking = kr.rerank(None, rows, ready(name), metric=EUCLIDEAN)
         assert np.isfinite(ranking.distances).all(), name
     assert len(kr.rerank(rows[:3], np.zeros((5, 12)), "none", metric=EUCLIDEAN)) == 3
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kinrank import stages
 from kinrank.manifold import Manifold
 from kinrank.methods import LPMT, METHODS, Method, resolve
+from kinrank.methods.learned import Learned
 from kinrank.progress import Progress, Show
 from kinrank.rerank import rerank
 
@@ -30,7 +31,7 @@ def warm_up(processes: int | None = None, progress: Show = None) -> float:
         progress: True for a bar, or a callable `f(label, done, total)`.
     """
     started = time.perf_counter()
-    others = [name for name in METHODS if not issubclass(METHODS[name], LPMT) and name not in ("bsd", "bcd")]
+    others = [name for name in METHODS if not issubclass(METHODS[name], (LPMT, Learned)) and name not in ("bsd", "bcd")]
     # the largest first; those that share loops with LPMT last, because this process compiles LPMT's
     jobs = [*sorted(others, key=lambda name: name != "cas"), "served", "bsd", "bcd", "changed"]
     count = (processes or os.cpu_count() or 1) - 1
@@ -57,7 +58,7 @@ def warm_up(processes: int | None = None, progress: Show = None) -> float:
 
 def warm(method: Method | str) -> None:
     """Compile the loops of one method in a joint graph, or load them from disk."""
-    method = resolve(method)
+    method = _with_loops(resolve(method))
     rows = _rows(FEW)
     rerank(rows[:8], rows[8:], method)
     rerank(None, rows, method)
@@ -77,16 +78,26 @@ def _run(job: str) -> None:
         manifold.remove([3])
     elif job == "served":
         for kind in METHODS.values():
-            if kind.keep is not Method.keep and not issubclass(kind, LPMT):
+            if kind.keep is not Method.keep and not issubclass(kind, (LPMT, Learned)):
                 _serve(kind())
     else:
         warm(job)
 
 
-def _serve(method: Method) -> Manifold:
+def warm_served(method: Method) -> None:
+    """Compile the loops of one method in a prepared gallery, or load them from disk."""
+    _serve(_with_loops(method), k=FEW)
+
+
+def _with_loops(method: Method) -> Method:
+    """The method, or AQE for a learned one: its loops are those of its searches, and its weights fit other vectors."""
+    return resolve("aqe") if isinstance(method, Learned) else method
+
+
+def _serve(method: Method, k: int = 3) -> Manifold:
     rows = _rows(FEW)
     manifold = Manifold.build(rows, method)
-    manifold.search(rows[:2], k=3)
+    manifold.search(rows[:2], k=k)
     return manifold
 
 

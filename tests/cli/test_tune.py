@@ -14,6 +14,7 @@ import kinrank as kr
 from kinrank.bench.synthetic import curves
 from kinrank.cli.flags import flags_of, method_from
 from kinrank.diagnosis.facts import Facts
+from kinrank.evaluation.trials import without_weights
 from kinrank.methods import METHODS
 from reference.commands import bad, good, run
 
@@ -86,7 +87,8 @@ def test_json_without_labels(folder: Path) -> None:
 def test_all_methods(folder: Path) -> None:
     said = good(folder, "tune", "--gallery", "@all.npy", "--methods", "all")
     names = {parsed(line).name for line in commands_in(said)}
-    assert names == set(METHODS) - {"none", "lpmt-ablation"}
+    assert names == set(without_weights()) - {"none"}
+    assert "csa" not in names
 
 
 def test_lengths_that_matter(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,16 @@ def served() -> list[str]:
 
 
 @pytest.mark.parametrize("name", served())
-def test_a_manifold_of_rows_of_any_length(name: str, tmp_path: Path) -> None:
+def test_a_manifold_of_rows_of_any_length(name: str, tmp_path: Path, ready: Callable[..., kr.Method]) -> None:
+    method = ready(name)
     rows = made(160)
     rows[11] = 0.0
     gallery, queries = rows[:130], rows[130:]
-    manifold = kr.Manifold.build(gallery, name, metric=EUCLIDEAN)
+    manifold = kr.Manifold.build(gallery, method, metric=EUCLIDEAN)
     found = manifold.search(queries, k=20)
     assert manifold.info()["metric"] == found.meta["metric"] == EUCLIDEAN
     assert found.meta["scale"] == pytest.approx(float(np.sqrt((gallery.astype(float) ** 2).sum(axis=1).mean())))
-    assert (found.indices != kr.Manifold.build(rows[12:142], name).search(queries, k=20).indices).mean() > 0.2
+    assert (found.indices != kr.Manifold.build(rows[12:142], method).search(queries, k=20).indices).mean() > 0.2
     manifold.save(tmp_path / "m")
     assert verify(tmp_path / "m").whole
     loaded = kr.Manifold.load(tmp_path / "m")
@@ -42,8 +44,8 @@ def test_a_manifold_of_rows_of_any_length(name: str, tmp_path: Path) -> None:
         again = other.search(queries, k=20)
         assert (again.indices == found.indices).all()
         assert other.info()["metric"] == EUCLIDEAN
-    units = kr.Manifold.build(unit(gallery[20:]), name, metric=EUCLIDEAN).search(unit(queries), k=20)
-    assert same_but_for_ties(kr.Manifold.build(gallery[20:], name).search(queries, k=20, depth=110), units)
+    units = kr.Manifold.build(unit(gallery[20:]), method, metric=EUCLIDEAN).search(unit(queries), k=20)
+    assert same_but_for_ties(kr.Manifold.build(gallery[20:], method).search(queries, k=20, depth=110), units)
 
 
 @pytest.mark.parametrize("name", ["lpmt", "alpha-dba+alpha-qe"])

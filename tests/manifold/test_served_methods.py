@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,7 +40,8 @@ EXPANSION: list[Method] = [
     kr.AugmentedAlphaQE(k=6, kdba=5),
     kr.AugmentedDQE(k=3, negatives=4, kdba=3),
 ]
-SERVED = DIFFUSION + EXPANSION
+LEARNED: list[Method] = [kr.GSS(k=4, kq=3, epochs=20), kr.GSS(epochs=0), kr.GSS(kq=4, epochs=5, layers=3)]
+SERVED = DIFFUSION + EXPANSION + LEARNED
 
 
 def clusters(seed: int, items: int = 130, noise: float = 0.35) -> Rows:
@@ -87,7 +89,7 @@ def test_served_answers_are_those_of_rerank(method: Method, k: int) -> None:
         same_answers(alone, kr.Ranking(expected.indices[row : row + 1], expected.distances[row : row + 1]))
 
 
-@pytest.mark.parametrize("name", ["dfs", "fsr", "eir", "aqe", "ddba+dqe"])
+@pytest.mark.parametrize("name", ["dfs", "fsr", "eir", "aqe", "ddba+dqe", "gss"])
 def test_defaults_are_served_like_rerank(name: str) -> None:
     rows = clusters(2, 400)
     manifold = kr.Manifold.build(rows[5:], name)
@@ -148,7 +150,7 @@ def test_tiny_galleries_are_served(method: Method, items: int) -> None:
 
 def test_equal_items_come_by_number() -> None:
     gallery = np.tile(np.eye(4, dtype=np.float32), (3, 1))
-    for method in EXPANSION:
+    for method in EXPANSION + LEARNED:
         ranking = kr.Manifold.build(gallery, method).search(np.array([[1.0, 0.1, 0, 0]]), k=3)
         assert ranking.indices.tolist() == [[0, 4, 8]], method
 
@@ -177,6 +179,11 @@ def test_what_was_saved_answers_the_same(method: Method, mmap: bool, tmp_path: P
         (kr.FSR(k=8), "part_items"),
         (kr.EIR(kd=8), "row_items"),
         (kr.AugmentedAQE(), "augmented"),
+        (kr.GSS(epochs=0), "embeddings"),
+        (kr.GSS(epochs=0), "hidden_1"),
+        (kr.GSS(epochs=0), "degrees"),
+        (kr.GSS(epochs=0), "weights"),
+        (kr.GSS(epochs=0), "biases"),
     ],
     ids=repr,
 )
@@ -184,8 +191,8 @@ def test_parts_that_do_not_fit_are_refused(method: Method, name: str, tmp_path: 
     """Honest checksums over wrong contents: nothing is followed out of its array."""
     kr.Manifold.build(clusters(5), method).save(tmp_path / "whole")
     for wrong in ("another kind", "too short", "outside", "missing"):
-        if wrong == "outside" and name == "augmented":
-            continue  # holds no numbers of items
+        if wrong == "outside" and name in ("augmented", "hidden_1", "degrees", "weights", "biases"):
+            continue  # hold no numbers of items
         folder = tmp_path / wrong
         shutil.copytree(tmp_path / "whole", folder)
         manifest = json.loads((folder / MANIFEST).read_bytes())
@@ -240,7 +247,7 @@ def test_a_query_that_found_few_enters_through_these(method: Method) -> None:
         np.testing.assert_allclose(few.distances[row, reached], whole.distances[0, reached], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", EXPANSION, ids=repr)
+@pytest.mark.parametrize("method", EXPANSION + LEARNED, ids=repr)
 def test_an_expansion_that_found_few_uses_these(method: Method) -> None:
     rows = clusters(8)
     few = kr.Manifold.build(Forgetful(rows[8:]), method).search(rows[:8], k=10)
@@ -274,7 +281,7 @@ def test_equal_items_stay_equal_when_augmented_from_uneven_lists() -> None:
 
 def test_many_threads_search_one_manifold() -> None:
     rows = clusters(9)
-    for method in (kr.DFS(k=8), kr.FSR(k=8), kr.EIR(kd=8), kr.AugmentedDQE(k=3, kdba=3)):
+    for method in (kr.DFS(k=8), kr.FSR(k=8), kr.EIR(kd=8), kr.AugmentedDQE(k=3, kdba=3), kr.GSS(epochs=3)):
         manifold = kr.Manifold.build(rows[10:], method)
         expected = manifold.search(rows[:10])
         with ThreadPoolExecutor(4) as pool:
@@ -283,12 +290,12 @@ def test_many_threads_search_one_manifold() -> None:
                 np.testing.assert_array_equal(ranking.distances, expected.distances)
 
 
-def test_who_cannot_be_served_says_so_and_names_those_who_can() -> None:
-    served = {method.name for method in SERVED} | {"lpmt"}
+def test_who_cannot_be_served_says_so_and_names_those_who_can(ready: Callable[..., Method]) -> None:
+    served = {method.name for method in SERVED} | {"lpmt", "lattqe", "lattdba+lattqe"}
     assert {name for name, kind in METHODS.items() if issubclass(kind, Expansion)} <= served
     for name in METHODS:
         if name in served:
-            kr.Manifold.build(np.eye(3), name)
+            kr.Manifold.build(np.eye(3), ready(name, 3))
             continue
         with pytest.raises(ValueError, match="a Manifold cannot serve it; use ") as caught:
             kr.Manifold.build(np.eye(3), name)
@@ -309,7 +316,7 @@ def test_there_are_no_chains_to_explain(method: Method) -> None:
         manifold.explain([1, 0, 0, 0.1], 0)
 
 
-@pytest.mark.parametrize("method", [kr.DFS(), kr.FSR(), kr.EIR(), kr.AugmentedAlphaQE()], ids=repr)
+@pytest.mark.parametrize("method", [kr.DFS(), kr.FSR(), kr.EIR(), kr.AugmentedAlphaQE(), kr.GSS()], ids=repr)
 def test_too_little_memory_is_refused_before_the_work(method: Method) -> None:
     with pytest.raises(kr.NotEnoughMemory, match="max_memory allows 100 KB"):
         kr.Manifold.build(clusters(0, 300), method, max_memory=100_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,8 @@ class Far:
 
 @pytest.mark.parametrize("over", [np.asarray, Far], ids=str)
 @pytest.mark.parametrize("name", served())
-def test_a_filter_where_lengths_matter(name: str, over: Any) -> None:
-    manifold = kr.Manifold.build(over(GALLERY), name, metric=EUCLIDEAN)
+def test_a_filter_where_lengths_matter(name: str, over: Any, ready: Callable[..., kr.Method]) -> None:
+    manifold = kr.Manifold.build(over(GALLERY), ready(name), metric=EUCLIDEAN)
     whole = manifold.search(QUERIES, k=150)
     some = manifold.search(QUERIES, k=20, where=SOME)
     for row in range(len(QUERIES)):

@@ -22,7 +22,7 @@ from kinrank.manifold import Manifold
 from kinrank.methods import Method, resolve
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
-from kinrank.warmup import warm
+from kinrank.warmup import warm, warm_served
 
 MODES = ("joint", "candidates", "online")
 FEW = 40  # queries of a set whose candidates are re-ranked
@@ -139,8 +139,7 @@ def _warm(method: Method, mode: str) -> None:
     kind = " ".join([method.name, *choices])  # numbers lead to no other loops
     if (kind, mode) not in _warmed:
         if mode == "online" and method.name != PLAIN:
-            rows = np.random.default_rng(0).standard_normal((90, 8)).astype(np.float32)
-            Manifold.build(rows, method).search(rows[:2], k=90)
+            warm_served(method)
         elif not {(kind, "joint"), (kind, "candidates")} & _warmed:
             warm(method)
         _warmed.add((kind, mode))

@@ -14,6 +14,7 @@ from kinrank.evaluation.evaluate import Scores, evaluate
 from kinrank.evaluation.measures import Measure
 from kinrank.evaluation.truth import Truth
 from kinrank.methods import METHODS, Method, resolve
+from kinrank.methods.learned import Learned
 from kinrank.progress import Progress, Show
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
@@ -290,12 +291,20 @@ def worth(trial: Trial, measure: str) -> float:
 
 
 def labelled(methods: Sequence[Method | str] | str) -> dict[str, Method]:
-    """Methods under the names they are listed by, each once; no re-ranking is left out, because it is always there."""
+    """Methods under the names they are listed by, each once; no re-ranking is left out, because it is always there.
+
+    "all" are those that need nothing but vectors: not the learned ones, whose weights have to be fitted first.
+    """
     if isinstance(methods, str):
-        methods = [name for name in METHODS if name != ABLATION] if methods == "all" else [methods]
+        methods = without_weights() if methods == "all" else [methods]
     chosen = [resolve(method) for method in methods]
     labels = {method.name if method == type(method)() else repr(method): method for method in chosen}
     return {label: method for label, method in labels.items() if label != PLAIN}
+
+
+def without_weights() -> list[str]:
+    """The names of all methods that run as they are."""
+    return [name for name, kind in METHODS.items() if name != ABLATION and not issubclass(kind, Learned)]
 
 
 def _cells(trial: Trial, measure: str) -> tuple[str, str]:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 import kinrank
 from kinrank.methods import METHODS
+from kinrank.methods.learned import Learned
 from kinrank.parameters import Parameter
+from kinrank.testing import made_up
 from kinrank.web.asked.declared import declarations
 from kinrank.web.asked.sliders import slider_of
 from web.lookable import arcs, gallery
 
+RUNNING = [name for name, kind in METHODS.items() if not issubclass(kind, Learned)]
+
+
+def test_a_learned_method_is_told_where_the_gallery_was_prepared_by_it_and_its_file_never(tmp_path: Path) -> None:
+    rows = arcs()
+    method = made_up("lattqe", tmp_path / "w.npz", rows.shape[1])
+    told = {one["name"]: one for one in declarations(kinrank.Manifold.build(rows, method))}
+    assert set(told) == {*RUNNING, "lattqe"}
+    assert [one["name"] for one in told["lattqe"]["parameters"]] == ["k", "kdba"]
+
 
 def test_every_method_and_parameter_is_there_and_fits_into_json() -> None:
     told = json.loads(json.dumps(declarations(gallery()), allow_nan=False))
-    assert [one["name"] for one in told] == list(METHODS)
-    for one, kind in zip(told, METHODS.values(), strict=True):
+    assert [one["name"] for one in told] == RUNNING
+    for one, kind in zip(told, [METHODS[name] for name in RUNNING], strict=True):
         assert [part["name"] for part in one["parameters"]] == [part.name for part in kind.parameters()]
         assert one["summary"].endswith(".")
         assert len(one["summary"]) < 150
@@ -32,7 +45,7 @@ def test_who_is_served_and_who_has_chains() -> None:
     assert not told["k-reciprocal"]["served"]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", RUNNING)
 def test_sliders_hold_allowed_values_and_the_default(name: str) -> None:
     for told, declared in zip(_told(name), METHODS[name].parameters(), strict=True):
         slider = told["slider"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kinrank
+from kinrank.evaluation.trials import without_weights
 from kinrank.stores.faiss import FaissStore
 from kinrank.web.asked.searching import searched, store_of
 from web.lookable import DIMENSIONS, arcs, gallery, names, queries
@@ -40,7 +41,14 @@ def test_candidates_alone_ask_for_candidates_and_parameters_stay_as_prepared() -
     assert (changed.meta["method"], changed.meta["candidates"]) == ("LPMT(k2=7, theta=0.2)", 1000)
 
 
-@pytest.mark.parametrize("name", kinrank.METHODS)
+def test_no_stranger_names_a_file_of_this_machine() -> None:
+    with pytest.raises(ValueError, match=r"csa has no parameter 'weights'; it has: top"):
+        searched(gallery(), queries()[:1], k=4, method="csa", parameters={"weights": "/etc/hostname"})
+    with pytest.raises(ValueError, match="CSA has no weights to rank by"):
+        searched(gallery(), queries()[:1], k=4, method="csa")
+
+
+@pytest.mark.parametrize("name", without_weights())
 def test_every_method_answers(name: str) -> None:
     found = searched(gallery(), queries()[:1], k=4, method=name, candidates=25)
     assert found.ids.shape == (1, 4)

@@ -89,7 +89,7 @@ def method_asked(prepared: Method, name: str | None, parameters: dict[str, Any] 
     values = {} if parameters is None else parameters
     if not isinstance(values, dict):
         raise ValueError(f"parameters={values!r:.80} is not allowed; give names with their values")
-    declared = [one.name for one in kind.parameters()]
+    declared = [one.name for one in kind.parameters() if not one.file]  # no stranger names a file of this machine
     unknown = [one for one in values if one not in declared]
     if unknown:
         raise ValueError(

@@ -7,17 +7,19 @@ from typing import Any
 
 from kinrank.manifold import Manifold
 from kinrank.methods import METHODS, Method
+from kinrank.methods.learned import Learned
 from kinrank.parameters import Parameter
 from kinrank.web.asked.chains import has_chains
 from kinrank.web.asked.sliders import slider_of
 
 
 def declarations(manifold: Manifold) -> list[dict[str, Any]]:
-    """Every method with its parameters, for JSON.
+    """Every method that this service can run, with its parameters, for JSON.
 
-    `served`: a gallery can be prepared by it. `chains`: it has chains to show. Of a parameter what its declaration
-    says; `measured`, the number in force where the prepared gallery has measured it; and `slider`, None where a slider
-    makes no sense. An `optional` parameter may be None, which is to have it measured from the data.
+    A learned method is among them only where the gallery was prepared by it: its weights are a file, and strangers name
+    no files. `served`: a gallery can be prepared by it. `chains`: it has chains to show. Of a parameter what its
+    declaration says; `measured`, the number in force where the prepared gallery has measured it; and `slider`, None
+    where a slider makes no sense. An `optional` parameter may be None, which is to have it measured from the data.
     """
     prepared, facts = manifold.method, manifold.info()["facts"]
     return [
@@ -30,9 +32,11 @@ def declarations(manifold: Manifold) -> list[dict[str, Any]]:
             "parameters": [
                 _declared(one, getattr(prepared, one.name), facts) if kind is type(prepared) else _declared(one)
                 for one in kind.parameters()
+                if not one.file
             ],
         }
         for kind in METHODS.values()
+        if kind is type(prepared) or not issubclass(kind, Learned)
     ]
 
 
