@@ -47,8 +47,9 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class GSS(Method):
-    """Passes descriptors along the gallery's graph through a small network, and trains it, without labels, to pull
-    together what is similar afterwards and push apart what is not. Items are then compared by where they are.
+    """Passes descriptors along the gallery's graph through a small network, trained to move similar items together.
+    It learns from the gallery alone, without labels: pairs that are similar after the network are pulled together, all
+    others pushed apart. Items are then compared by where they are.
 
     The graph joins two items when one is among the k - 1 nearest others of the other. A query enters afterwards,
     through its kq nearest gallery items; neither they nor other queries notice. With queries=None every item is where
@@ -81,7 +82,7 @@ class GSS(Method):
         5, "length of the neighbour list of a gallery item in the graph, the item itself included", low=1
     )
     kq: int = parameter(5, "how many of the nearest gallery items a query enters the graph through", low=1)
-    epochs: int = parameter(200, EPOCHS, low=0, high=100_000)
+    epochs: int = parameter(200, EPOCHS, low=0, high=10_000)
     lr: float = parameter(1e-4, "length of a step of training", low=0, high=1)
     decay: float = parameter(0.3, "share of what each layer after the first adds", low=0, high=10)
     percentile: float = parameter(98.0, PERCENTILE, low=0, high=100)

@@ -10,20 +10,22 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from kinrank.stages.gss import Network, Rows, elu, to_length_one
-from kinrank.stages.kernels.compiled import Span, chunks, one_blas_thread, over_threads
+from kinrank.stages.kernels.compiled import Span, chunks, over_threads
 
 ROWS = 256  # rows computed together, always the same ones: the bits do not depend on the number of threads
 
 
 def over_blocks(task: Callable[[int, int], None], spans: list[Span]) -> None:
-    """task(start, stop) for all spans, each by one thread, BLAS included; numbers may overflow without a word."""
+    """task(start, stop) for all spans, each by one thread; numbers may overflow without a word.
+
+    Whoever calls sees to it that BLAS does not start more threads: `train` does.
+    """
 
     def quietly(start: int, stop: int) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # who trains looks at the end
             task(start, stop)
 
-    with one_blas_thread():
-        over_threads(quietly, spans)
+    over_threads(quietly, spans)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 from kinrank.progress import Progress
 from kinrank.stages.adam import Adam
 from kinrank.stages.gss import Network, Rows
-from kinrank.stages.kernels.compiled import chunks, one_blas_thread
+from kinrank.stages.kernels.compiled import chunks, one_blas_thread, threads
 from kinrank.stages.layers import ROWS, Pass, over_blocks
 
 EXACT = 2048  # items up to which all pairs are sorted for a percentile; of more they are counted
@@ -27,16 +27,17 @@ def percentile(embeddings: Rows, percent: float) -> float:
     Of more than 2048 items it is exact to 3e-5, the width of a bin.
     """
     if len(embeddings) <= EXACT:
-        with one_blas_thread():
-            return float(np.percentile(embeddings @ embeddings.T, percent, overwrite_input=True))
+        return float(np.percentile(embeddings @ embeddings.T, percent, overwrite_input=True))
     counts, alone = np.zeros(BINS, np.int64), threading.Lock()
 
     def count(start: int, stop: int) -> None:
-        places = embeddings[start:stop] @ embeddings.T
-        places += 1
-        places *= BINS / 2
-        np.clip(places, 0, BINS - 1, out=places)
-        found = np.bincount(places.ravel().astype(np.int32), minlength=BINS)
+        found = np.zeros(BINS, np.int64)
+        for first, last in chunks(len(embeddings), EXACT):
+            places = embeddings[start:stop] @ embeddings[first:last].T
+            places += 1
+            places *= BINS / 2
+            np.clip(places, 0, BINS - 1, out=places)
+            found += np.bincount(places.ravel().astype(np.int64), minlength=BINS)
         with alone:
             np.add(counts, found, out=counts)
 
@@ -46,6 +47,13 @@ def percentile(embeddings: Rows, percent: float) -> float:
     place = int(np.searchsorted(up_to, wanted, side="right"))
     inside = (wanted - int(up_to[place] - counts[place])) / int(counts[place])
     return (place + inside) * 2.0 / BINS - 1.0
+
+
+def working_bytes(items: int, dimensions: int, kind: int = 4) -> int:
+    """What `percentile` and `pull` need for their pairs, the derivative left aside; `kind`: bytes of a number."""
+    blocks = min(threads(), -(-items // ROWS))
+    one = ROWS * (2 * ROWS + dimensions) * kind + ROWS * min(items, EXACT) * (kind + 8) + 2 * BINS * 8
+    return max(min(items, EXACT) ** 2 * kind, blocks * one)
 
 
 def rounds(blocks: int) -> list[list[tuple[int, int]]]:
@@ -111,12 +119,12 @@ def train(
         >>> way = Pass.over(graph(lists).adjacency, rows, layers=2, decay=0.3)
         >>> losses = train(way, identity(rows.shape[1], 2), 200, 1e-4, 1.0, 98.0, SILENT)
     """
-    way.forward(network)
-    if not epochs or not len(way.rows):
-        return []
-    losses, adam, derivative = [], Adam(network, lr), np.empty_like(way.rows)
-    beta = percentile(way.embeddings, percent)
-    with one_blas_thread():  # not set and taken back for every step
+    losses: list[float] = []
+    with one_blas_thread():
+        way.forward(network)
+        if not epochs or not len(way.rows):
+            return losses
+        adam, derivative, beta = Adam(network, lr), np.empty_like(way.rows), percentile(way.embeddings, percent)
         for _ in progress.each("training", range(epochs), epochs):
             losses.append(pull(way.embeddings, alpha, beta, derivative))
             with np.errstate(over="ignore", invalid="ignore"):
