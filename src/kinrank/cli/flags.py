@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kinrank.methods import Method, method_named
@@ -20,7 +20,12 @@ def method_from(name: str, arguments: Sequence[str]) -> Method:
         AQE(k=5)
     """
     kind = method_named(name)
-    declared = {parameter.name: parameter for parameter in kind.parameters()}
+    return kind(**values_from(kind.name, kind.parameters(), arguments))
+
+
+def values_from(owner: str, parameters: Iterable[Parameter], arguments: Sequence[str]) -> dict[str, Any]:
+    """The values that flags give to declared parameters; a ValueError for a flag that is none of them."""
+    declared = {parameter.name: parameter for parameter in parameters}
     values: dict[str, Any] = {}
     for flag, text in _pairs(arguments, declared):
         field = flag.replace("-", "_")
@@ -30,8 +35,8 @@ def method_from(name: str, arguments: Sequence[str]) -> Method:
             values[field[3:]] = False
         else:
             takes = ", ".join(f"--{entry.replace('_', '-')}" for entry in declared) or "no parameters"
-            raise ValueError(f"--{flag} is not a parameter of {kind.name}; it takes {takes}")
-    return kind(**values)
+            raise ValueError(f"--{flag} is not a parameter of {owner}; it takes {takes}")
+    return values
 
 
 def flags_of(method: Method) -> str:

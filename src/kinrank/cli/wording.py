@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kinrank.learned import IMPORTS, RECIPES
 from kinrank.methods import METHODS
 
 NAME = r"(?<![\w/.'\"=-])([a-z][a-z0-9_]*)"  # a word, not a part of a path or of a quoted text
@@ -65,7 +66,8 @@ def known_flags(commands: Any, words: Sequence[str] = ()) -> dict[str, str]:
     """Every parameter's flag. `key` is called after the file it belongs to: all such flags of the command typed."""
     typed = next((word for word in words if word in commands.commands), None)
     keys = [option for name, option in _options(commands.commands.get(typed)) if name.endswith("_key")]
-    flags = {entry.name: _dashed(entry.name) for kind in METHODS.values() for entry in kind.parameters()}
+    declared = (*METHODS.values(), *RECIPES.values(), *IMPORTS.values())
+    flags = {entry.name: _dashed(entry.name) for kind in declared for entry in kind.parameters()}
     return flags | dict(_options(commands)) | OTHERWISE | {"key": " or ".join(keys) or "--gallery-key"}
 
 

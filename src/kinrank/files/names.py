@@ -44,16 +44,17 @@ def names_in(lines: list[str], name: object) -> list[str]:
     return lines
 
 
-def read_labels(path: Path, key: str | None = None) -> NDArray[Any]:
+def read_labels(path: Path, key: str | None = None, blank: bool = False) -> NDArray[Any]:
     """One label per item: npy, npz (by key, or its `label`, or its only 1-d array), csv or txt (a line each).
 
-    Text labels are compared as text, also where they look like numbers.
+    Text labels are compared as text, also where they look like numbers. `blank` allows lines without one.
     """
     ending = path.suffix.lower()
     if ending not in (".npy", ".npz", ".csv", ".txt"):
         raise ValueError(f"{path} has the unknown ending {path.suffix!r}; labels are .npy | .npz | .csv | .txt")
     if ending in (".csv", ".txt"):
-        return np.array(_without_heading(read_names(path)), dtype=str)
+        lines = [line.strip() for line in read_lines(path)] if blank else read_names(path)
+        return np.array(_without_heading(lines), dtype=str)
     regular(path)
     try:
         return read_npy(path) if ending == ".npy" else _from_npz(path, key)
