@@ -52,7 +52,7 @@ def percentile(embeddings: Rows, percent: float) -> float:
 def working_bytes(items: int, dimensions: int, kind: int = 4) -> int:
     """What `percentile` and `pull` need for their pairs, the derivative left aside; `kind`: bytes of a number."""
     blocks = min(threads(), -(-items // ROWS))
-    one = ROWS * (2 * ROWS + dimensions) * kind + ROWS * min(items, EXACT) * (kind + 8) + 2 * BINS * 8
+    one = ROWS * (3 * ROWS + dimensions) * kind + ROWS * min(items, EXACT) * (kind + 8) + 2 * BINS * 8
     return max(min(items, EXACT) ** 2 * kind, blocks * one)
 
 
@@ -83,22 +83,21 @@ def pull(embeddings: Rows, alpha: float, beta: float, out: Rows) -> float:
 
     def meet(left: int, right: int) -> None:
         if not hasattr(spare, "arrays"):
-            shapes = (ROWS, ROWS), (ROWS, ROWS), (ROWS, dimensions)
-            spare.arrays = [np.empty(shape, embeddings.dtype) for shape in shapes]
+            kinds = (ROWS, embeddings.dtype), (ROWS, embeddings.dtype), (ROWS, np.bool_), (dimensions, embeddings.dtype)
+            spare.arrays = [np.empty((ROWS, width), kind) for width, kind in kinds]
         mine, other = embeddings[spans[left]], embeddings[spans[right]]
-        products, positive = (array[: len(mine), : len(other)] for array in spare.arrays[:2])
+        products, taken, positive = (array[: len(mine), : len(other)] for array in spare.arrays[:3])
         np.matmul(mine, other.T, out=products)
         np.greater(products, 0, out=positive)
         zeros = products.size - np.count_nonzero(positive)
         np.maximum(products, 0, out=products)
-        positive *= beta
-        products -= positive  # a block of R
+        products -= np.multiply(positive, embeddings.dtype.type(beta), out=taken)  # a block of R
         both = 1 if left == right else 2
         squares[left, right] = both * (float(np.einsum("ij,ij->", products, products)) + zeros * beta**2)
         if left == right:
             np.matmul(products, other, out=out[spans[left]])
             return
-        moved = spare.arrays[2]
+        moved = spare.arrays[3]
         out[spans[left]] += np.matmul(products, other, out=moved[: len(mine)])
         out[spans[right]] += np.matmul(products.T, mine, out=moved[: len(other)])
 
