@@ -16,6 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kinrank.files.atomic import writable as writable
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Format = Annotated[str | None, typer.Option("--format", help="csv (unless given) or trec, for `-o -`.")]
 STANDARD = Path("-")  # standard input where something is read, standard output where something is written
@@ -69,21 +71,6 @@ def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
         ).rstrip()
         for row in cells
     )
-
-
-def writable(path: Path, endings: Sequence[str] = ()) -> Path:
-    """The path, if a file can be written there: known now, not after an hour of work."""
-    if endings and path.suffix.lower() not in endings:
-        raise ValueError(f"{path} has the unknown ending {path.suffix!r}; give {' | '.join(endings)}")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the name of a file in it")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.parent} is not there; make it, or choose another path")
-    try:
-        tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        raise OSError(f"the folder {path.parent} cannot be written to ({error.strerror})") from None
-    return path
 
 
 def separate(output: Path | None, *inputs: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -36,6 +36,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             why = f"{path} could not be written ({error.strerror}); what was there before is untouched"
             raise type(error)(error.errno, why) from error
         raise
+
+
+def writable(path: Path, endings: Sequence[str] = ()) -> Path:
+    """The path, if a file can be written there: known now, not after an hour of work."""
+    if endings and path.suffix.lower() not in endings:
+        raise ValueError(f"{path} has the unknown ending {path.suffix!r}; give {' | '.join(endings)}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} is not there; make it, or choose another path")
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise OSError(f"the folder {path.parent} cannot be written to ({error.strerror})") from None
+    return path
 
 
 def _umask() -> int:
