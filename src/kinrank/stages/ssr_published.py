@@ -58,7 +58,7 @@ def moved(weights: Any, sizes: dict[str, Any], rows: Any) -> Any:
 
 
 def inputs(units: Any, top: int) -> tuple[Any, Any]:
-    """(b, m + 1, 2 top + 1) what the networks see of each node, and (b, m + 1, m) places of the items; see stages.ssr."""
+    """(b, m + 1, 2 top + 1) what networks see of each node, and (b, m + 1, m) places of items; see stages.ssr."""
     near = units @ units.transpose(1, 2)
     falling = near[:, :, 1:].detach().clone()
     falling.diagonal(offset=-1, dim1=1, dim2=2).fill_(float("inf"))  # itself, also among its duplicates
