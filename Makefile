@@ -8,6 +8,7 @@
 #   make test-stores   over real vector databases, and inside frameworks: installs them all first
 #   make test-web      the page in a real browser, the service under random requests: installs Chromium where it is missing
 #   make test-encoders  pictures and texts by real networks: installs torch and their weights first
+#   make test-learned   learned methods, fitted: installs torch first
 #   make test-faults   kills, many writers, broken folders, full disks, senseless arguments
 PYTHON ?= python3
 VENV ?= .venv
@@ -20,7 +21,7 @@ TWO = -n 2 --dist loadfile  # two processes, each with files of its own
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 
-.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-web fuzz-web chromium test-faults check bench bench-paper bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
@@ -52,9 +53,13 @@ $(VENV)/images.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[images,web]'
 	@touch $@ $(VENV)/web.stamp $(VENV)/core.stamp
 
+$(VENV)/learned.stamp: pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[dev,torch]'
+	@touch $@ $(VENV)/dev.stamp $(VENV)/core.stamp
+
 $(VENV)/encoders.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[encoders]'
-	@touch $@ $(VENV)/images.stamp $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
+	@touch $@ $(VENV)/images.stamp $(VENV)/learned.stamp $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
 
 $(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[docs]'
@@ -92,6 +97,10 @@ test-encoders: $(VENV)/encoders.stamp out/torchvision/stamp
 	$(VENV)/bin/python -m pytest $(TWO) tests/encoders 'tests/test_examples.py::test_example_runs[search_pictures.py]'
 	PYTHONPATH=out/torchvision $(VENV)/bin/python -m pytest tests/encoders/test_timm.py tests/encoders/test_open_clip.py
 
+test-learned: $(VENV)/learned.stamp
+	$(VENV)/bin/python -m pytest $(TWO) tests/learned tests/methods/test_learned.py tests/cli/test_fit.py tests/bench/test_learned.py
+	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (csa or ssr or lattqe or learned)'
+
 # axe-core finds what people who cannot see or use a mouse would stumble over
 $(AXE): | out
 	npm install --silent --prefix out/web --no-save --no-audit --no-fund axe-core@4
@@ -119,6 +128,9 @@ bench: $(VENV)/dev.stamp | out
 	$(VENV)/bin/kinrank bench speed --data $(DATA) -o $(RESULTS)
 	$(VENV)/bin/kinrank bench memory -o $(RESULTS)
 	$(VENV)/bin/kinrank bench diagnosis --data $(DATA) -o $(RESULTS)
+
+bench-learned: $(VENV)/learned.stamp | out
+	$(VENV)/bin/kinrank bench learned --data $(DATA) -o $(RESULTS)
 
 bench-paper: $(VENV)/dev.stamp | out
 	$(VENV)/bin/kinrank bench paper --data $(DATA) -o out/paper

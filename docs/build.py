@@ -1,6 +1,6 @@
 """METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its pictures,
 and the numbers in README.md, docs/stores/README.md, docs/service/README.md, docs/paper.md, docs/diagnose.md,
-docs/photos.md and docs/whitening.md.
+docs/photos.md, docs/whitening.md and docs/learned.md.
 
 `python docs/build.py` writes what changed; `--check` only says what would change, and ends with 1.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from generator import diagnosis, figure, pages, paper, photos, readme, service, stores, which, whitening  # noqa: E402
+from generator import diagnosis, figure, learned, pages, paper, photos, readme, service, stores, which, whitening  # noqa: E402
 from generator.records import Measurements, read  # noqa: E402
 
 from kinrank import METHODS  # noqa: E402
@@ -26,6 +26,7 @@ PAPER = DOCS / "paper.md"
 DIAGNOSE = DOCS / "diagnose.md"
 PHOTOS = DOCS / "photos.md"
 WHITENING = DOCS / "whitening.md"
+LEARNED = DOCS / "learned.md"
 PICTURE = DOCS / "figures" / "accuracy-against-time.svg"
 REMEMBERED = DOCS / "figures" / "remembered-queries.svg"
 
@@ -41,6 +42,7 @@ def build(found: Measurements) -> dict[Path, str]:
         PAPER: readme.with_numbers(PAPER.read_text("utf-8"), paper.parts(found)),
         DIAGNOSE: readme.with_numbers(DIAGNOSE.read_text("utf-8"), diagnosis.parts(found)),
         PHOTOS: readme.with_numbers(PHOTOS.read_text("utf-8"), photos.parts(found)),
+        LEARNED: readme.with_numbers(LEARNED.read_text("utf-8"), learned.parts(found)),
         WHITENING: readme.with_numbers(WHITENING.read_text("utf-8"), whitening.parts(found)),
     }
     for name, kind in METHODS.items():

@@ -55,6 +55,7 @@ def on_config(config: Any) -> Any:
                 {"The paper's descriptors": "descriptors.md"},
                 {"Whitening": "whitening.md"},
                 {"Which method when": "which-method-when.md"},
+                {"Learned methods": "learned.md"},
                 {"How we read LPMT": "lpmt.md"},
                 {"Thermodynamics of a step": "thermodynamics.md"},
                 {"Will it help?": "diagnose.md"},

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 
 import numpy as np
 from numpy.typing import NDArray
 
 import kinrank
 from kinrank.methods import Method
+from kinrank.methods.learned import Learned
 from kinrank.ranking import Ranking
+from kinrank.testing import made_up
 
 Rows = NDArray[np.float64]
 PAIRS, STRANGERS = 30, 60
 
 
 def answers(kind: type[Method]) -> list[tuple[str, str]]:
-    """(input, answer) for the five kinds of odd input every page speaks about."""
+    """(input, answer) for the kinds of odd input every page speaks about."""
+    if issubclass(kind, Learned):
+        return _of_learned(kind)
     return [
         ("a parameter outside its range", outside(kind)),
         ("a gallery smaller than k", small_gallery(kind())),
@@ -24,6 +29,32 @@ def answers(kind: type[Method]) -> list[tuple[str, str]]:
         ("duplicate rows", duplicates(kind())),
         ("an isolated item", isolated(kind())),
     ]
+
+
+def _of_learned(kind: type[Learned]) -> list[tuple[str, str]]:
+    """With made-up weights, which have nothing to say about what is right."""
+    with tempfile.TemporaryDirectory() as folder:
+        ready = [made_up(kind(), f"{folder}/{dimensions}.npz", dimensions) for dimensions in (8, 12, 13)]
+        foreign = "lattqe" if kind().fitted_as == "csa" else "csa"
+        made_up(foreign, f"{folder}/{foreign}.npz", 8)
+        return [
+            ("no weights", refusal(kind())),
+            ("weights of another method", refusal(kind(weights=f"{folder}/{foreign}.npz")).replace(f"{folder}/", "")),
+            ("weights that are not there", refusal(kind(weights="none.npz"))),
+            ("a gallery smaller than k", small_gallery(ready[0])),
+            ("duplicate rows", duplicates(ready[1])),
+            ("an isolated item", isolated(ready[2])),
+        ]
+
+
+def refusal(method: Method) -> str:
+    """What it says instead of a ranking."""
+    try:
+        kinrank.rerank(np.eye(8)[:2], np.eye(8), method)
+    except (ValueError, OSError) as error:
+        kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
+        return f"`{kind}`: {error}"
+    raise RuntimeError(f"{method!r} should have refused")
 
 
 def outside(kind: type[Method]) -> str:

@@ -14,9 +14,13 @@ from generator.odd_input import answers
 from generator.published import published
 from kinrank.memory import in_words
 from kinrank.methods import Method
+from kinrank.methods.learned import Learned
 from kinrank.parameters import Parameter
 
 NOTE = "<!-- Written by docs/build.py (`make docs`) from the source; change the docstring, not this page. -->"
+
+ASKED = "Each answer is what the method did when this page was built; the tests ask again."
+MADE_UP = " With small made-up weights: others may order items otherwise."
 
 
 @dataclass
@@ -39,7 +43,7 @@ def told(kind: type[Method]) -> Told:
         elif paragraph.startswith("Helps"):
             found.helps = _line(paragraph)
         elif paragraph.startswith("Example:"):
-            found.example = paragraph.split(">>> ", 1)[-1].strip()
+            found.example = "\n".join(line.strip().removeprefix(">>> ") for line in paragraph.splitlines()[1:])
         elif paragraph.startswith("    "):
             found.equation.append("```text\n" + textwrap.dedent(paragraph) + "\n```")
         elif paragraph.startswith("Equation:"):
@@ -58,6 +62,7 @@ def page(kind: type[Method], measured: list[str]) -> str:
     helps, hurts = ([*re.split(r"(?<=\.) (?=Hurts)", text.helps, maxsplit=1), ""])[:2]
     parts = [
         NOTE,
+        "<!-- needs: torch -->" if issubclass(kind, Learned) else "",
         f"# {kind.__name__}: `{kind.name}`",
         *text.summary,
         f"Paper: {kind.paper}.",
@@ -69,7 +74,7 @@ def page(kind: type[Method], measured: list[str]) -> str:
         reserved(kind),
         *(["## When it helps, when it hurts", helps, hurts] if helps else []),
         "## Answers to odd input",
-        "Each answer is what the method did when this page was built; the tests ask again.",
+        ASKED + (MADE_UP if issubclass(kind, Learned) else ""),
         table([("input", "answer"), *answers(kind)]),
         "What all methods share (NaN, wrong shapes, no items, too little memory) is in the "
         "[guide](../guide.md#bad-input).",
@@ -77,8 +82,8 @@ def page(kind: type[Method], measured: list[str]) -> str:
         published().get(kind.name) or variants(kind),
         *(["## Measured", *measured] if measured else []),
         "## Example",
-        f"```python\nranking = {text.example.removeprefix('ranking = ')}\n```",
-        f"```console\n$ {command(kind)}\n$ kinrank methods {kind.name}\n```",
+        f"```python\n{text.example if 'ranking = ' in text.example else f'ranking = {text.example}'}\n```",
+        f"```console\n{command(kind)}\n$ kinrank methods {kind.name}\n```",
         "[All methods](README.md) · [Which method when](../which-method-when.md)",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -118,9 +123,14 @@ def variants(kind: type[Method]) -> str:
 
 
 def command(kind: type[Method]) -> str:
-    """A command line that runs it, with its first parameter as an example."""
-    first = [f"--{entry.name.replace('_', '-')} {entry.default}" for entry in kind.parameters()[:1]]
-    return " ".join(["kinrank rerank --queries q.npy --gallery g.npy --method", kind.name, *first, "-o ranking.npz"])
+    """Command lines that run it, with its first parameter as an example; a learned method is fitted first."""
+    first, before = [f"--{entry.name.replace('_', '-')} {entry.default}" for entry in kind.parameters()[:1]], ""
+    if issubclass(kind, Learned):
+        name = kind().fitted_as
+        first = [f"--weights {name}.npz"]
+        before = f"$ kinrank fit {name} --features f.npy --labels l.npy -o {name}.npz\n"
+    words = ["$ kinrank rerank --queries q.npy --gallery g.npy --method", kind.name, *first, "-o ranking.npz"]
+    return before + " ".join(words)
 
 
 def index(methods: dict[str, type[Method]]) -> str:
@@ -137,7 +147,8 @@ def index(methods: dict[str, type[Method]]) -> str:
         "(../lpmt.md).",
         table(rows),
         "Every one is used the same way: `kinrank.rerank(queries, gallery, kinrank.AQE(k=4))`, or by name: "
-        '`kinrank.rerank(queries, gallery, "aqe")`. The four names with a plus sign augment the gallery too.',
+        '`kinrank.rerank(queries, gallery, "aqe")`. The names with a plus sign augment the gallery too. '
+        "CSA, SSR and LAttQE rank by weights that are [fitted first](../learned.md).",
         "```console\n$ kinrank methods\n$ kinrank methods lpmt\n```",
     ]
     return "\n\n".join(parts) + "\n"

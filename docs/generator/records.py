@@ -27,7 +27,7 @@ class Measurements:
         candidates: (how many, method) -> result of `kinrank bench candidates`.
         remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
         stores: part -> results, of `kinrank bench stores`.
-        service, paper, diagnosis, photos: the last record of `kinrank bench service`, `paper`, `diagnosis`, `photos`.
+        service, paper, diagnosis, photos, learned: the last record of the bench of that name.
         whitening: what it was learned on -> record of `kinrank bench whitening`.
         left_out: results of the newest `kinrank bench defaults` of every way to run.
         machines: one line per kind of bench that says where and when it ran.
@@ -50,6 +50,7 @@ class Measurements:
     paper: Result = field(default_factory=dict)
     diagnosis: Result = field(default_factory=dict)
     photos: Result = field(default_factory=dict)
+    learned: Result = field(default_factory=dict)
     whitening: dict[str, Result] = field(default_factory=dict)
     left_out: list[Result] = field(default_factory=list)
     until: str = ""
@@ -89,7 +90,7 @@ def _take(found: Measurements, record: Result) -> None:
     for change in record.get("changes", ()) if kind != "service" else ():
         if "add_share" in change:
             found.changes[change["items"], change["store"]] = change
-    if kind in ("service", "paper", "diagnosis", "photos"):
+    if kind in ("service", "paper", "diagnosis", "photos", "learned"):
         setattr(found, kind, record)
     elif kind == "whitening":
         found.whitening[record["on"]] = record

@@ -17,6 +17,7 @@ from kinrank.datasets import benchmark as published
 from kinrank.datasets import found, missing
 from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
 from kinrank.evaluation.trials import ABLATION, PLAIN, REFUSALS
+from kinrank.methods import METHODS
 from kinrank.progress import Progress, Show
 
 DEFAULT = (PLAIN, "lpmt")
@@ -91,8 +92,11 @@ def accuracy(
 
 
 def wanted_methods(names: Sequence[str]) -> list[str]:
-    """Each once, no re-ranking first; "all" without the ablation, which takes LPMT apart."""
-    every = [name for name in chosen(names) if name != ABLATION or list(names) != ["all"]]
+    """Each once, no re-ranking first; "all" without the ablation, which takes LPMT apart.
+
+    Learned methods are among all of them: they are fitted on pseudo-labels first, where torch is installed.
+    """
+    every = [name for name in METHODS if name != ABLATION] if list(names) == ["all"] else chosen(names)
     return list(dict.fromkeys([PLAIN, *every]))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -18,8 +21,10 @@ from kinrank.evaluation import Comparison, Truth, evaluate
 from kinrank.evaluation.compare import paired
 from kinrank.evaluation.trials import PLAIN, REFUSALS
 from kinrank.features import evenly
+from kinrank.learned import fit
 from kinrank.manifold import Manifold
 from kinrank.methods import Method, resolve
+from kinrank.methods.learned import Learned
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
 from kinrank.warmup import warm, warm_served
@@ -29,11 +34,13 @@ FEW = 40  # queries of a set whose candidates are re-ranked
 CANDIDATES = 500
 FOURTH = 4  # where every item queries the others, every fourth is taken out of the gallery and asks
 CONFIDENCE, RESAMPLES = 0.95, 2000
+FITTED = "pseudo-labels of the gallery, seed 0"  # what a learned method learns from that comes without weights
 T = TypeVar("T")
 Apart = tuple[Any, Any, dict[str, Truth]]
 _digests: WeakKeyDictionary[Benchmark, str] = WeakKeyDictionary()
 _apart: WeakKeyDictionary[Benchmark, Apart] = WeakKeyDictionary()
 _warmed: set[tuple[str, str]] = set()
+_fitted: dict[tuple[str, str], tuple[Any, Path, float]] = {}
 
 
 class Refused(Exception):
@@ -53,13 +60,15 @@ def cell(
 
     joint: queries and gallery in one graph. candidates: at most `most` (40) queries, evenly taken, each in a graph of
     its own over its 500 nearest. online: queries that are in no graph; the gallery was prepared without them. In the
-    last two, where every item of a set queries the others, every fourth is taken out of the gallery and asks.
+    last two, where every item of a set queries the others, every fourth is taken out of the gallery and asks. A learned
+    method without weights is fitted first, on pseudo-labels of the gallery that it then ranks.
 
     Returns:
         set, mode, method, parameters, queries, items; seconds, what ranking all these queries took (`build_seconds`
-        apart, online); date, when that was; truths: label -> measure -> mean, low, high (95 %), per_query (None where a
-        query has no positives). Where the method refuses: set, mode, method, error; `unserved` where it is not made to
-        be online. Refusals are not kept: another machine may have the memory, or the weights.
+        apart, online, and `fit_seconds`, where `fitted` says on what it was fitted); date, when that was; truths: label
+        -> measure -> mean, low, high (95 %), per_query (None where a query has no positives). Where the method refuses:
+        set, mode, method, error; `unserved` where it is not made to be online. Refusals are not kept: another machine
+        may have the memory, or the weights.
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is not known; give some of: {', '.join(MODES)}")
@@ -81,6 +90,7 @@ def cell(
         "measures": wanted,
         "most": few,
         "candidates": CANDIDATES if few else None,
+        "fitted": FITTED if _needs_weights(method) else None,
         "confidence": [CONFIDENCE, RESAMPLES],
         "surroundings": surroundings(),
         "version": kinrank.__version__,
@@ -112,13 +122,14 @@ def _measured(bench: Benchmark, method: Method, mode: str, measures: list[str], 
 
 def _ranked(
     bench: Benchmark, method: Method, mode: str, few: int | None
-) -> tuple[Ranking, dict[str, Truth], int, dict[str, float]]:
+) -> tuple[Ranking, dict[str, Truth], int, dict[str, Any]]:
     """The ranking, its truths, how many items there are, and what it took."""
     if mode == "joint":
+        method, times = _with_weights(method, bench.gallery)
         ranking = rerank(bench.queries, bench.gallery, method)
-        return ranking, bench.truths, len(bench.gallery), {"seconds": ranking.meta["seconds"]}
+        return ranking, bench.truths, len(bench.gallery), {"seconds": ranking.meta["seconds"], **times}
     queries, gallery, truths = apart(bench)
-    times: dict[str, float] = {}
+    method, times = _with_weights(method, gallery)
     if few is not None:
         some = evenly(len(queries), few)
         truths = {label: truth.subset(some) for label, truth in truths.items()}
@@ -128,9 +139,28 @@ def _ranked(
     else:
         started = time.perf_counter()
         manifold = Manifold.build(gallery, method)
-        times = {"build_seconds": time.perf_counter() - started}
+        times |= {"build_seconds": time.perf_counter() - started}
         ranking = manifold.search(queries, k=len(gallery))
     return ranking, truths, len(gallery), {"seconds": ranking.meta["seconds"], **times}
+
+
+def _needs_weights(method: Method) -> bool:
+    return isinstance(method, Learned) and method.weights is None
+
+
+def _with_weights(method: Method, gallery: Any) -> tuple[Method, dict[str, Any]]:
+    """The method, fitted where it has no weights, and what that took; once for every gallery in this process."""
+    if not (isinstance(method, Learned) and method.weights is None):
+        return method, {}
+    key = method.fitted_as, digest(np.asanyarray(gallery))
+    if key not in _fitted:
+        place = tempfile.TemporaryDirectory(prefix="kinrank-")  # gone with the process
+        started = time.perf_counter()
+        path = Path(place.name) / "weights.npz"
+        fit(method, gallery, "pseudo", path)
+        _fitted[key] = place, path, time.perf_counter() - started
+    _, path, seconds = _fitted[key]
+    return replace(method, weights=str(path)), {"fitted": FITTED, "fit_seconds": seconds}
 
 
 def _warm(method: Method, mode: str) -> None:

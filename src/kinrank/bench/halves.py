@@ -24,12 +24,14 @@ class Half:
         bench: its queries, its items and those of no class, and what is right.
         asks: which queries of the whole set these are.
         vectors: (n, d) the items of its classes, to learn from.
+        labels: (n,) the class of each of these.
         pairs: (m, 2) rows of these that belong together.
     """
 
     bench: Benchmark
     asks: Numbers
     vectors: Any
+    labels: Numbers
     pairs: Numbers
 
 
@@ -58,7 +60,7 @@ def _half(bench: Benchmark, label: Numbers, classes: Numbers) -> Half:
         truths[name] = _restricted(truth, np.flatnonzero(asks), kept)
     queries = None if bench.queries is None else np.asarray(bench.queries)[asks]
     made = replace(bench, queries=queries, gallery=np.asarray(bench.gallery)[kept], truths=truths)
-    return Half(made, np.flatnonzero(asks), np.asarray(bench.gallery)[own], pairs_of(label[own]))
+    return Half(made, np.flatnonzero(asks), np.asarray(bench.gallery)[own], label[own], pairs_of(label[own]))
 
 
 def _restricted(truth: Truth, queries: Numbers, kept: NDArray[np.bool_]) -> Truth:

@@ -10,6 +10,7 @@ from typing import Any
 import kinrank
 from kinrank import stages
 from kinrank.methods import METHODS, method_named
+from kinrank.methods.learned import Learned
 
 
 def record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """Names of methods, each known; "all" stands for every one."""
+    """Names of methods, each known; "all" stands for every one that runs as it is, without weights."""
     if list(names) == ["all"]:
-        return list(METHODS)
+        return [name for name, kind in METHODS.items() if not issubclass(kind, Learned)]
     return list(dict.fromkeys(method_named(name).name for name in names))

@@ -16,7 +16,7 @@ from kinrank.bench.probe import first_use, fresh, import_seconds, warmup_seconds
 from kinrank.bench.record import chosen, record
 from kinrank.datasets.benchmark import load
 from kinrank.features import check, unit
-from kinrank.methods import METHODS, resolve
+from kinrank.methods import resolve
 from kinrank.progress import Progress, Show
 from kinrank.rerank import rerank
 from kinrank.warmup import warm
@@ -60,7 +60,7 @@ def speed(
         results["import_seconds"] = import_seconds()
     if "compile" in parts:
         results["warmup_seconds"] = warmup_seconds()
-    deep = ["lpmt"] if names == list(METHODS) else names
+    deep = ["lpmt"] if names == chosen(["all"]) else names
     for name in report.each("speed", names, len(names)):
         if "memory" in parts:
             measured = fresh({"what": "rerank", "method": name, "set": SET, "data": os.fspath(folder or "")})

@@ -10,6 +10,7 @@ import typer
 from kinrank.bench import measured
 from kinrank.cli.bench_accuracy import accuracy
 from kinrank.cli.bench_diagnosis import diagnose
+from kinrank.cli.bench_learned import learn
 from kinrank.cli.bench_options import Anew, Append, Kept, Names, Sets, cache_of, check, count, show
 from kinrank.cli.bench_paper import paper
 from kinrank.cli.bench_photos import photos
@@ -30,6 +31,7 @@ def bench(context: typer.Context) -> None:
 
 app.command("accuracy", short_help="Methods x sets x modes: scores, gains, times.")(accuracy)
 app.command("diagnosis", short_help="Whether what is said without labels holds.")(diagnose)
+app.command("learned", short_help="What learned methods gain, by what they were fitted on.")(learn)
 app.command("paper", short_help="The paper's tables and figures, on your features.")(paper)
 app.command("photos", short_help="Pictures: encoded in a second, and re-ranked.")(photos)
 app.command("whitening", short_help="What whitening vectors changes.")(whiten)

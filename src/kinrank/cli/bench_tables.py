@@ -9,6 +9,7 @@ from kinrank.bench import accuracy_tables as accuracy
 from kinrank.bench.defaults import places
 from kinrank.bench.tables import plain
 from kinrank.cli.bench_diagnosis_tables import diagnosis_tables
+from kinrank.cli.bench_learned_table import learned_table
 from kinrank.cli.bench_photos_table import photos_table
 from kinrank.cli.bench_stores_tables import stores_parts
 from kinrank.cli.bench_whitening_table import whitening_table
@@ -284,6 +285,7 @@ TABLES: dict[str, Callable[[Record], str]] = {
     "defaults": defaults_tables,
     "stores": stores_tables,
     "service": service_tables,
+    "learned": lambda record: f"{learned_table(record)}\n\n{machine(record)}",
     "whitening": lambda record: f"{whitening_table(record)}\n\n{machine(record)}",
     "diagnosis": lambda record: f"{diagnosis_tables(record)}\n\n{machine(record)}",
 }

@@ -66,8 +66,8 @@ def known_flags(commands: Any, words: Sequence[str] = ()) -> dict[str, str]:
     """Every parameter's flag. `key` is called after the file it belongs to: all such flags of the command typed."""
     typed = next((word for word in words if word in commands.commands), None)
     keys = [option for name, option in _options(commands.commands.get(typed)) if name.endswith("_key")]
-    declared = (*METHODS.values(), *RECIPES.values(), *IMPORTS.values())
-    flags = {entry.name: _dashed(entry.name) for kind in declared for entry in kind.parameters()}
+    declared = [kind.parameters() for kinds in (METHODS, RECIPES, IMPORTS) for kind in kinds.values()]
+    flags = {entry.name: _dashed(entry.name) for entries in declared for entry in entries}
     return flags | dict(_options(commands)) | OTHERWISE | {"key": " or ".join(keys) or "--gallery-key"}
 
 

@@ -67,7 +67,7 @@ def fit(
     learned = learned_method(method)
     if isinstance(learned, LAttQE):
         options.setdefault("k", learned.k)
-    recipe: Recipe = RECIPES[learned.name].of(options)
+    recipe: Recipe = RECIPES[learned.fitted_as].of(options)
     place = destination(path)
     start = _seed(seed)
     rows = unit(check(features, "features"), "features")
@@ -82,15 +82,16 @@ def fit(
     relevance = mutual(rows, progress) if relevance is None else relevance
     candidates = min(recipe.candidates, len(rows) - 1)
     lists = gathered(rows, relevance, candidates, recipe.lists, recipe.batch, recipe.hard, start)
-    training, network = (import_module(f"kinrank.learned.{name}") for name in ("training", learned.name))  # with torch
+    late = ("training", learned.fitted_as)  # modules that import torch
+    training, network = (import_module(f"kinrank.learned.{name}") for name in late)
     made = training.trained(network, sizes, recipe, rows, lists, start, Progress(progress))
     record = {
-        "method": learned.name, "labels": PSEUDO if is_pseudo(labels) else "given", "recipe": recipe.settings(),
+        "method": learned.fitted_as, "labels": PSEUDO if is_pseudo(labels) else "given", "recipe": recipe.settings(),
         "seed": start, "items": len(rows),
         "dimensions": rows.shape[1], "steps": made.steps, "of_steps": made.planned,
         "stopped_early": made.steps < made.planned, "versions": versions(torch),
     }  # fmt: skip
-    kept = {name: made.arrays[name] for name in getattr(stages, learned.name).layout(sizes)}
+    kept = {name: made.arrays[name] for name in getattr(stages, learned.fitted_as).layout(sizes)}
     weights.save(place, kept, sizes, record)
     if made.steps < made.planned:
         warnings.warn(
@@ -104,7 +105,7 @@ def fit(
 def learned_method(method: Method | str) -> Learned:
     """The method, if it has weights that are fitted here; a ValueError for others."""
     found = resolve(method)
-    if isinstance(found, Learned) and found.name in RECIPES:
+    if isinstance(found, Learned) and found.fitted_as in RECIPES:
         return found
     why = "learns by itself, from the gallery it ranks" if isinstance(found, GSS) else "has nothing to fit"
     raise ValueError(f"method={found!r} {why}; give one of: {', '.join(RECIPES)}")
