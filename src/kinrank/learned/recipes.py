@@ -9,6 +9,11 @@ from kinrank.learned.options import LISTS, Options, Recipe
 from kinrank.parameters import parameter
 
 HEADS = "heads of attention, which share the {} evenly"
+HEADS_UNLESS_GIVEN = 8
+HEADS_OF_FEATURES = (
+    f"{HEADS.format('dimensions of the features')}; where not given {HEADS_UNLESS_GIVEN}, or the next smaller number "
+    "that can"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,18 +93,19 @@ class LAttQERecipe(Recipe):
     lists: int = parameter(9600, LISTS, low=1, high=10_000_000)
     k: int = parameter(16, "how many neighbours of a query the network can weigh", low=1, high=4096)
     layers: int = parameter(1, "layers of the network", low=1, high=64)
-    heads: int = parameter(8, HEADS.format("dimensions of the features"), low=1, high=256)
+    heads: int | None = parameter(None, HEADS_OF_FEATURES, low=1, high=256)
     hidden: int = parameter(512, "width of the feed-forward part of a layer", low=1, high=16_384)
 
     def sizes(self, dimensions: int) -> dict[str, Any]:
-        if dimensions % self.heads:
-            fitting = [heads for heads in range(1, min(dimensions, 256) + 1) if dimensions % heads == 0]
-            near = min(fitting, key=lambda heads: (abs(heads - self.heads), heads))
+        fitting = [heads for heads in range(1, min(dimensions, 256) + 1) if dimensions % heads == 0]
+        heads = max(heads for heads in fitting if heads <= HEADS_UNLESS_GIVEN) if self.heads is None else self.heads
+        if heads not in fitting:
+            near = min(fitting, key=lambda other: (abs(other - heads), other))
             raise ValueError(
-                f"{self._owner()}: heads={self.heads} do not divide the {dimensions} dimensions of the features; give "
+                f"{self._owner()}: heads={heads} do not divide the {dimensions} dimensions of the features; give "
                 f"heads={near}"
             )
-        return {"dimensions": dimensions, **super().sizes(dimensions)}
+        return {"dimensions": dimensions, **super().sizes(dimensions), "heads": heads}
 
     @property
     def candidates(self) -> int:
@@ -107,7 +113,7 @@ class LAttQERecipe(Recipe):
 
     def memory(self, dimensions: int) -> int:
         rows = self.k + 1
-        inside = self.layers * (16 * dimensions + 3 * self.hidden + 3 * self.heads * rows)
+        inside = self.layers * (16 * dimensions + 3 * self.hidden + 3 * (self.heads or HEADS_UNLESS_GIVEN) * rows)
         network = 16 * self.layers * dimensions * (4 * dimensions + 2 * self.hidden)
         return 4 * self.batch * (rows * inside + 3 * self.candidates * dimensions) + network
 
