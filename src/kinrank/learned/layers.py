@@ -39,18 +39,22 @@ def cosines(rows: Tensor) -> Tensor:
 
 def started(shapes: Mapping[str, tuple[int, ...]], matrix: Callable[[tuple[int, ...]], Tensor]) -> dict[str, Tensor]:
     """What weights of these shapes start from: matrices as given, scales of a norm 1, everything else 0."""
-    plain = {True: torch.ones, False: torch.zeros}
     return {
-        name: matrix(shape) if len(shape) > 1 else plain[name.endswith(".weight")](shape, dtype=torch.float32)
+        name: matrix(shape) if len(shape) > 1 else full(shape, float(name.endswith(".weight")))
         for name, shape in shapes.items()
     }
 
 
+def full(shape: tuple[int, ...], value: float) -> Tensor:
+    """The same number everywhere; on the CPU, whatever the caller's default is."""
+    return torch.full(shape, value, dtype=torch.float32, device="cpu")
+
+
 def normal(shape: tuple[int, ...]) -> Tensor:
     """Numbers of a normal distribution of spread 0.02, cut at two spreads."""
-    return torch.nn.init.trunc_normal_(torch.empty(shape, dtype=torch.float32), std=0.02, a=-0.04, b=0.04)
+    return torch.nn.init.trunc_normal_(full(shape, 0.0), std=0.02, a=-0.04, b=0.04)
 
 
 def uniform(shape: tuple[int, ...], bound: float) -> Tensor:
     """Numbers from -bound to bound."""
-    return (2 * torch.rand(shape, dtype=torch.float32) - 1) * bound
+    return (2 * torch.rand(shape, dtype=torch.float32, device="cpu") - 1) * bound

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from kinrank.learned.layers import cosines, started, uniform
+from kinrank.learned.layers import cosines, full, started, uniform
 from kinrank.stages.ssr import layout
 from kinrank.stages.ssr_published import inputs, inside, network
 from kinrank.stages.ssr_published import moved as moved_as_published
@@ -20,7 +20,7 @@ FIRST_SCALE = 10.0
 def start(sizes: dict[str, Any]) -> dict[str, Tensor]:
     """Matrices of uniform numbers up to 1 / sqrt(their columns), scales 1, shifts 0."""
     made = started(layout(sizes), lambda shape: uniform(shape, shape[1] ** -0.5))
-    return {**made, SCALE: torch.full((1,), FIRST_SCALE, dtype=torch.float32)}
+    return {**made, SCALE: full((1,), FIRST_SCALE)}
 
 
 def moved(weights: dict[str, Tensor], sizes: dict[str, Any], rows: Tensor) -> Tensor:

@@ -16,9 +16,9 @@ from kinrank.learned.lists import Lists, passes
 from kinrank.learned.options import Recipe
 from kinrank.progress import Progress
 
-THREADS = (
-    2  # always, so that sums are taken in the same order whatever else is set; networks this small gain by no more
-)
+# Networks this small gain little by two threads, which wait for each other for minutes on a busy machine; and with one
+# sums are taken in the same order everywhere.
+THREADS = 1
 WARM_UP = 0.1  # share of the steps in which the rate grows
 Parameters = dict[str, Tensor]
 Loss = Callable[[Parameters, dict[str, Any], Tensor, Tensor, float], Tensor]
@@ -114,10 +114,9 @@ def _adam(weights: Parameters, recipe: Recipe) -> torch.optim.Optimizer:
 
 @contextlib.contextmanager
 def _own_state(seed: int) -> Iterator[None]:
-    """torch as training needs it, and as the caller had it afterwards: random numbers, threads, device, gradients."""
+    """torch as training needs it, and as the caller had it afterwards: random numbers, threads, gradients."""
     threads = torch.get_num_threads()
     with (
-        torch.device("cpu"),
         torch.inference_mode(False),
         torch.enable_grad(),
         torch.autocast("cpu", enabled=False),

@@ -31,9 +31,9 @@ def scores(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors
 def refined(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors) -> tuple[Floats, Floats]:
     """(d,) query and (m, d) items after all steps."""
     torch = needed("torch", "SSR with weights of the variant published", "torch")
-    with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad():
-        weights = {name: torch.tensor(array) for name, array in arrays.items()}
-        rows = torch.tensor(np.concatenate([query[None], items])[None], dtype=torch.float32)
+    with torch.inference_mode(False), torch.enable_grad():
+        weights = {name: torch.tensor(array, device="cpu") for name, array in arrays.items()}
+        rows = torch.tensor(np.concatenate([query[None], items])[None], dtype=torch.float32, device="cpu")
         made = moved(weights, sizes, rows)[0].detach().numpy()
     return made[0], made[1:]
 
