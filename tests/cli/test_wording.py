@@ -70,6 +70,7 @@ NOT_FLAGS = (
     "state_dict",  # what torch calls weights
     *("crop=", "pool=", "normalize="),  # keys of the JSON file that --preprocessing names
     "give skip or raise",  # a flag has no such value
+    "give the path of the .npz file to write",  # a command always has one
     "query_id and item_id",  # columns of a file
     *("kinrank.METHODS", "rankings[7]", "average_precision", "gallery_size"),  # what no command gives
 )

@@ -132,13 +132,13 @@ def test_heads_of_lattqe_unless_given(dimensions: int, heads: int) -> None:
 
 def test_methods(tmp_path: Path) -> None:
     path = tmp_path / "w.npz"
-    refused(r"method=LPMT\(\) has nothing to fit; give one of: csa, ssr, lattqe", kinrank.LPMT(), *noisy(), path)
-    refused(r"method=GSS\(\) learns by itself, from the gallery it ranks; give one of: csa", "gss", *noisy(), path)
+    refused(r"LPMT has nothing to fit; give one of: csa, ssr, lattqe", kinrank.LPMT(), *noisy(), path)
+    refused(r"GSS learns by itself, from the gallery it ranks; give one of: csa", "gss", *noisy(), path)
     refused("method 'xyz' is not known", "xyz", *noisy(), path)
     refused(
-        "method=LAttQE has no published weights to import; fit some", "lattqe", path, path, call=kinrank.import_weights
+        "LAttQE has no published weights to import; fit some", "lattqe", path, path, call=kinrank.import_weights
     )
-    refused(r"method=LPMT\(\) has nothing to fit", "lpmt", path, path, call=kinrank.import_weights)
+    refused(r"LPMT has nothing to fit", "lpmt", path, path, call=kinrank.import_weights)
 
 
 def test_paths(tmp_path: Path) -> None:

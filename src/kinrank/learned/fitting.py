@@ -108,7 +108,7 @@ def learned_method(method: Method | str) -> Learned:
     if isinstance(found, Learned) and found.fitted_as in RECIPES:
         return found
     why = "learns by itself, from the gallery it ranks" if isinstance(found, GSS) else "has nothing to fit"
-    raise ValueError(f"method={found!r} {why}; give one of: {', '.join(RECIPES)}")
+    raise ValueError(f"{type(found).__name__} {why}; give one of: {', '.join(RECIPES)}")
 
 
 def destination(path: str | os.PathLike[str]) -> Path:

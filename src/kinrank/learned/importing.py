@@ -40,7 +40,7 @@ def import_weights(
     """
     learned = learned_method(method)
     if isinstance(learned, LAttQE):
-        raise ValueError("method=LAttQE has no published weights to import; fit some with kinrank.fit")
+        raise ValueError("LAttQE has no published weights to import; fit some from features and labels")
     name = learned.name
     chosen = asdict(IMPORTS[name].of(options))
     place = destination(path)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kinrank.stages import checks as checks
     from kinrank.stages import context as context
     from kinrank.stages import costs as costs
+    from kinrank.stages import csa as csa
     from kinrank.stages import csr as csr
     from kinrank.stages import dense as dense
     from kinrank.stages import diffusion as diffusion
@@ -31,17 +32,21 @@ if TYPE_CHECKING:
     from kinrank.stages import graph as graph
     from kinrank.stages import gss as gss
     from kinrank.stages import kernels as kernels
+    from kinrank.stages import lattqe as lattqe
     from kinrank.stages import layers as layers
     from kinrank.stages import linear as linear
     from kinrank.stages import marks as marks
     from kinrank.stages import masks as masks
     from kinrank.stages import mutual as mutual
+    from kinrank.stages import networks as networks
     from kinrank.stages import pipeline as pipeline
     from kinrank.stages import run as run
     from kinrank.stages import saved as saved
     from kinrank.stages import separation as separation
     from kinrank.stages import settings as settings
     from kinrank.stages import spectrum as spectrum
+    from kinrank.stages import ssr as ssr
+    from kinrank.stages import ssr_published as ssr_published
     from kinrank.stages import states as states
     from kinrank.stages import transport as transport
     from kinrank.stages import traversal as traversal
@@ -61,6 +66,7 @@ __getattr__ = modules_of(
     "checks",
     "context",
     "costs",
+    "csa",
     "csr",
     "dense",
     "diffusion",
@@ -72,17 +78,21 @@ __getattr__ = modules_of(
     "graph",
     "gss",
     "kernels",
+    "lattqe",
     "layers",
     "linear",
     "marks",
     "masks",
     "mutual",
+    "networks",
     "pipeline",
     "run",
     "saved",
     "separation",
     "settings",
     "spectrum",
+    "ssr",
+    "ssr_published",
     "states",
     "transport",
     "traversal",

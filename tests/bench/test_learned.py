@@ -1,0 +1,115 @@
+"""`kinrank bench learned`: who is fitted on what and judged on what; its table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinrank as kr
+from kinrank.bench import cells
+from kinrank.bench.cache import Cache
+from kinrank.bench.halves import halves
+from kinrank.bench.learned import HEAD, OTHERS, learned, rows_of
+from kinrank.datasets.benchmark import load
+from reference.commands import bad
+
+pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.published.NotAsPublished")  # the sets are made up
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two small sets with classes: every item asks (ORL), queries apart (LFW)."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    label = np.arange(96) % 8
+    rows = (rng.normal(size=(8, 16))[label] + rng.normal(size=(96, 16)) + 0.5).astype(np.float32)
+    np.savez(folder / "orl_pixels.npz", x=rows[:48], label=label[:48])
+    np.savez(folder / "lfw_dlib.npz", x=rows, label=label, is_query=np.arange(96) < 16)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def record(data: Path) -> dict[str, Any]:
+    pytest.importorskip("torch", reason="torch is not installed: make test-learned installs it")
+    return learned(data, ["lfw", "orl"], ["ssr", "lattqe"], [0, 1], lists=32)
+
+
+def test_who_is_judged_on_what(record: dict[str, Any]) -> None:
+    found = [(row["set"], row["way"], row["method"], row["fitted_on"]) for row in record["results"]]
+    assert len(found) == len(set(found))
+    for name, other in (("lfw", "orl"), ("orl", "lfw")):
+        for method in ("none", *OTHERS):
+            assert (name, "pseudo", method, None) in found
+            assert (name, "labels", method, None) in found
+        for method in ("ssr", "lattqe"):
+            assert (name, "pseudo", method, name) in found
+            assert (name, "labels", method, name) in found
+        assert (name, "carried", "ssr", other) in found
+        assert (name, "carried", "lattqe", other) not in found
+    assert record["seeds"] == [0, 1]
+
+
+def test_numbers_are_those_of_the_library(record: dict[str, Any], data: Path, tmp_path: Path) -> None:
+    row = next(row for row in record["results"] if (row["set"], row["way"], row["method"]) == ("lfw", "labels", "ssr"))
+    first, second = halves(load("lfw", data))
+    assert not set(first.labels) & set(second.labels)
+    scores = []
+    for seed in (0, 1):
+        method = kr.fit("ssr", first.vectors, first.labels, tmp_path / "w.npz", seed, lists=32)
+        ranking = kr.rerank(second.bench.queries, second.bench.gallery, method)
+        scores.append(kr.evaluate(ranking, second.bench.truths["class"])["mAP"])
+    assert row["by_seed"] == pytest.approx([score.mean for score in scores])
+    assert row["mean"] == pytest.approx(np.mean(row["by_seed"]))
+    plain = kr.evaluate(kr.rerank(second.bench.queries, second.bench.gallery, "none"), second.bench.truths["class"])
+    assert row["plain"] == pytest.approx(plain["mAP"].mean)
+    assert row["gain"] == pytest.approx(row["mean"] - row["plain"])
+    assert row["gain_low"] <= row["gain"] <= row["gain_high"]
+    spread = 12.706 * np.std(row["by_seed"], ddof=1) / np.sqrt(2)
+    assert row["high"] - row["mean"] == pytest.approx(spread)
+    assert row["fit_seconds"] > 0
+
+
+def test_the_table_says_everything_once(record: dict[str, Any]) -> None:
+    rows = rows_of(record, {"orl": "ORL"})
+    assert rows[0] == HEAD
+    assert len(rows) == 1 + len(record["results"])
+    labels = {row[0] for row in rows[1:]}
+    assert labels == {"lfw", "lfw, half of its classes", "ORL", "ORL, half of its classes"}
+    assert any(row[2] == "labels of half of the classes of ORL" and row[0] == "lfw" for row in rows)
+    json.dumps(record, allow_nan=False)
+
+
+def test_mistakes(data: Path, tmp_path: Path) -> None:
+    assert "set 'oxford' is not known" in bad(tmp_path, "bench", "learned", "--data", str(data), "--sets", "oxford")
+    assert "method 'lpmt' is not known; give some of: csa, ssr, lattqe" in bad(
+        tmp_path, "bench", "learned", "--data", str(data), "--sets", "orl", "--methods", "lpmt"
+    )
+    assert "--seeds 'x' is not allowed" in bad(tmp_path, "bench", "learned", "--data", str(data), "--seeds", "x")
+
+
+def test_a_cell_of_a_learned_method_is_fitted_on_pseudo_labels_once(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kinrank.testing import made_up
+
+    asked: list[Any] = []
+
+    def fit(method: Any, features: Any, labels: Any, path: Path) -> Any:
+        asked.append((method.name, labels, len(features)))
+        return made_up(method, path, features.shape[1])
+
+    monkeypatch.setattr(cells, "fit", fit)
+    monkeypatch.setattr(cells, "_fitted", {})
+    bench = load("lfw", data)
+    found = [cells.cell(bench, name, "joint", Cache(None)) for name in ("csa", "lattqe", "lattdba+lattqe")]
+    assert asked == [("csa", "pseudo", 80), ("lattqe", "pseudo", 80)]
+    for one in found:
+        assert one["fitted"] == "pseudo-labels of the gallery, seed 0"
+        assert one["fit_seconds"] > 0
+        assert "weights=None" in one["parameters"]
+    assert cells.cell(bench, "csa", "online", Cache(None))["unserved"]
+    assert "truths" in cells.cell(bench, "lattqe", "online", Cache(None))
+    assert len(asked) == 2

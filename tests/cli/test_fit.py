@@ -1,0 +1,150 @@
+"""`kinrank fit`: what the library learns, from files to a file; used again; mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinrank
+from kinrank.learned import IMPORTS, RECIPES
+from kinrank.testing import made_up
+from reference.commands import bad, good, run
+
+SMALL = {
+    "csa": ("--anchors", "8", "--width", "16", "--depth", "1", "--heads", "2", "--lists", "32"),
+    "ssr": ("--top", "12", "--hidden", "16", "--lists", "32", "--lr", "1e-3"),
+    "lattqe": ("--k", "4", "--hidden=16", "--lists", "32"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(10), 12)
+    rows = (rng.standard_normal((10, 16))[labels] + rng.standard_normal((120, 16))).astype(np.float32)
+    np.save(tmp_path / "f.npy", rows)
+    np.save(tmp_path / "l.npy", labels)
+    np.savez(tmp_path / "both.npz", x=rows, y=rows, label=labels, other=labels // 2)
+    (tmp_path / "l.csv").write_text("label\n" + "\n".join("" if n == 3 else f"kind {n % 10}" for n in range(120)))
+    np.save(tmp_path / "short.npy", labels[:50])
+    return tmp_path
+
+
+@pytest.fixture
+def torch() -> None:
+    pytest.importorskip("torch", reason="torch is not installed: make test-learned installs it")
+
+
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize("name", SMALL)
+def test_fitted_and_used(folder: Path, name: str) -> None:
+    said = good(folder, "fit", name, "--features", "@f.npy", "--labels", "@l.npy", "-o", "@w.npz", *SMALL[name])
+    assert f"w.npz: weights of {name}, " in said
+    command = said.splitlines()[1]
+    assert command.startswith("Use them: kinrank rerank --queries q.npy --gallery g.npy --method ")
+    words = command.split(" --method ")[1].split()
+    told = good(folder, "rerank", "--gallery", "@f.npy", "--method", *words[:3], "-o", "@r.npz", *(SMALL[name][:2] if name == "lattqe" else ()))  # fmt: skip  # noqa: E501
+    assert f"weights='{folder}/w.npz'" in told
+    rows, labels = np.load(folder / "f.npy"), np.load(folder / "l.npy")
+    options = {word.lstrip("-").split("=")[0] for word in SMALL[name] if word.startswith("--")}
+    assert options <= {entry.name for entry in RECIPES[name].parameters()}
+    sizes = {"csa": {"anchors": 8, "width": 16, "depth": 1, "heads": 2}, "ssr": {"top": 12, "hidden": 16, "lr": 1e-3},
+             "lattqe": {"k": 4, "hidden": 16}}[name]  # fmt: skip
+    kinrank.fit(name, rows, labels, folder / "v.npz", lists=32, **sizes)
+    assert (folder / "v.npz").read_bytes() == (folder / "w.npz").read_bytes()
+
+
+@pytest.mark.usefixtures("torch")
+def test_json_tells_the_record(folder: Path) -> None:
+    words = ("fit", "csa", "--features", "@both.npz", "--features-key", "y", "--labels", "@both.npz", "--labels-key")
+    told = json.loads(good(folder, *words, "other", "--seed", "3", "-o", "@w.npz", "--json", *SMALL["csa"]))
+    assert (told["method"], told["labels"], told["seed"], told["steps"]) == ("csa", "given", 3, told["of_steps"])
+    assert told["sizes"] == {"anchors": 8, "width": 16, "depth": 1, "heads": 2}
+    assert told["stopped_early"] is False
+    assert len(told["sha256"]) == 64
+    assert str(folder) not in json.dumps({key: value for key, value in told.items() if key != "output"})
+
+
+@pytest.mark.usefixtures("torch")
+def test_pseudo_labels_texts_and_quiet(folder: Path) -> None:
+    words = ("fit", "csa", "--features", "@f.npy", *SMALL["csa"])
+    told = json.loads(good(folder, *words, "--pseudo-labels", "-o", "@p.npz", "--json"))
+    assert told["labels"] == "pseudo"
+    assert good(folder, *words, "--labels", "@l.csv", "-o", "@t.npz", "-q") == ""  # a blank line: not known
+    assert (folder / "t.npz").is_file()
+
+
+@pytest.mark.usefixtures("torch")
+def test_published_weights_are_taken_over(folder: Path) -> None:
+    import torch
+
+    method = made_up("ssr", folder / "made.npz")
+    arrays = {name: torch.from_numpy(np.array(array)) for name, array in method.network().arrays.items()}  # type: ignore[attr-defined]
+    torch.save({"state_dict": {**arrays, "scale_cls": torch.ones(1)}}, folder / "published.pth")
+    said = good(folder, "fit", "ssr", "--checkpoint", "@published.pth", "--lr", "0.02", "--steps", "2", "--variant", "cut", "-o", "@w.npz")  # fmt: skip  # noqa: E501
+    assert "w.npz: weights of ssr, 0" in said
+    rows = np.load(folder / "f.npy")
+    expected, found = (kinrank.rerank(None, rows, kinrank.SSR(weights=str(folder / name))) for name in ("made.npz", "w.npz"))  # fmt: skip  # noqa: E501
+    np.testing.assert_array_equal(expected.indices, found.indices)
+
+
+FEATURES = ("--features", "@f.npy")
+LABELS = ("--labels", "@l.npy")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("lpmt", *FEATURES, *LABELS, "-o", "@w.npz"), "LPMT has nothing to fit; give one of: csa, ssr, lattqe"),
+        (("gss", *FEATURES, *LABELS, "-o", "@w.npz"), "GSS learns by itself, from the gallery it ranks"),
+        (("csar", *FEATURES, *LABELS, "-o", "@w.npz"), "'csar' is not known (did you mean csa?)"),
+        (("csa", "-o", "@w.npz"), "there is nothing to learn from; give --features with --labels, or --checkpoint"),
+        (("csa", *FEATURES, "-o", "@w.npz"), "--labels and --pseudo-labels say what belongs together; give one"),
+        (("csa", *FEATURES, *LABELS, "--pseudo-labels", "-o", "@w.npz"), "both say what belongs together"),
+        (("csa", *FEATURES, "--checkpoint", "@l.npy", "-o", "@w.npz"), "--checkpoint takes over what others learned"),
+        (("csa", *FEATURES, *LABELS, "-o", "@w.pth"), "unknown ending '.pth'; give .npz"),
+        (("csa", *FEATURES, *LABELS, "-o", "@none/w.npz"), "is not there; make it, or choose another path"),
+        (("csa", "--features", "@both.npz", *LABELS, "-o", "@both.npz"), "both.npz"),
+        (("csa", *FEATURES, *LABELS, "--top", "4", "-o", "@w.npz"), "--top is not a parameter of fit csa; it takes"),
+        (("csa", *FEATURES, *LABELS, "--heads", "3", "-o", "@w.npz"), "--heads 3 do not divide --width 128"),
+        (("csa", *FEATURES, *LABELS, "--lists", "0", "-o", "@w.npz"), "--lists 0 is not allowed; give a whole number"),
+        (("csa", *FEATURES, "--labels", "@short.npy", "-o", "@w.npz"), "50"),
+        (("lattqe", *FEATURES, *LABELS, "--heads", "5", "-o", "@w.npz"), "--heads 5 do not divide the 16 dimensions"),
+        (("lattqe", "--checkpoint", "@l.npy", "-o", "@w.npz"), "LAttQE has no published weights to import; fit"),
+    ],
+)
+def test_mistakes_in_one_line_and_before_anything_is_learned(folder: Path, words: tuple[str, ...], said: str) -> None:
+    assert said in bad(folder, "fit", *words)
+    assert not (folder / "w.npz").exists()
+
+
+def test_torch_is_asked_for_in_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    said = bad(folder, "fit", "csa", *FEATURES, *LABELS, "-o", "@w.npz")
+    assert "fitting CSA needs torch, which cannot be imported" in said
+    assert "pip install 'kinrank[torch]'" in said
+
+
+def test_weights_are_asked_for_in_flags(folder: Path) -> None:
+    said = bad(folder, "rerank", "--gallery", "@f.npy", "--method", "csa", "-o", "@r.npz")
+    assert "give --weights with a file of `kinrank fit csa`" in said
+    said = bad(folder, "rerank", "--gallery", "@f.npy", "--method", "csa", "--weights", "@f.npy", "-o", "@r.npz")
+    assert "unknown ending '.npy'; a file of weights is saved as .npz" in said
+    assert "--weights needs a value: the path of a file" in bad(folder, "rerank", "--gallery", "@f.npy", "-m", "csa", "-o", "@r.npz", "--weights")  # fmt: skip  # noqa: E501
+
+
+def test_help_names_every_size(folder: Path) -> None:
+    said = run(folder, "fit", "--help").stdout
+    assert "kinrank fit csa --features f.npy --labels l.npy -o csa.npz" in said
+    for name, kind in RECIPES.items():
+        (line,) = [line for line in said.splitlines() if line.strip().startswith(f"{name} ")]
+        for entry in kind.parameters():
+            shown = (
+                "8" if entry.default is None else f"{entry.default:g}" if entry.kind is float else str(entry.default)
+            )
+            assert f"--{entry.name} {shown}" in line.replace("1e-3", "0.001"), entry.name
+    assert set(IMPORTS) == {"csa", "ssr"}
