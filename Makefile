@@ -98,7 +98,7 @@ test-encoders: $(VENV)/encoders.stamp out/torchvision/stamp
 	PYTHONPATH=out/torchvision $(VENV)/bin/python -m pytest tests/encoders/test_timm.py tests/encoders/test_open_clip.py
 
 test-learned: $(VENV)/learned.stamp
-	$(VENV)/bin/python -m pytest $(TWO) tests/learned tests/methods/test_learned.py tests/cli/test_fit.py tests/bench/test_learned.py
+	$(VENV)/bin/python -m pytest $(TWO) tests/learned tests/methods/test_learned.py tests/cli/test_fit.py tests/bench/test_learned.py 'tests/test_examples.py::test_example_runs[learned_reranker.py]'
 	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (csa or ssr or lattqe or learned)'
 
 # axe-core finds what people who cannot see or use a mouse would stumble over

