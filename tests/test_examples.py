@@ -43,9 +43,8 @@ def test_example_runs(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name in NEEDS:
-        pytest.importorskip(
-            NEEDS[name][0], reason=f"install kinrank[{NEEDS[name][1]}]; make test-stores, test-encoders or test-learned does"
-        )
+        module, extra = NEEDS[name]
+        pytest.importorskip(module, reason=f"install kinrank[{extra}]; make test-stores, -encoders or -learned does")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     assert re.search(SHOWS[name], capsys.readouterr().out)

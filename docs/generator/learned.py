@@ -17,8 +17,8 @@ def parts(found: Measurements) -> list[str]:
     seeds = len(found.learned["seeds"])
     return [
         table(rows_of(found.learned, TITLES)),
-        f"mAP in percent, joint, the mean over {seeds} seeds with its 95 % interval (Student's t), each at its last step. "
-        "Gained: over no re-ranking, with the 95 % interval over queries, paired. Fit: the slowest of the seeds, "
-        "pseudo-labels included; rank: all queries, GSS with its training. "
+        f"mAP in percent, joint, the mean over {seeds} seeds with its 95 % interval (Student's t), each at its "
+        "last step. Gained: over no re-ranking, with the 95 % interval over queries, paired. Fit: the slowest of the "
+        "seeds, pseudo-labels included; rank: all queries, GSS with its training. "
         f"Printed by `{COMMAND}`, {found.machines['learned']}.",
     ]

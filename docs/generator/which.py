@@ -235,8 +235,12 @@ def measured(found: Measurements, name: str) -> list[str]:
             rows.append((title(key), key[2], shown, f"{100 * plain['mean']:.1f}", f"{mine['seconds']:.2f}"))
     if len(rows) == 1:
         return []
-    said = "In percent, with the 95 % interval over queries; joint, at the defaults. Measured with "
-    return [table(list(rows)), f"{said}{found.machines['accuracy']}."]
+    said = "In percent, with the 95 % interval over queries; joint, at the defaults. "
+    fits = [results[name] for results in found.scores.values() if "fitted" in results.get(name, {})]
+    if fits:
+        longest = max(row["fit_seconds"] for row in fits)
+        said += f"Fitted on {fits[0]['fitted']}, in {longest:.0f} s or less, which is not in the seconds. "
+    return [table(list(rows)), f"{said}Measured with {found.machines['accuracy']}."]
 
 
 def _console(bench: str) -> str:

@@ -31,7 +31,8 @@ def affinities(rows: Tensor, anchors: int) -> Tensor:
 
 def states(weights: dict[str, Tensor], sizes: dict[str, Any], seen: Tensor, dropout: float = 0.0) -> Tensor:
     """(b, m, anchors) -> (b, m, width), as `stages.csa.forward`, with dropout."""
-    rows = functional.dropout(linear(seen, weights, "topk_proj"), dropout)
+    rows = linear(functional.dropout(seen, dropout), weights, "topk_proj")  # an item shall not hang on a single anchor
+    rows = functional.dropout(rows, dropout)
     for number in range(sizes["depth"]):
         block = f"blocks.{number}"
         joined = weights[f"{block}.attn.qkv.weight"], weights[f"{block}.attn.qkv.bias"]

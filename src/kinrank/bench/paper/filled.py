@@ -169,13 +169,18 @@ def _lookup(kind: str, record: Found) -> Lookup:
 
 
 class _Errors:
-    """Sentences with which methods refused, each said once below its table."""
+    """Sentences with which methods refused, and what learned ones learned from, each said once below its table."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
 
     def add(self, name: str, sentence: str) -> None:
-        text = f"{name} refused: {sentence}"
+        self._say(f"{name} refused: {sentence}")
+
+    def fitted(self, name: str, on: str) -> None:
+        self._say(f"{name} was fitted on {on}; the paper's was trained on the labels of another set.")
+
+    def _say(self, text: str) -> None:
         if text not in self.said:
             self.said.append(text)
 
@@ -188,6 +193,8 @@ def _cell(found: Found | None, row: Row | None, kind: str, errors: _Errors) -> C
     if "error" in found:
         errors.add(str(found.get("name") or found.get("method")), found["error"])
         return Cell(word=REFUSED)
+    if row is not None and "fitted" in found:
+        errors.fitted(row.name, found["fitted"])
     if found["mean"] is None:
         return Cell(word="-")
     mean, low, high = (100 * found[part] for part in ("mean", "low", "high"))

@@ -144,6 +144,7 @@ class Measuring:
             self.rows["scores"].append({**about, "error": found["error"]})
             return
         about["seconds"] = found["seconds"]
+        about |= {"fitted": found["fitted"]} if "fitted" in found else {}
         self.methods[name] = found["parameters"]
         for truth in bench.truths:
             measures = found["truths"][truth]
