@@ -135,9 +135,7 @@ def test_methods(tmp_path: Path) -> None:
     refused(r"LPMT has nothing to fit; give one of: csa, ssr, lattqe", kinrank.LPMT(), *noisy(), path)
     refused(r"GSS learns by itself, from the gallery it ranks; give one of: csa", "gss", *noisy(), path)
     refused("method 'xyz' is not known", "xyz", *noisy(), path)
-    refused(
-        "LAttQE has no published weights to import; fit some", "lattqe", path, path, call=kinrank.import_weights
-    )
+    refused("LAttQE has no published weights to import; fit some", "lattqe", path, path, call=kinrank.import_weights)
     refused(r"LPMT has nothing to fit", "lpmt", path, path, call=kinrank.import_weights)
 
 
