@@ -320,3 +320,11 @@ def test_estimates_of_memory_follow_the_network(tmp_path: Path) -> None:
         small = made_up(name, tmp_path / f"{name}.npz")
         assert 0 < small.memory(1000, 10, 12) < small.memory(1000, 10, 512)
         assert kr.METHODS[name]().memory(1000, 10, 64) > 0
+
+
+def test_ssr_as_published_where_lengths_matter_and_a_vector_is_zero(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed: make test-learned installs it")
+    rows = np.random.default_rng(0).normal(size=(20, 5))
+    rows[[2, 9]] = 0
+    method = made_up("ssr", tmp_path / "ssr.npz", variant="published")
+    assert np.isfinite(kr.rerank(rows[:4], rows[4:], method, metric="euclidean").distances).all()

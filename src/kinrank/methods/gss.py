@@ -28,7 +28,7 @@ ALPHA = "factor of the loss; the steps of training hardly depend on it"
 LAYERS = "how many layers, that is, over how many edges an item sees"
 
 
-class Learned(NamedTuple):
+class Trained(NamedTuple):
     """What is known of a gallery: embeddings (n, d), hidden rows of each layer but the last, degrees (n,), network."""
 
     embeddings: Vectors
@@ -98,7 +98,7 @@ class GSS(Method):
         queries = self.entered(items.query_vectors, items.query_neighbors(self.kq), rows, learned)
         return Placed(queries, learned.embeddings, first)
 
-    def learned(self, rows: Vectors, lists: Neighbors, progress: Progress) -> Learned:
+    def learned(self, rows: Vectors, lists: Neighbors, progress: Progress) -> Trained:
         """The trained network and what it makes of the gallery (n, d), of which these are the k nearest.
 
         Equal items get the embedding of the first of them, though their lists may differ.
@@ -114,9 +114,9 @@ class GSS(Method):
         first = first_equal(rows)
         later = np.flatnonzero(first != np.arange(len(first)))
         way.embeddings[later] = way.embeddings[first[later]]
-        return Learned(way.embeddings, way.hidden(), graph.degrees, network)
+        return Trained(way.embeddings, way.hidden(), graph.degrees, network)
 
-    def entered(self, queries: Vectors, nearest: Neighbors, rows: Vectors, learned: Learned) -> Vectors:
+    def entered(self, queries: Vectors, nearest: Neighbors, rows: Vectors, learned: Trained) -> Vectors:
         """(q, d) embeddings of queries with these nearest items (q, <= kq)."""
         before = [rows, *learned.hidden]
         return stages.gss.entered(queries, nearest, before, learned.degrees, learned.network, self.decay)
@@ -143,20 +143,20 @@ class GSS(Method):
         placed = {"embeddings": learned.embeddings, **hidden}
         return Kept({**placed, "degrees": learned.degrees, "weights": weights, "biases": biases})
 
-    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Learned:
+    def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Trained:
         count, size = vectors.shape
         names = [f"hidden_{level}" for level in range(1, self.layers)]
         if not checked:
             _check(kept, count, size, self.layers, names)
         arrays = kept.arrays
         network = stages.gss.Network(arrays["weights"], arrays["biases"])
-        return Learned(arrays["embeddings"], [arrays[name] for name in names], arrays["degrees"], network)
+        return Trained(arrays["embeddings"], [arrays[name] for name in names], arrays["degrees"], network)
 
     def reach(self, depth: int) -> int:
         return self.kq
 
     def answer(
-        self, gallery: Gallery, opened: Learned, queries: Vectors, found: Neighbors, k: int, depth: int,
+        self, gallery: Gallery, opened: Trained, queries: Vectors, found: Neighbors, k: int, depth: int,
         budget: int | None, masks: Masks = EVERYONE,
     ) -> Answer:  # fmt: skip
         """Queries enter through what was found; then all embeddings are searched, which no store holds."""

@@ -12,7 +12,9 @@ import numpy as np
 
 from kinrank.deferred import needed
 from kinrank.features import Vectors
-from kinrank.stages.networks import EPSILON, Arrays, Floats
+from kinrank.stages.networks import EPSILON, Arrays, Floats, cosines
+
+SHORTEST = 1e-12  # what a zero vector is divided by
 
 
 def scores(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors) -> Floats:
@@ -23,9 +25,7 @@ def scores(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors
     """
     if not len(items):
         return np.empty(0, np.float32)
-    asked, found = refined(arrays, sizes, query, items)
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
-    return np.asarray(found @ (asked / np.linalg.norm(asked)), np.float32)
+    return cosines(*refined(arrays, sizes, query, items))
 
 
 def refined(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors) -> tuple[Floats, Floats]:
@@ -49,7 +49,7 @@ def moved(weights: Any, sizes: dict[str, Any], rows: Any) -> Any:
     for _ in range(sizes["steps"]):
         for place, name in enumerate(("dni_query", "dni_database")):
             together = torch.cat(parts, dim=1)
-            seen, order = inputs(together / together.norm(dim=2, keepdim=True), sizes["top"])
+            seen, order = inputs(together / together.norm(dim=2, keepdim=True).clamp(min=SHORTEST), sizes["top"])
             made = network(weights, name, seen)
             places = inside(order.shape[2], sizes["top"])
             (slope,) = torch.autograd.grad(seen[..., places], parts[place], made[..., places], create_graph=True)
