@@ -21,20 +21,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.published.NotA
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two small sets with classes: every item asks (ORL), queries apart (LFW)."""
-    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    label = np.arange(96) % 8
-    rows = (rng.normal(size=(8, 16))[label] + rng.normal(size=(96, 16)) + 0.5).astype(np.float32)
-    np.savez(folder / "orl_pixels.npz", x=rows[:48], label=label[:48])
-    np.savez(folder / "lfw_dlib.npz", x=rows, label=label, is_query=np.arange(96) < 16)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def record(data: Path) -> dict[str, Any]:
+def record(two_sets: Path) -> dict[str, Any]:
     pytest.importorskip("torch", reason="torch is not installed: make test-learned installs it")
-    return learned(data, ["lfw", "orl"], ["ssr", "lattqe"], [0, 1], lists=32)
+    return learned(two_sets, ["lfw", "orl"], ["ssr", "lattqe"], [0, 1], lists=32)
 
 
 def test_who_is_judged_on_what(record: dict[str, Any]) -> None:
@@ -52,9 +41,9 @@ def test_who_is_judged_on_what(record: dict[str, Any]) -> None:
     assert record["seeds"] == [0, 1]
 
 
-def test_numbers_are_those_of_the_library(record: dict[str, Any], data: Path, tmp_path: Path) -> None:
+def test_numbers_are_those_of_the_library(record: dict[str, Any], two_sets: Path, tmp_path: Path) -> None:
     row = next(row for row in record["results"] if (row["set"], row["way"], row["method"]) == ("lfw", "labels", "ssr"))
-    first, second = halves(load("lfw", data))
+    first, second = halves(load("lfw", two_sets))
     assert not set(first.labels) & set(second.labels)
     scores = []
     for seed in (0, 1):
@@ -82,16 +71,16 @@ def test_the_table_says_everything_once(record: dict[str, Any]) -> None:
     json.dumps(record, allow_nan=False)
 
 
-def test_mistakes(data: Path, tmp_path: Path) -> None:
-    assert "set 'oxford' is not known" in bad(tmp_path, "bench", "learned", "--data", str(data), "--sets", "oxford")
+def test_mistakes(two_sets: Path, tmp_path: Path) -> None:
+    assert "set 'oxford' is not known" in bad(tmp_path, "bench", "learned", "--data", str(two_sets), "--sets", "oxford")
     assert "method 'lpmt' is not known; give some of: csa, ssr, lattqe" in bad(
-        tmp_path, "bench", "learned", "--data", str(data), "--sets", "orl", "--methods", "lpmt"
+        tmp_path, "bench", "learned", "--data", str(two_sets), "--sets", "orl", "--methods", "lpmt"
     )
-    assert "--seeds 'x' is not allowed" in bad(tmp_path, "bench", "learned", "--data", str(data), "--seeds", "x")
+    assert "--seeds 'x' is not allowed" in bad(tmp_path, "bench", "learned", "--data", str(two_sets), "--seeds", "x")
 
 
 def test_a_cell_of_a_learned_method_is_fitted_on_pseudo_labels_once(
-    data: Path, monkeypatch: pytest.MonkeyPatch
+    two_sets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kinrank.testing import made_up
 
@@ -103,7 +92,7 @@ def test_a_cell_of_a_learned_method_is_fitted_on_pseudo_labels_once(
 
     monkeypatch.setattr(cells, "fit", fit)
     monkeypatch.setattr(cells, "_fitted", {})
-    bench = load("lfw", data)
+    bench = load("lfw", two_sets)
     found = [cells.cell(bench, name, "joint", Cache(None)) for name in ("csa", "lattqe", "lattdba+lattqe")]
     assert asked == [("csa", "pseudo", 80), ("lattqe", "pseudo", 80)]
     for one in found:

@@ -19,23 +19,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.published.NotA
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two small sets: every item asks (ORL), queries apart (LFW)."""
-    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
-    label = np.arange(96) % 8
-    rows = (rng.normal(size=(8, 16))[label] + rng.normal(size=(96, 16)) + 0.5).astype(np.float32)
-    np.savez(folder / "orl_pixels.npz", x=rows[:48], label=label[:48])
-    np.savez(folder / "lfw_dlib.npz", x=rows, label=label, is_query=np.arange(96) < 16)
-    return folder
+def record(two_sets: Path) -> dict[str, Any]:
+    return whitening(two_sets, ["orl", "lfw"], [0.25, 0.5])
 
 
-@pytest.fixture(scope="module")
-def record(data: Path) -> dict[str, Any]:
-    return whitening(data, ["orl", "lfw"], [0.25, 0.5])
-
-
-def test_numbers_are_those_of_the_library(data: Path, record: dict[str, Any]) -> None:
-    with np.load(data / "lfw_dlib.npz") as arrays:
+def test_numbers_are_those_of_the_library(two_sets: Path, record: dict[str, Any]) -> None:
+    with np.load(two_sets / "lfw_dlib.npz") as arrays:
         asked, rows, label = arrays["is_query"], arrays["x"], arrays["label"]
     truth = kr.Truth.from_labels(label[asked], label[~asked])
     for row in (row for row in record["results"] if row["set"] == "lfw"):
@@ -56,12 +45,12 @@ def test_changes_are_against_vectors_as_they_are(record: dict[str, Any]) -> None
         assert row["high"] >= row["change"] - 1e-12
 
 
-def test_each_half_is_whitened_by_the_other(data: Path) -> None:
-    found = whitening(data, ["orl"], [0.25], "others")
+def test_each_half_is_whitened_by_the_other(two_sets: Path) -> None:
+    found = whitening(two_sets, ["orl"], [0.25], "others")
     assert [(row["kind"], row["power"]) for row in found["results"]][:3] == [
         ("as it is", None), ("pca", 0.25), ("learned", 0.25),
     ]  # fmt: skip
-    bench = load("orl", data)
+    bench = load("orl", two_sets)
     for way, row in zip((None, "pca", "learned"), found["results"], strict=False):
         scores = np.empty((DEALS, 48))
         for deal in range(DEALS):
@@ -85,11 +74,11 @@ def test_a_star_needs_every_deal(record: dict[str, Any]) -> None:
     assert _cell(row | {"by_deal": [0.03, 0.01], "low": -0.01}) == "+2.0"
 
 
-def test_halves_share_no_class(data: Path) -> None:
-    with np.load(data / "lfw_dlib.npz") as arrays:
+def test_halves_share_no_class(two_sets: Path) -> None:
+    with np.load(two_sets / "lfw_dlib.npz") as arrays:
         rows, label, asked = arrays["x"], arrays["label"], arrays["is_query"]
     kinds = []
-    for half in halves(load("lfw", data)):
+    for half in halves(load("lfw", two_sets)):
         labels = [label[~asked][np.flatnonzero((rows[~asked] == row).all(axis=1))[0]] for row in half.vectors]
         assert (np.array(labels)[half.pairs[:, 0]] == np.array(labels)[half.pairs[:, 1]]).all()
         assert (half.pairs[:, 0] != half.pairs[:, 1]).all()
@@ -119,11 +108,11 @@ def test_table(record: dict[str, Any]) -> None:
     assert rows[1][3] == f"{100 * first['change']:+.1f}{marked}"
 
 
-def test_command(data: Path) -> None:
+def test_command(two_sets: Path) -> None:
     words = ("bench", "whitening", "--data", "@", "--sets", "orl", "--powers", "0.25", "--no-cache", "--quiet")
     said = good(data, *words, "--on", "others", "-o", "@r.jsonl")
     assert "mAP in percent, joint, and what whitening learned on other classes changes" in said
-    assert json.loads((data / "r.jsonl").read_text())["bench"] == "whitening"
+    assert json.loads((two_sets / "r.jsonl").read_text())["bench"] == "whitening"
     for wrong, why in (
         (("--powers", "half"), "--powers 'half' is not allowed; give numbers"),
         (("--powers", "0.7"), "is not allowed; give a number from 0 (none)"),
