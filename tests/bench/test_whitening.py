@@ -110,7 +110,7 @@ def test_table(record: dict[str, Any]) -> None:
 
 def test_command(two_sets: Path) -> None:
     words = ("bench", "whitening", "--data", "@", "--sets", "orl", "--powers", "0.25", "--no-cache", "--quiet")
-    said = good(data, *words, "--on", "others", "-o", "@r.jsonl")
+    said = good(two_sets, *words, "--on", "others", "-o", "@r.jsonl")
     assert "mAP in percent, joint, and what whitening learned on other classes changes" in said
     assert json.loads((two_sets / "r.jsonl").read_text())["bench"] == "whitening"
     for wrong, why in (
@@ -121,4 +121,4 @@ def test_command(two_sets: Path) -> None:
         (("--on", "nothing"), "--on 'nothing' is not allowed; give one of: gallery, others"),
         (("--sets", "mpeg7"), "mpeg7_masks.npz is not there"),
     ):
-        assert why in bad(data, *words, *wrong)
+        assert why in bad(two_sets, *words, *wrong)
