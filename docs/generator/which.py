@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 from generator import accuracy, left_out
@@ -238,8 +239,8 @@ def measured(found: Measurements, name: str) -> list[str]:
     said = "In percent, with the 95 % interval over queries; joint, at the defaults. "
     fits = [results[name] for results in found.scores.values() if "fitted" in results.get(name, {})]
     if fits:
-        longest = max(row["fit_seconds"] for row in fits)
-        said += f"Fitted on {fits[0]['fitted']}, in {longest:.0f} s or less, which is not in the seconds. "
+        usual = statistics.median(row["fit_seconds"] for row in fits)
+        said += f"Fitted on {fits[0]['fitted']}, which took {usual:.0f} s in the median and is not in the seconds. "
     return [table(list(rows)), f"{said}Measured with {found.machines['accuracy']}."]
 
 
