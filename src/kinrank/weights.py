@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from kinrank.files import sealed
 from kinrank.files.opening import FileProblem, regular
 
 VERSION = 1
-WORDS = sealed.Words("weights", "a file of weights", "kinrank.fit or `kinrank fit`", "fit them again")
+WORDS = sealed.Words("file of weights", "a file of weights", "kinrank.fit or `kinrank fit`", "fit them again")
 LABELS = ("given", "pseudo", "published")  # where the labels they were fitted on came from
 Arrays = Mapping[str, NDArray[np.float32]]
 Shapes = dict[str, tuple[int, ...]]
+Layout = Callable[[Any], Shapes]  # sizes -> shapes
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Weights:
     """
 
     arrays: Arrays
-    sizes: dict[str, Any]
+    sizes: Mapping[str, Any]
     record: dict[str, Any] = field(default_factory=dict)
     name: str = "weights"
 
@@ -49,9 +51,7 @@ def save(path: str | os.PathLike[str], arrays: Arrays, sizes: dict[str, Any], re
     sealed.write(path, plain, about, VERSION)
 
 
-def load(
-    path: str | os.PathLike[str], method: str, layout: Callable[[dict[str, Any]], Shapes], fields: Mapping[str, Any]
-) -> Weights:
+def load(path: str | os.PathLike[str], method: str, layout: Layout, fields: Mapping[str, Any]) -> Weights:
     """The weights of a file, checked; a sentence for everything else. The same file is read once.
 
     Args:
@@ -62,15 +62,11 @@ def load(
     """
     place = Path(os.fspath(path))
     found = regular(sealed.ends_well(place, WORDS)).stat()
-    weights = _read(os.fspath(path), found.st_mtime_ns, found.st_size, found.st_ino)
-    told = weights.record.get("method")
-    if told != method:
-        raise FileProblem(f"{path} holds weights of {told}, and {method} needs its own; give those, or fit some")
-    fitting(weights, layout, fields)
-    return weights
+    state = found.st_mtime_ns, found.st_size, found.st_ino
+    return _read(os.fspath(path), state, method, layout, tuple(fields.items()))
 
 
-def fitting(weights: Weights, layout: Callable[[dict[str, Any]], Shapes], fields: Mapping[str, Any]) -> None:
+def fitting(weights: Weights, layout: Layout, fields: Mapping[str, Any]) -> None:
     """A FileProblem unless the arrays are what the sizes say, and finite."""
     sizes, name = weights.sizes, weights.name
     if set(sizes) != set(fields) or not all(type(sizes[key]) is kind for key, kind in fields.items()):
@@ -97,19 +93,22 @@ def flat(weights: Weights) -> NDArray[np.float32]:
     return np.concatenate([weights.arrays[name].ravel() for name in sorted(weights.arrays)])
 
 
-def unflat(numbers: NDArray[np.float32], sizes: dict[str, Any], layout: Callable[[dict[str, Any]], Shapes]) -> Weights:
-    """What `flat` was made of; a ValueError where sizes say otherwise."""
+def unflat(numbers: NDArray[np.float32], sizes: dict[str, Any], layout: Layout, name: str = "weights") -> Weights:
+    """What `flat` was made of, under a name for errors; a ValueError where sizes say otherwise."""
     shapes = layout(sizes)
     ends = np.cumsum([math.prod(shapes[name]) for name in sorted(shapes)])
     if numbers.shape != (int(ends[-1]),) or not np.isfinite(numbers).all():
         raise ValueError(f"must hold {ends[-1]} finite numbers")
     parts = np.split(numbers, ends[:-1])
-    return Weights({name: part.reshape(shapes[name]) for name, part in zip(sorted(shapes), parts, strict=True)}, sizes)
+    arrays = {key: part.reshape(shapes[key]) for key, part in zip(sorted(shapes), parts, strict=True)}
+    return Weights(arrays, sizes, name=name)
 
 
 @lru_cache(maxsize=8)
-def _read(path: str, changed: int, size: int, inode: int) -> Weights:
-    """A file as it was at that time."""
+def _read(
+    path: str, state: tuple[int, ...], method: str, layout: Layout, fields: tuple[tuple[str, Any], ...]
+) -> Weights:
+    """A file as it was at that time, checked."""
     arrays, about, seal = sealed.read(Path(path), WORDS, VERSION)
     good = isinstance(about, dict) and isinstance(about.get("sizes"), dict) and about.get("arrays") == list(arrays)
     if not good or not isinstance(about.get("method"), str):
@@ -117,4 +116,10 @@ def _read(path: str, changed: int, size: int, inode: int) -> Weights:
     for array in arrays.values():
         array.setflags(write=False)
     record = {key: value for key, value in about.items() if key not in ("sizes", "arrays")}
-    return Weights(arrays, about["sizes"], {**record, "sha256": seal}, path)
+    if record["method"] != method:
+        raise FileProblem(
+            f"{path} holds weights of {record['method']:.40}, and {method} needs its own; give those, or fit some"
+        )
+    weights = Weights(arrays, MappingProxyType(about["sizes"]), {**record, "sha256": seal}, path)
+    fitting(weights, layout, dict(fields))
+    return weights

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import kinrank as kr
+from kinrank import weights
 from kinrank.bench import cells
 from kinrank.bench.cache import Cache
 from kinrank.bench.halves import halves
 from kinrank.bench.learned import HEAD, OTHERS, learned, rows_of
 from kinrank.datasets.benchmark import load
+from kinrank.testing import made_up
 from reference.commands import bad
 
 pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.published.NotAsPublished")  # the sets are made up
@@ -79,11 +81,22 @@ def test_mistakes(two_sets: Path, tmp_path: Path) -> None:
     assert "--seeds 'x' is not allowed" in bad(tmp_path, "bench", "learned", "--data", str(two_sets), "--seeds", "x")
 
 
+def test_what_was_fitted_halfway_is_not_measured(two_sets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(method: Any, features: Any, labels: Any, path: Path) -> Any:
+        made = made_up(method, path, features.shape[1])
+        network = made.network()  # type: ignore[attr-defined]
+        weights.save(path, network.arrays, dict(network.sizes), {"method": "csa", "stopped_early": True})
+        return made
+
+    monkeypatch.setattr(cells, "fit", stopped)
+    monkeypatch.setattr(cells, "_fitted", {})
+    with pytest.raises(KeyboardInterrupt):
+        cells.cell(load("lfw", two_sets), "csa", "joint", Cache(None))
+
+
 def test_a_cell_of_a_learned_method_is_fitted_on_pseudo_labels_once(
     two_sets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kinrank.testing import made_up
-
     asked: list[Any] = []
 
     def fit(method: Any, features: Any, labels: Any, path: Path) -> Any:

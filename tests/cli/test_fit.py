@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -31,6 +32,8 @@ def folder(tmp_path: Path) -> Path:
     np.savez(tmp_path / "both.npz", x=rows, y=rows, label=labels, other=labels // 2)
     (tmp_path / "l.csv").write_text("label\n" + "\n".join("" if n == 3 else f"kind {n % 10}" for n in range(120)))
     np.save(tmp_path / "short.npy", labels[:50])
+    np.save(tmp_path / "broken.npy", labels / 2)
+    (tmp_path / "unknown.txt").write_text("-1\n" * 119 + "\n")
     return tmp_path
 
 
@@ -45,9 +48,9 @@ def test_fitted_and_used(folder: Path, name: str) -> None:
     said = good(folder, "fit", name, "--features", "@f.npy", "--labels", "@l.npy", "-o", "@w.npz", *SMALL[name])
     assert f"w.npz: weights of {name}, " in said
     command = said.splitlines()[1]
-    assert command.startswith("Use them: kinrank rerank --queries q.npy --gallery g.npy --method ")
-    words = command.split(" --method ")[1].split()
-    told = good(folder, "rerank", "--gallery", "@f.npy", "--method", *words[:3], "-o", "@r.npz", *(SMALL[name][:2] if name == "lattqe" else ()))  # fmt: skip  # noqa: E501
+    words = shlex.split(command.removeprefix("Use them: kinrank "))
+    files = {"q.npy": "@f.npy", "g.npy": "@f.npy", "ranking.npz": "@r.npz"}
+    told = good(folder, *(files.get(word, word) for word in words))  # as it is printed
     assert f"weights='{folder}/w.npz'" in told
     rows, labels = np.load(folder / "f.npy"), np.load(folder / "l.npy")
     options = {word.lstrip("-").split("=")[0] for word in SMALL[name] if word.startswith("--")}
@@ -103,16 +106,26 @@ LABELS = ("--labels", "@l.npy")
         (("gss", *FEATURES, *LABELS, "-o", "@w.npz"), "GSS learns by itself, from the gallery it ranks"),
         (("csar", *FEATURES, *LABELS, "-o", "@w.npz"), "'csar' is not known (did you mean csa?)"),
         (("csa", "-o", "@w.npz"), "there is nothing to learn from; give --features with --labels, or --checkpoint"),
-        (("csa", *FEATURES, "-o", "@w.npz"), "--labels and --pseudo-labels say what belongs together; give one"),
+        (("csa", *FEATURES, "-o", "@w.npz"), "there are no labels; give --labels, or --pseudo-labels"),
         (("csa", *FEATURES, *LABELS, "--pseudo-labels", "-o", "@w.npz"), "both say what belongs together"),
         (("csa", *FEATURES, "--checkpoint", "@l.npy", "-o", "@w.npz"), "--checkpoint takes over what others learned"),
         (("csa", *FEATURES, *LABELS, "-o", "@w.pth"), "unknown ending '.pth'; give .npz"),
         (("csa", *FEATURES, *LABELS, "-o", "@none/w.npz"), "is not there; make it, or choose another path"),
-        (("csa", "--features", "@both.npz", *LABELS, "-o", "@both.npz"), "both.npz"),
+        (
+            ("csa", "--features", "@both.npz", *LABELS, "-o", "@both.npz"),
+            "both.npz, which is read; choose another path",
+        ),
+        (("csa", "--checkpoint", "@c.pth", "--seed", "1", "-o", "@w.npz"), "and --seed is about learning; give one"),
+        (("csa", "--checkpoint", "@c.pth", "--labels-key", "y", "-o", "@w.npz"), "and --labels-key is about learning"),
         (("csa", *FEATURES, *LABELS, "--top", "4", "-o", "@w.npz"), "--top is not a parameter of fit csa; it takes"),
         (("csa", *FEATURES, *LABELS, "--heads", "3", "-o", "@w.npz"), "--heads 3 do not divide --width 128"),
         (("csa", *FEATURES, *LABELS, "--lists", "0", "-o", "@w.npz"), "--lists 0 is not allowed; give a whole number"),
-        (("csa", *FEATURES, "--labels", "@short.npy", "-o", "@w.npz"), "50"),
+        (("csa", *FEATURES, "--labels", "@short.npy", "-o", "@w.npz"), "labels has 50 entries but features has 120"),
+        (
+            ("csa", *FEATURES, "--labels", "@broken.npy", "-o", "@w.npz"),
+            "--pseudo-labels to learn from what LPMT finds",
+        ),
+        (("csa", *FEATURES, "--labels", "@unknown.txt", "-o", "@w.npz"), "labels are all unknown"),
         (("lattqe", *FEATURES, *LABELS, "--heads", "5", "-o", "@w.npz"), "--heads 5 do not divide the 16 dimensions"),
         (("lattqe", "--checkpoint", "@l.npy", "-o", "@w.npz"), "LAttQE has no published weights to import; fit"),
     ],
@@ -120,6 +133,34 @@ LABELS = ("--labels", "@l.npy")
 def test_mistakes_in_one_line_and_before_anything_is_learned(folder: Path, words: tuple[str, ...], said: str) -> None:
     assert said in bad(folder, "fit", *words)
     assert not (folder / "w.npz").exists()
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_stopped_before_the_first_step(folder: Path, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]) -> None:
+    def stopped(*given: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kinrank, "fit", stopped)
+    found = run(folder, "fit", "csa", *FEATURES, *LABELS, "-o", "@w.npz", *quiet)
+    assert found.exit_code == 130
+    assert ("nothing was written" in found.stderr) is not bool(quiet)
+
+
+def test_what_was_stopped_later_is_kept_and_a_script_notices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kinrank import weights
+
+    def stopped(method: object, rows: object, labels: object, path: Path, *more: object, **others: object) -> object:
+        made = made_up("csa", path)
+        known = made.network()  # type: ignore[attr-defined]
+        record = {"method": "csa", "labels": "given", "steps": 3, "of_steps": 9, "stopped_early": True}
+        weights.save(path, known.arrays, dict(known.sizes), record)
+        return made
+
+    monkeypatch.setattr(kinrank, "fit", stopped)
+    found = run(folder, "fit", "csa", *FEATURES, *LABELS, "-o", "@w.npz")
+    assert found.exit_code == 130
+    assert "weights of csa, 3 of 9 steps" in found.stdout
+    assert (folder / "w.npz").is_file()
 
 
 def test_torch_is_asked_for_in_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

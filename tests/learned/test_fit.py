@@ -211,7 +211,10 @@ def test_neighbours_of_lattqe(tmp_path: Path) -> None:
     assert loaded(path, "lattqe").sizes["k"] == 3
     few = kinrank.fit(kinrank.LAttQE(k=3, kdba=2), features, labels, path, k=2, **options)
     assert few == kinrank.LAttQE(k=2, kdba=2, weights=str(path))
-    assert kinrank.fit(kinrank.LAttQE(k=3), features, labels, path, k=9, **options).k == 3  # type: ignore[attr-defined]
+    assert kinrank.fit(kinrank.LAttQE(k=3), features, labels, path, k=9, **options).k == 9  # type: ignore[attr-defined]
+    both = kinrank.fit(kinrank.AugmentedLAttQE(k=4), features, labels, path, **options)
+    assert (both.k, both.kdba) == (4, 5)  # type: ignore[attr-defined]
+    assert kinrank.rerank(None, features, both).depth == len(features) - 1
 
 
 @pytest.mark.parametrize("name", NAMES)

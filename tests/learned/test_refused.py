@@ -52,9 +52,12 @@ def refused(
         (LABELS.astype(float), "labels has dtype float64; give one label per row of features: whole numbers"),
         (
             LABELS.astype(float).tolist(),
-            "labels must be a list of texts or of whole numbers; the one at 0 is 0.0, a float",
+            "labels has 0.0 at place 0; give one label per row",
         ),
-        ([*LABELS[:-1].tolist(), "a"], "labels mixes whole numbers and texts"),
+        (
+            [*LABELS[:-1].tolist(), "a"],
+            "labels has a number at place 0 and a text at place 119; give one label",
+        ),
         (np.ma.masked_equal(LABELS, 3), "labels has 10 masked entries"),
     ],
 )

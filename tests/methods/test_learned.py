@@ -151,7 +151,7 @@ def test_lattqe_in_our_reading(golden: Callable[[str], Golden], tmp_path: Path) 
     items = Items.joint(unit(queries), unit(gallery))
     plain, augmented = kr.LAttQE(k=12, weights=path), kr.LAttQE(k=12, kdba=13, weights=path)
     agrees(plain.prepare(items, SILENT).queries, arrays["expanded"])
-    agrees(augmented.augmented(items, SILENT), arrays["augmented"])
+    agrees(augmented.augmented(items, SILENT, augmented.network()), arrays["augmented"])
     for method, name in ((plain, "score"), (augmented, "score_dba")):
         ranking = kr.rerank(queries, gallery, method)
         same_order(ranking, arrays[name])
@@ -313,6 +313,28 @@ def test_a_lattqe_gallery_can_change(tmp_path: Path) -> None:
     manifold.add(data.gallery[60:])
     whole = kr.Manifold.build(data.gallery, method).search(data.queries, k=20)
     np.testing.assert_array_equal(manifold.search(data.queries, k=20).indices, whole.indices)
+
+
+def test_a_gallery_changes_by_the_weights_it_was_prepared_with(tmp_path: Path) -> None:
+    data = toy("spread")
+    method = replace(made_up("lattqe", tmp_path / "w.npz"), k=5, kdba=4)  # type: ignore[type-var]
+    manifold, whole = (kr.Manifold.build(rows, method) for rows in (data.gallery[:60], data.gallery))
+    made_up("lattqe", tmp_path / "w.npz", seed=5)  # others in the same place
+    manifold.add(data.gallery[60:])
+    (tmp_path / "w.npz").unlink()
+    manifold.remove([3])
+    whole.remove([3])
+    expected = whole.search(data.queries, k=20)
+    np.testing.assert_allclose(manifold.search(data.queries, k=20).distances, expected.distances, atol=1e-5)
+
+
+def test_a_gallery_that_the_weights_do_not_fit_is_refused_when_it_is_built(tmp_path: Path) -> None:
+    method = made_up("lattqe", tmp_path / "w.npz", 8, k=5)
+    rows = np.random.default_rng(0).normal(size=(30, 9))
+    with pytest.raises(ValueError, match="was fitted for vectors of 8 dimensions, and these have 9"):
+        kr.Manifold.build(rows, method)
+    with pytest.raises(ValueError, match=r"k=16 is more than .*w.npz was fitted for; give k=5 or less"):
+        kr.Manifold.build(rows[:, :8], method)
 
 
 def test_estimates_of_memory_follow_the_network(tmp_path: Path) -> None:

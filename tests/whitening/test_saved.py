@@ -90,7 +90,10 @@ def about(**changes: Any) -> np.ndarray:
         ({"about": np.array("[1]")}, "holds no whitening that can be used"),
         ({"about": np.array("{")}, "is truncated, damaged or no saved whitening"),
         ({"version": np.arange(3), "sealed": False}, "is truncated, damaged or no saved whitening"),
-        ({"mean": np.zeros(8), "sealed": False}, "is damaged: its numbers do not fit its checksum; save it again"),
+        (
+            {"mean": np.zeros(8), "sealed": False},
+            "is damaged: its numbers do not fit its checksum; learn and save it again",
+        ),
         ({"about": about(), "sealed": False}, "is damaged: its numbers do not fit its checksum"),
         ({"sha256": None, "sealed": False}, "is no saved whitening: it has no 'sha256'; give what Whitening.save or"),
         ({"mean": np.array([{}] * 8), "sealed": False}, "holds Python objects, which are never loaded"),

@@ -40,7 +40,7 @@ Apart = tuple[Any, Any, dict[str, Truth]]
 _digests: WeakKeyDictionary[Benchmark, str] = WeakKeyDictionary()
 _apart: WeakKeyDictionary[Benchmark, Apart] = WeakKeyDictionary()
 _warmed: set[tuple[str, str]] = set()
-_fitted: dict[tuple[str, str], tuple[Any, Path, float]] = {}
+_fitted: dict[tuple[str, ...], tuple[Any, Path, float]] = {}
 
 
 class Refused(Exception):
@@ -152,15 +152,21 @@ def _with_weights(method: Method, gallery: Any) -> tuple[Method, dict[str, Any]]
     """The method, fitted where it has no weights, and what that took; once for every gallery in this process."""
     if not (isinstance(method, Learned) and method.weights is None):
         return method, {}
-    key = method.fitted_as, digest(np.asanyarray(gallery))
+    key = method.fitted_as, str(getattr(method, "k", None)), digest(np.asanyarray(gallery))
     if key not in _fitted:
         place = tempfile.TemporaryDirectory(prefix="kinrank-")  # gone with the process
         started = time.perf_counter()
         path = Path(place.name) / "weights.npz"
-        fit(method, gallery, "pseudo", path)
+        check_whole(fit(method, gallery, "pseudo", path))
         _fitted[key] = place, path, time.perf_counter() - started
     _, path, seconds = _fitted[key]
     return replace(method, weights=str(path)), {"fitted": FITTED, "fit_seconds": seconds}
+
+
+def check_whole(method: Method) -> None:
+    """What was fitted halfway is not measured: who interrupts a fit, interrupts the bench."""
+    if isinstance(method, Learned) and method.network().record.get("stopped_early"):
+        raise KeyboardInterrupt
 
 
 def _warm(method: Method, mode: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.bench.cells import judged
+from kinrank.bench.cells import check_whole, judged
 from kinrank.bench.halves import halves, has_classes
 from kinrank.bench.record import record
 from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
@@ -130,6 +130,7 @@ def _fitted(course: Course, method: str, seed: int, options: dict[str, Any]) -> 
     with tempfile.TemporaryDirectory(prefix="kinrank-") as place:
         started = time.perf_counter()
         made = fit(method, course.vectors, course.labels, Path(place) / "weights.npz", seed, **options)
+        check_whole(made)
         seconds = time.perf_counter() - started
         return [_ranked(made, bench)._replace(fit_seconds=seconds) for _, bench in _tests(course, method)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import kinrank
-from kinrank.cli.flags import values_from
+from kinrank.cli.flags import flags_of, values_from
 from kinrank.cli.inputs import vectors
 from kinrank.cli.output import Json, Quiet, bars, separate, tell, writable
 from kinrank.files.names import read_labels
@@ -20,6 +20,7 @@ from kinrank.methods.learned import Learned
 
 File = Path | None
 PSEUDO = "pseudo"
+INTERRUPTED = 130  # the exit code after Ctrl-C
 
 
 def fit(
@@ -36,7 +37,7 @@ def fit(
     checkpoint: Annotated[
         File, typer.Option("--checkpoint", help="Published weights to take over instead of learning: csa, ssr.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Where random numbers start.")] = 0,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Where random numbers start. Without: 0.")] = None,
     features_key: Annotated[
         str | None, typer.Option("--features-key", help="Which array of an .npz, .h5, .mat or .safetensors to take.")
     ] = None,
@@ -66,7 +67,8 @@ def fit(
     separate(output, features, labels, checkpoint)
     writable(output, (".npz",))
     chosen = learned_method(method)
-    _check(features, labels, pseudo_labels, checkpoint)
+    learning = {"features": features, "labels": labels, "pseudo_labels": pseudo_labels or None, "seed": seed}
+    _check(checkpoint, {**learning, "features_key": features_key, "labels_key": labels_key})
     started = time.perf_counter()
     if checkpoint is not None:
         kind = IMPORTS.get(chosen.fitted_as)
@@ -76,20 +78,28 @@ def fit(
         options = values_from(f"fit {chosen.name}", RECIPES[chosen.fitted_as].parameters(), context.args)
         rows = vectors(_given(features), features_key)
         known = PSEUDO if labels is None else read_labels(labels, labels_key, blank=True)
-        made = kinrank.fit(chosen, rows, known, output, seed, progress=bars(quiet), **options)
+        try:
+            made = kinrank.fit(chosen, rows, known, output, seed or 0, progress=bars(quiet), **options)
+        except KeyboardInterrupt:
+            if not quiet:
+                print("\nkinrank: stopped before the first step was done; nothing was written", file=sys.stderr)
+            raise
     _tell(made, output, time.perf_counter() - started, json, quiet)
 
 
-def _check(features: File, labels: File, pseudo_labels: bool, checkpoint: File) -> None:
+def _check(checkpoint: File, learning: dict[str, Any]) -> None:
     """Refuse, before anything is read, too much or too little to learn from."""
+    given = [name for name, value in learning.items() if value is not None]
     if checkpoint is not None:
-        if features is not None or labels is not None or pseudo_labels:
-            raise ValueError("--checkpoint takes over what others learned; leave out --features and labels, or it")
-    elif features is None:
+        if given:
+            flag = f"--{given[0].replace('_', '-')}"
+            raise ValueError(f"--checkpoint takes over what others learned, and {flag} is about learning; give one")
+    elif "features" not in given:
         raise ValueError("there is nothing to learn from; give --features with --labels, or --checkpoint")
-    elif (labels is None) != pseudo_labels:
-        said = "both say" if pseudo_labels else "say"
-        raise ValueError(f"--labels and --pseudo-labels {said} what belongs together; give one of them")
+    elif "labels" in given and "pseudo_labels" in given:
+        raise ValueError("--labels and --pseudo-labels both say what belongs together; give one of them")
+    elif "labels" not in given and "pseudo_labels" not in given:
+        raise ValueError("there are no labels; give --labels, or --pseudo-labels to learn from what LPMT finds")
 
 
 def _given(features: File) -> Path:
@@ -103,11 +113,13 @@ def _tell(made: Any, output: Path, seconds: float, json: bool, quiet: bool) -> N
     facts = {
         "output": str(output),
         "method": made.name,
-        "sizes": network.sizes,
+        "sizes": dict(network.sizes),
         **{key: value for key, value in network.record.items() if key != "method"},
         "seconds": round(seconds, 3),
     }
-    used = f"kinrank rerank --queries q.npy --gallery g.npy --method {made.name} --weights {shlex.quote(str(output))}"
+    used = f"kinrank rerank --queries q.npy --gallery g.npy {flags_of(made)}"
     done = "" if network.record["labels"] == "published" else ", {steps} of {of_steps} steps"
     words = "{output}: weights of {method}" + done + ", {seconds:.1f} s\n" + f"Use them: {used} -o ranking.npz"
     tell(words, facts, json, output, quiet)
+    if network.record.get("stopped_early"):
+        raise typer.Exit(INTERRUPTED)  # so that a script does not go on as if nothing had happened

@@ -33,6 +33,7 @@ SENTENCES = {
     "give a larger timeout=": "give more seconds in the URL, as ?timeout=60",
     "skip them with on_error='skip'": "leave out --strict to skip them",
     "build it with changes=True": "build it again with `kinrank build`",
+    'labels="pseudo"': "--pseudo-labels",
     "labels: kinrank.tune, or ": "labels: give them here, or use ",
     "kinrank.whiten(vectors, on=gallery, power=0)": "`kinrank whiten --power 0`",
     "kinrank.whiten(vectors, on=gallery, power=0.25)": "`kinrank whiten --power 0.25`",

@@ -24,7 +24,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Words(NamedTuple):
-    """What errors say of a kind of file: "whitening", "a whitening", by whom it is written, how to get a new one."""
+    """What errors say of a kind of file: "saved whitening", "a whitening", who writes it, how to get a new one."""
 
     what: str
     one: str
@@ -63,9 +63,7 @@ def read(
         wanted = [name for name in claimed if name not in SEAL] if names is None else list(names)
         missing = [name for name in (*SEAL, *wanted) if name not in claimed]
         if missing:
-            raise FileProblem(
-                f"{place} is no saved {words.what}: it has no {missing[0]!r}; give what {words.writer} wrote"
-            )
+            raise FileProblem(f"{place} is no {words.what}: it has no {missing[0]!r}; give what {words.writer} wrote")
         fits(place, sum(claimed[name].size for name in (*SEAL, *wanted)), advice=f"give what {words.writer} wrote")
         arrays = {name: read_npz(place, name, claimed[name]) for name in wanted}
         found, told, seal = (read_npz(place, name, claimed[name]) for name in SEAL)
@@ -75,12 +73,14 @@ def read(
             )
         about = json.loads(str(told))
         if str(seal) != _seal(int(found), arrays, str(told)):
-            raise FileProblem(f"{place} is damaged: its numbers do not fit its checksum; save it again")
+            raise FileProblem(f"{place} is damaged: its numbers do not fit its checksum; {words.again}")
     except (FileProblem, NotEnoughMemory):
         raise
     except Exception as error:  # zip, header, JSON: each has errors of its own
         said = " ".join(str(error).split())[:200]
-        raise ValueError(f"{place} is truncated, damaged or no saved {words.what} ({said})") from error
+        raise ValueError(
+            f"{place} is truncated, damaged or no {words.what} ({said}); give what {words.writer} wrote"
+        ) from error
     return arrays, about, str(seal)
 
 

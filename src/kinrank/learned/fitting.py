@@ -125,17 +125,17 @@ def versions(torch: Any) -> dict[str, str]:
 
 
 def _ready(method: Learned, path: Path, sizes: dict[str, Any]) -> Method:
-    """The method with its weights, and with no more neighbours than these can weigh."""
+    """The method with its weights; LAttQE with as many neighbours as these were fitted for."""
     ready = replace(method, weights=str(path))
-    if isinstance(ready, LAttQE) and ready.k > sizes["k"]:
-        ready = replace(ready, k=sizes["k"])
+    if isinstance(ready, LAttQE):
+        ready = replace(ready, k=sizes["k"], kdba=min(ready.kdba, sizes["k"] + 1))
     return ready
 
 
 def _seed(seed: Any) -> int:
     if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and 0 <= int(seed) < 2**63:
         return int(seed)
-    raise ValueError(f"seed={seed!r} is not allowed; give a whole number from 0")
+    raise ValueError(f"seed={seed!r} is not allowed; give a whole number from 0 to {2**63 - 1}")
 
 
 def _check_memory(recipe: Recipe, rows: Vectors) -> None:

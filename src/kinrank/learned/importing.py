@@ -44,6 +44,8 @@ def import_weights(
     name = learned.name
     chosen = asdict(IMPORTS[name].of(options))
     place = destination(path)
+    if place.resolve() == Path(checkpoint).resolve():
+        raise ValueError(f"path={str(place)!r} is the checkpoint itself, which would be overwritten; give another path")
     torch = needed("torch", f"importing weights of {type(learned).__name__}", "torch")
     from kinrank.encoders.networks.checkpoint import read
 

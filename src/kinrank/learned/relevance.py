@@ -16,7 +16,7 @@ from kinrank.rerank import rerank
 
 PSEUDO = "pseudo"
 NEAREST = 20  # by LPMT, among which two items must have each other
-UNKNOWN = (-1, "")
+UNKNOWN = (-1, "", "-1")  # the last as files of text have it
 HOW = (
     'give one label per row of features: whole numbers (-1 where it is not known) or texts ("" where not), or '
     'labels="pseudo" to learn from what LPMT finds without any'
@@ -90,7 +90,7 @@ def codes_of(labels: ArrayLike | None, count: int) -> Integers:
         different = [label for label in dict.fromkeys(entries) if label not in UNKNOWN]
     except TypeError:  # lists in a list
         raise ValueError(f"labels must be one label per row of features, not rows of them; {HOW}") from None
-    given.names(different, "labels")  # refuses what is neither text nor whole number, and both at once
+    _check_kinds(entries)
     if not different:
         raise ValueError(
             'labels are all unknown, so there is nothing to learn; give some that are known, or labels="pseudo"'
@@ -104,6 +104,19 @@ def codes_of(labels: ArrayLike | None, count: int) -> Integers:
             "labels are all different, so that no item is relevant to another; give labels that items share"
         )
     return codes
+
+
+def _check_kinds(entries: list[Any]) -> None:
+    """A ValueError for what is neither text nor whole number, and for both at once."""
+    kinds: dict[str, int] = {}
+    for place, label in enumerate(entries):
+        whole = isinstance(label, (int, np.integer)) and not isinstance(label, bool)
+        if not whole and not isinstance(label, str):
+            raise ValueError(f"labels has {label!r:.80} at place {place}; {HOW}")
+        kinds.setdefault("a number" if whole else "a text", place)
+    if len(kinds) > 1:
+        said = " and ".join(f"{kind} at place {place}" for kind, place in kinds.items())
+        raise ValueError(f"labels has {said}; {HOW}")
 
 
 def _entries(labels: Any) -> list[Any]:

@@ -88,17 +88,15 @@ class Expansion(Method):
         near = items.query_neighbors(self.k)
         queries = self.expand(Neighborhoods(*vectors, near, self.k, own, False, items.unit, network), progress)
         first = first_equal(items.gallery_vectors)
-        gallery = self.augmented(items, progress)[first] if self.kdba else items.gallery_vectors
+        gallery = self.augmented(items, progress, network)[first] if self.kdba else items.gallery_vectors
         return Expanded(queries, gallery, first, items.unit)
 
-    def augmented(self, items: Items, progress: Progress) -> Vectors:
-        """(g, d) unit rows: every gallery item mixed with its kdba - 1 nearest others."""
+    def augmented(self, items: Items, progress: Progress, network: Any = None) -> Vectors:
+        """(g, d) unit rows: every gallery item mixed with its kdba - 1 nearest others; network: see `network`."""
         lists = items.gallery_neighbors(self.kdba)
         others = Neighbors(np.ascontiguousarray(lists.indices[:, 1:]), np.ascontiguousarray(lists.distances[:, 1:]))
         rows = items.gallery_vectors
-        around = Neighborhoods(
-            rows, rows, others, self.kdba - 1, np.arange(len(rows)), True, items.unit, self.network()
-        )
+        around = Neighborhoods(rows, rows, others, self.kdba - 1, np.arange(len(rows)), True, items.unit, network)
         return self.expand(around, progress)
 
     def distances(self, prepared: Expanded, queries: NDArray[np.int64]) -> NDArray[Any]:
@@ -112,11 +110,15 @@ class Expansion(Method):
 
     def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
         """The augmented gallery, (n, d), where kdba > 0; else nothing."""
+        return self.kept_by(self.network(), gallery, progress)
+
+    def kept_by(self, network: Any, gallery: Gallery, progress: Progress) -> Kept:
+        """`keep` with a network that is there already."""
         if not self.kdba:
             return Kept()
         items = Items.everyone(gallery.vectors, gallery.unit)
         items._lists["joint"] = gallery.lists(self.kdba)  # instead of an exact search of its own
-        return Kept({"augmented": self.augmented(items, progress)[first_equal(gallery.vectors)]})
+        return Kept({"augmented": self.augmented(items, progress, network)[first_equal(gallery.vectors)]})
 
     def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Opened:
         if not self.kdba:

@@ -13,8 +13,9 @@ from kinrank.methods.expansion import KDBA, Expansion, Neighborhoods, Opened
 from kinrank.methods.learned import Learned
 from kinrank.methods.served import Gallery, Kept
 from kinrank.parameters import parameter
-from kinrank.progress import Progress
+from kinrank.progress import SILENT, Progress
 from kinrank.stages.checks import BadArray
+from kinrank.stages.turnover import Turnover
 from kinrank.weights import Weights, flat, unflat
 
 K = (
@@ -64,23 +65,23 @@ class LAttQE(Learned, Expansion):
 
     def expand(self, around: Neighborhoods, progress: Progress) -> Vectors:
         network: Weights = around.network
-        self._check(network, around)
+        self._check(network, around.rows.shape[1], around.others.k, around.augmenting)
         weights = stages.lattqe.neighbour_weights(
             network.arrays, network.sizes, around.rows, around.gallery, around.others
         )
         return stages.expansion.weighted_sum(around.rows, around.gallery, around.others, weights, around.unit)
 
-    def _check(self, network: Weights, around: Neighborhoods) -> None:
+    def _check(self, network: Weights, there: int, others: int, augmenting: bool) -> None:
         """A ValueError for vectors of another dimension, and for more neighbours than the weights know."""
-        fitted, there = network.sizes["dimensions"], around.rows.shape[1]
+        fitted = network.sizes["dimensions"]
         if fitted != there:
             raise ValueError(
                 f"{network.name} was fitted for vectors of {fitted} dimensions, and these have {there}; give weights= "
                 "that were fitted on such vectors"
             )
-        if around.others.k > network.sizes["k"]:
-            name, given = ("kdba", self.kdba) if around.augmenting else ("k", self.k)
-            most = network.sizes["k"] + around.augmenting
+        if others > network.sizes["k"]:
+            name, given = ("kdba", self.kdba) if augmenting else ("k", self.k)
+            most = network.sizes["k"] + augmenting
             raise ValueError(
                 f"{name}={given} is more than {network.name} was fitted for; give {name}={most} or less, or fit "
                 "weights with a larger k="
@@ -92,22 +93,29 @@ class LAttQE(Learned, Expansion):
         chunk = max(longest, stages.lattqe.NUMBERS // (8 * max(1, dimensions)))
         rows = min(chunk, longest * (queries + (items if self.kdba else 0)))
         each = rows * 4 * (12 * dimensions + 2 * self.sizes(USUAL)["hidden"] + 3 * 64 * longest)
-        return super().memory(items, queries, dimensions) + stages.kernels.compiled.threads() * each
+        return int(super().memory(items, queries, dimensions) + stages.kernels.compiled.threads() * each)
 
-    def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
+    def kept_by(self, network: Weights, gallery: Gallery, progress: Progress) -> Kept:
         """The weights, so that a saved manifold needs no other file, and the augmented gallery where kdba > 0."""
-        network, kept = self.network(), super().keep(gallery, progress, changes)
+        self._check(network, gallery.vectors.shape[1], min(self.k, len(gallery)), False)
+        kept = super().kept_by(network, gallery, progress)
         sizes = {f"weights_{name}": float(size) for name, size in network.sizes.items()}
         return Kept({**kept.arrays, "weights": flat(network)}, sizes)
 
+    def change(self, before: Kept, gallery: Gallery, turnover: Turnover, tolerance: float | None) -> Kept:
+        """By the weights that were kept: the file they came from may be gone, or hold others."""
+        return self.kept_by(self._kept_network(before), gallery, SILENT)
+
     def opened(self, vectors: Vectors, kept: Kept, checked: bool = False) -> Opened:
+        return super().opened(vectors, kept, checked)._replace(network=self._kept_network(kept))
+
+    def _kept_network(self, kept: Kept) -> Weights:
         numbers = stages.checks.array_in(kept.arrays, "weights", np.float32, (None,))
         sizes = {name: int(kept.facts.get(f"weights_{name}", 0)) for name in self.stage.FIELDS}
         try:
-            network = unflat(numbers, sizes, self.stage.layout)
+            return unflat(numbers, sizes, self.stage.layout, "this gallery's LAttQE")
         except ValueError as error:
             raise BadArray("weights", str(error)) from None
-        return super().opened(vectors, kept, checked)._replace(network=network)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kinrank import stages
 from kinrank import weights as files
@@ -48,9 +48,9 @@ class Learned(Method):
     def check_ready(self) -> None:
         self.network()
 
-    def sizes(self, usual: dict[str, int]) -> dict[str, int]:
+    def sizes(self, usual: dict[str, Any]) -> dict[str, Any]:
         """The sizes of the network, for estimates; the usual ones where it cannot be read."""
         try:
-            return self.network().sizes
+            return dict(self.network().sizes)
         except (ValueError, OSError, MemoryError):
             return usual

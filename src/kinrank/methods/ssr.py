@@ -14,7 +14,7 @@ from kinrank.methods.learned import Learned
 from kinrank.methods.shortlist import Shortlist
 from kinrank.weights import Weights
 
-USUAL = {"top": 64, "hidden": 256}  # what `kinrank fit` makes unless it is told otherwise
+USUAL = {"top": 64, "hidden": 256, "steps": 1, "variant": "cut"}  # what `kinrank fit` makes unless it is told otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,4 +65,5 @@ class SSR(Learned, Shortlist):
         sizes = self.sizes(USUAL)
         rows = min(sizes["top"], items) + 1
         each = rows * 4 * (6 * (2 * sizes["top"] + 1) + 6 * rows + 4 * sizes["hidden"] + 6 * dimensions)
+        each *= 4 * sizes["steps"] if sizes["variant"] == "published" else 1  # what derivatives are made of is kept
         return self.memory_of_lists(items, queries, sizes["top"], each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ FIELDS = {"anchors": int, "width": int, "depth": int, "heads": int}
 WIDER = 4  # times the width of a row in the middle of a block
 
 
-def layout(sizes: dict[str, Any]) -> Shapes:
+def layout(sizes: Mapping[str, Any]) -> Shapes:
     """The shape of every array, by its published name."""
     anchors, width, depth, heads = (sizes[name] for name in FIELDS)
-    networks.check_sizes(anchors=anchors, width=width, depth=depth, heads=heads)
+    networks.check_sizes(depth, anchors=anchors, width=width, heads=heads)
     networks.check_heads(heads, width=width)
     shapes = networks.layer("topk_proj", width, anchors)
     for number in range(depth):
@@ -37,7 +38,7 @@ def affinities(query: Vectors, items: Vectors, anchors: int, unit: bool = True) 
     return np.pad(found, ((0, 0), (0, anchors - found.shape[1])))
 
 
-def forward(arrays: Arrays, sizes: dict[str, Any], rows: Floats) -> Floats:
+def forward(arrays: Arrays, sizes: Mapping[str, Any], rows: Floats) -> Floats:
     """(m + 1, anchors) similarities -> (m + 1, width) states.
 
     Every block adds attention, then a small network, each to what came in: h + Attn(LN(h)), h + W2 gelu(W1 LN(h)).
@@ -54,7 +55,7 @@ def forward(arrays: Arrays, sizes: dict[str, Any], rows: Floats) -> Floats:
     return states
 
 
-def scores(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors, unit: bool = True) -> Floats:
+def scores(arrays: Arrays, sizes: Mapping[str, Any], query: Vectors, items: Vectors, unit: bool = True) -> Floats:
     """(m,) cos(h_0, h_i): how alike the states of the query and of each item are."""
     states = forward(arrays, sizes, affinities(query, items, sizes["anchors"], unit))
     return networks.cosines(states[0], states[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ FIELDS = {"dimensions": int, "k": int, "layers": int, "heads": int, "hidden": in
 NUMBERS = 2**21  # of the vectors of a chunk, 8 MB of them
 
 
-def layout(sizes: dict[str, Any]) -> Shapes:
+def layout(sizes: Mapping[str, Any]) -> Shapes:
     """The shape of every array; names as torch.nn.TransformerEncoder has them."""
     dimensions, k, layers, heads, hidden = (sizes[name] for name in FIELDS)
-    networks.check_sizes(dimensions=dimensions, k=k, layers=layers, heads=heads, hidden=hidden)
+    networks.check_sizes(layers, dimensions=dimensions, k=k, heads=heads, hidden=hidden)
     networks.check_heads(heads, dimensions=dimensions)
     shapes: Shapes = {"position": (k + 1, dimensions)}
     for number in range(layers):
@@ -33,7 +34,7 @@ def layout(sizes: dict[str, Any]) -> Shapes:
     return shapes
 
 
-def states(arrays: Arrays, sizes: dict[str, Any], lists: Floats) -> Floats:
+def states(arrays: Arrays, sizes: Mapping[str, Any], lists: Floats) -> Floats:
     """(m, <= k + 1, d) lists of vectors, each row before its neighbours -> their states, of the same shape.
 
     A vector for its rank is added to each; every layer is LN(x + Attn(x)), then LN(x + W2 relu(W1 x)).
@@ -50,7 +51,7 @@ def states(arrays: Arrays, sizes: dict[str, Any], lists: Floats) -> Floats:
 
 
 def neighbour_weights(
-    arrays: Arrays, sizes: dict[str, Any], rows: Vectors, gallery: Vectors, others: Neighbors
+    arrays: Arrays, sizes: Mapping[str, Any], rows: Vectors, gallery: Vectors, others: Neighbors
 ) -> Floats:
     """(n, k) cos(t_0, t_i) of every neighbour i; it may be below 0, and that of the row itself is 1."""
     found: Floats = np.empty(others.indices.shape, np.float32)

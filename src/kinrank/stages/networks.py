@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 Arrays = Mapping[str, Floats]
 Shapes = dict[str, tuple[int, ...]]
 EPSILON = np.float32(1e-5)  # what is added to a variance before rows are divided by its root
-MOST = 2**20  # that any size of a network may be
+MOST, DEEPEST = 2**20, 64  # that any size of a network, and the number of its blocks, may be
 
 
 def linear(rows: Floats, arrays: Arrays, name: str) -> Floats:
@@ -84,10 +84,10 @@ def norm(name: str, size: int) -> Shapes:
     return {f"{name}.weight": (size,), f"{name}.bias": (size,)}
 
 
-def check_sizes(**sizes: int) -> None:
-    """A ValueError for a size that no network has."""
-    for name, size in sizes.items():
-        if not 1 <= size <= MOST:
+def check_sizes(deep: int = 1, **sizes: int) -> None:
+    """A ValueError for a size that no network has; deep: how many blocks it has, one after the other."""
+    for name, size, most in [("depth", deep, DEEPEST), *((name, size, MOST) for name, size in sizes.items())]:
+        if not 1 <= size <= most:
             raise ValueError(f"{name}={size}")
 
 

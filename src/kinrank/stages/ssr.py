@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ MOST_STEPS = 100
 Order = NDArray[np.int64]
 
 
-def layout(sizes: dict[str, Any]) -> Shapes:
+def layout(sizes: Mapping[str, Any]) -> Shapes:
     """The shape of every array, by its published name."""
     top, hidden, lr, steps, variant = (sizes[name] for name in FIELDS)
     networks.check_sizes(top=top, hidden=hidden)
@@ -78,7 +79,7 @@ def moves(rows: Floats, made: Floats, units: Floats, order: Order, top: int) -> 
     return by_units / _lengths(rows)
 
 
-def refined(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors) -> Floats:
+def refined(arrays: Arrays, sizes: Mapping[str, Any], query: Vectors, items: Vectors) -> Floats:
     """(m + 1, d) the query and its items after all steps, each of which moves the query, then the items.
 
     In every move the vectors moved before are taken as they are ("cut"): the published program also differentiates
@@ -94,7 +95,7 @@ def refined(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vector
     return rows
 
 
-def scores(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors) -> Floats:
+def scores(arrays: Arrays, sizes: Mapping[str, Any], query: Vectors, items: Vectors) -> Floats:
     """(m,) cosine of the moved query and each moved item."""
     rows = refined(arrays, sizes, query, items)
     return networks.cosines(rows[0], rows[1:])

@@ -6,6 +6,7 @@ before it, which needs torch. The functions take lists in batches: `learned.ssr`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from kinrank.stages.networks import EPSILON, Arrays, Floats, cosines
 SHORTEST = 1e-12  # what a zero vector is divided by
 
 
-def scores(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors) -> Floats:
+def scores(arrays: Arrays, sizes: Mapping[str, Any], query: Vectors, items: Vectors) -> Floats:
     """(m,) cosine of the moved query (d,) and each moved item of (m, d), m up to `top`.
 
     Example:
@@ -28,7 +29,7 @@ def scores(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors
     return cosines(*refined(arrays, sizes, query, items))
 
 
-def refined(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vectors) -> tuple[Floats, Floats]:
+def refined(arrays: Arrays, sizes: Mapping[str, Any], query: Vectors, items: Vectors) -> tuple[Floats, Floats]:
     """(d,) query and (m, d) items after all steps."""
     torch = needed("torch", "SSR with weights of the variant published", "torch")
     with torch.inference_mode(False), torch.enable_grad():
@@ -38,7 +39,7 @@ def refined(arrays: Arrays, sizes: dict[str, Any], query: Vectors, items: Vector
     return made[0], made[1:]
 
 
-def moved(weights: Any, sizes: dict[str, Any], rows: Any) -> Any:
+def moved(weights: Any, sizes: Mapping[str, Any], rows: Any) -> Any:
     """(b, m + 1, d) lists, the query of each first, after all steps; differentiable by weights.
 
     Each move is F -= lr * (dI/dF)' G, with I what the network sees and G what it makes of that; the graph is kept, so

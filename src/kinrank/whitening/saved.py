@@ -11,7 +11,9 @@ from kinrank.files import sealed
 VERSION = 1
 NAMES = ("mean", "projection")
 ARRAYS = (*NAMES, *sealed.SEAL)
-WORDS = sealed.Words("whitening", "a whitening", "Whitening.save or `kinrank whiten --save`", "learn and save it again")
+WORDS = sealed.Words(
+    "saved whitening", "a whitening", "Whitening.save or `kinrank whiten --save`", "learn and save it again"
+)
 
 
 def write(path: str | os.PathLike[str], mean: Any, projection: Any, about: dict[str, Any]) -> None:

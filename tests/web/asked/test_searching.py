@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 import kinrank
 from kinrank.evaluation.trials import without_weights
 from kinrank.stores.faiss import FaissStore
+from kinrank.testing import made_up
+from kinrank.web.asked.asking import told_parameters, worded
 from kinrank.web.asked.searching import searched, store_of
 from web.lookable import DIMENSIONS, arcs, gallery, names, queries
 
@@ -44,8 +47,22 @@ def test_candidates_alone_ask_for_candidates_and_parameters_stay_as_prepared() -
 def test_no_stranger_names_a_file_of_this_machine() -> None:
     with pytest.raises(ValueError, match=r"csa has no parameter 'weights'; it has: top"):
         searched(gallery(), queries()[:1], k=4, method="csa", parameters={"weights": "/etc/hostname"})
-    with pytest.raises(ValueError, match="CSA has no weights to rank by"):
+    with pytest.raises(ValueError, match="csa ranks by weights, which only a gallery has that was prepared by it"):
         searched(gallery(), queries()[:1], k=4, method="csa")
+
+
+def test_a_gallery_with_weights_of_its_own_answers_as_it_was_prepared(tmp_path: Path) -> None:
+    method = made_up("lattqe", tmp_path / "w.npz", arcs().shape[1])
+    manifold = kinrank.Manifold.build(arcs(), method)
+    assert searched(manifold, queries()[:1], k=4).depth == 4
+    assert worded(method) == "LAttQE(weights='w.npz')"
+    assert told_parameters(method) == {"k": 16, "kdba": 0}
+    with pytest.raises(ValueError, match=r"lattqe ranks by weights.*leave out method and parameters"):
+        searched(manifold, queries()[:1], k=4, parameters={"k": 3})
+
+
+def test_what_is_not_trained_over_candidates_says_so() -> None:
+    assert searched(gallery(), queries()[:1], k=4, method="gss").meta["method"] == "GSS(epochs=0)"
 
 
 @pytest.mark.parametrize("name", without_weights())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from kinrank.features import Vectors
 from kinrank.manifold import Manifold
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method, method_named
+from kinrank.methods.learned import Learned
 from kinrank.web.asked.sliders import check_reach
 
 Query = tuple[str, Any]  # ("item", id) | ("query", number) | ("vector", numbers): who asks
@@ -95,9 +97,25 @@ def method_asked(prepared: Method, name: str | None, parameters: dict[str, Any] 
         raise ValueError(
             f"{kind.name} has no parameter {unknown[0]!r:.80}; it has: {', '.join(declared) or 'no parameters'}"
         )
+    if issubclass(kind, Learned) and (kind is not type(prepared) or values):
+        raise ValueError(
+            f"{kind.name} ranks by weights, which only a gallery has that was prepared by it, with its own parameters; "
+            "leave out method and parameters, or give another method"
+        )
     made = replace(prepared if kind is type(prepared) else kind(), **values)
     check_reach(kind, values, prepared)
     return made
+
+
+def worded(method: Method) -> str:
+    """A method as strangers see it: of files their names, not the folders of this machine they are in."""
+    files = [one.name for one in method.parameters() if one.file and getattr(method, one.name) is not None]
+    return repr(replace(method, **{name: Path(getattr(method, name)).name for name in files}))
+
+
+def told_parameters(method: Method) -> dict[str, Any]:
+    """Its parameters as strangers see them: without files."""
+    return {one.name: getattr(method, one.name) for one in method.parameters() if not one.file}
 
 
 def vector_of(manifold: Manifold, collection: Shown, query: Query) -> Vectors:

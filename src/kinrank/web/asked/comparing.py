@@ -98,6 +98,7 @@ def compared(manifold: Manifold, collection: Shown, asked: Asked) -> Compared:
     k, candidates = whole_number(asked.k, "k"), whole_number(asked.candidates, "candidates")
     method = method_asked(snapshot.method, asked.method, asked.parameters)
     online = method == snapshot.method
+    method = method if online else method.over_candidates()
     vector = vector_of(timed.manifold, collection, asked.query)
     query = snapshot.space.rows(vector[None], "vector", snapshot.vectors.shape[1])
     own = asked.query[1] if asked.query[0] == "item" else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from kinrank.manifold import Manifold
 from kinrank.web.asked.again import python_lines
-from kinrank.web.asked.asking import Asked, Query, Shown, place_of, vector_of
+from kinrank.web.asked.asking import Asked, Query, Shown, place_of, vector_of, worded
 from kinrank.web.asked.chains import Problem, walked
 from kinrank.web.asked.comparing import Compared, Listed, compared, query_card
 from kinrank.web.asked.example import example
@@ -36,7 +36,7 @@ def looked(manifold: Manifold, collection: Shown, asked: Asked, address: str = A
     return {
         "query": query_card(collection, asked),
         "mode": "online" if found.online else "candidates",
-        "method": repr(found.method),
+        "method": worded(found.method),
         "before": _entries(collection, asked.k, found.before, found.after, old),
         "after": _entries(collection, asked.k, found.after, found.before, new),
         "judged": scores is not None,

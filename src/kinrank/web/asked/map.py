@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.neighbors import pairwise
-from kinrank.web.asked.asking import Shown
+from kinrank.web.asked.asking import Shown, worded
 from kinrank.web.asked.chains import Problem, Walk
 from kinrank.web.asked.comparing import ASKING, Compared
 from kinrank.web.asked.layout import Floats, laid_out, mutual, ranks_within
@@ -37,7 +37,7 @@ def mapped(found: Compared, walk: Walk, collection: Shown, problem: Problem) -> 
     note = (
         "Before: distance on the map follows the distance between vectors, as far as two dimensions allow. "
         "After: two items are close if each ranks the other high after re-ranking "
-        f"({found.method!r}), among the {len(rows)} items shown."
+        f"({worded(found.method)}), among the {len(rows)} items shown."
     )
     return {"points": points, "chain": [rows.index(row) for row in (ASKING, *walk.rows) if row in rows], "note": note}
 

@@ -14,7 +14,7 @@ from kinrank.integrations.order import ordered
 from kinrank.manifold import Manifold
 from kinrank.methods import LPMT
 from kinrank.ranking import Ranking
-from kinrank.web.asked.asking import method_asked, only_one
+from kinrank.web.asked.asking import method_asked, only_one, told_parameters, worded
 from kinrank.web.asked.looking import searched, vector_of
 from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
 from kinrank.web.http.models import Changed, Explain, Put, Remove, Rerank, Reranked, Search, Searched
@@ -107,7 +107,7 @@ def _search(service: Service, asked: Search) -> dict[str, Any]:
         "distances": distances,
         "query_ids": None if ranking.query_ids is None else ranking.query_ids.tolist(),
         "mode": ranking.meta["mode"],
-        "method": ranking.meta["method"],
+        "method": worded(manifold.method) if ranking.meta["mode"] == "online" else ranking.meta["method"],
         "certain": None if certain is None else float(certain),
         "seconds": round(time.perf_counter() - started, 6),
         "version": version,
@@ -159,7 +159,7 @@ def told(ranking: Ranking, most: int, own: list[Any] | None = None) -> tuple[lis
 
 def _rerank(asked: Rerank) -> dict[str, Any]:
     started = time.perf_counter()
-    method = method_asked(LPMT(), asked.method, dict(asked.parameters))
+    method = method_asked(LPMT(), asked.method, dict(asked.parameters)).over_candidates()
     order = ordered(asked.query, asked.vectors, method, asked.top_n, asked.metric or "cosine")
     results = [
         {"index": place, "relevance_score": score} for place, score in zip(order.places, order.scores, strict=True)
@@ -203,6 +203,7 @@ def _info(service: Service) -> dict[str, Any]:
     facts, settings = service.manifold.info(), service.settings
     return {
         **facts,
+        "parameters": told_parameters(service.manifold.method),
         "version": service.gallery.version,
         "writable": settings.writable and settings.store is None,
         "queries": 0 if service.collection.queries is None else len(service.collection.queries),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 import kinrank
-from kinrank.web.asked.asking import Asked, only_one
+from kinrank.web.asked.asking import Asked, only_one, told_parameters
 from kinrank.web.asked.looking import chained, looked
 from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
 from kinrank.web.http.models import Chain, Rank, Token, Upload
@@ -107,7 +107,7 @@ def _start(service: Service) -> dict[str, Any]:
         "dimensions": facts["dimensions"],
         "version": service.gallery.version,
         "kinrank": kinrank.__version__,
-        "prepared": {"method": facts["method"], "parameters": facts["parameters"]},
+        "prepared": {"method": facts["method"], "parameters": told_parameters(manifold.method)},
         "methods": methods,
         "has": collection.has,
         "levels": collection.levels,
