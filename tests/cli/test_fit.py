@@ -116,7 +116,7 @@ LABELS = ("--labels", "@l.npy")
             "both.npz, which is read; choose another path",
         ),
         (("csa", "--checkpoint", "@c.pth", "--seed", "1", "-o", "@w.npz"), "and --seed is about learning; give one"),
-        (("csa", "--checkpoint", "@c.pth", "--labels-key", "y", "-o", "@w.npz"), "and --labels-key is about learning"),
+        (("csa", "--checkpoint", "@c.pth", "--labels-key", "y", "-o", "@w.npz"), "--labels-key is about learning"),
         (("csa", *FEATURES, *LABELS, "--top", "4", "-o", "@w.npz"), "--top is not a parameter of fit csa; it takes"),
         (("csa", *FEATURES, *LABELS, "--heads", "3", "-o", "@w.npz"), "--heads 3 do not divide --width 128"),
         (("csa", *FEATURES, *LABELS, "--lists", "0", "-o", "@w.npz"), "--lists 0 is not allowed; give a whole number"),

@@ -53,7 +53,7 @@ def fit(
     kinrank fit lattqe --features f.npy --pseudo-labels --k 8 --lists 4800 -o lattqe.npz
     kinrank fit ssr --checkpoint published.pth --lr 5e-4 -o ssr.npz
 
-    Learning takes a minute or two and needs torch: pip install 'kinrank[torch]'. Ranking with the weights does not.
+    Learning takes about a minute and needs torch: pip install 'kinrank[torch]'. Ranking with the weights does not.
     Ctrl-C keeps what was learned so far. The same seed and input give the same weights.
 
     Learn on other items than those you judge by. Without labels LPMT and GSS rank better than what is learned from
@@ -63,6 +63,8 @@ def fit(
     csa     --anchors 64 --width 128 --depth 2 --heads 4 --lists 2400
     ssr     --top 64 --hidden 256 --lr 1e-3 --steps 1 --variant cut --lists 2400
     lattqe  --k 16 --layers 1 --heads 8 --hidden 512 --lists 9600
+
+    What they mean: docs/learned.md.
     """
     separate(output, features, labels, checkpoint)
     writable(output, (".npz",))

@@ -38,8 +38,8 @@ class CSA(Learned, Shortlist):
     the size of the gallery. Items beyond the top follow in the order of the search.
 
     Helps where labels of the same kind of data exist to fit it on. Hurts, or rather cannot help, right answers
-    beyond the top. Without labels (fitted on pseudo-labels) it stayed far below LPMT, which it learned
-    from, and below AQE on ROxford5k: take LPMT or GSS there.
+    beyond the top. On the sets measured it stayed below LPMT and GSS, fitted with labels or without: take
+    those, unless you have far more labels.
 
     Example:
         >>> csa = kinrank.fit(kinrank.CSA(), gallery, gallery_labels, "csa.npz")

@@ -38,8 +38,9 @@ class SSR(Learned, Shortlist):
     Cost: one search and O(top^2 hidden + top^2 d) time per query and step, one query at a time; O(top^2)
     memory, whatever the size of the gallery. Items beyond the top follow in the order of the search.
 
-    Helps where labels of the same kind of data exist to fit it on. Hurts where it was fitted on another kind:
-    with the labels of Caltech101 it made ROxford5k worse. Without labels it stayed below AQE, GSS and LPMT.
+    Helps where labels of the same kind of data exist to fit it on. Hurts some queries where it was fitted on
+    another kind: with labels of Caltech101 it gained nothing on ROxford5k. On the sets measured it stayed
+    below LPMT and GSS, fitted with labels or without.
 
     Example:
         >>> ssr = kinrank.fit(kinrank.SSR(), gallery, gallery_labels, "ssr.npz")
