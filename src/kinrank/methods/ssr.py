@@ -39,8 +39,8 @@ class SSR(Learned, Shortlist):
     memory, whatever the size of the gallery. Items beyond the top follow in the order of the search.
 
     Helps where labels of the same kind of data exist to fit it on. Hurts some queries where it was fitted on
-    another kind: with labels of Caltech101 it gained nothing on ROxford5k. On the sets measured it stayed
-    below LPMT and GSS, fitted with labels or without.
+    another kind: with labels of Caltech101 it gained nothing on ROxford5k. On all sets measured it stayed
+    below LPMT, fitted with labels or without.
 
     Example:
         >>> ssr = kinrank.fit(kinrank.SSR(), gallery, gallery_labels, "ssr.npz")
