@@ -36,7 +36,6 @@ OTHERS = ("aqe", "gss", "lpmt")  # without weights, for orientation
 CARRIED = "carried"
 ANYWHERE = ("csa", "ssr")  # see similarities only, so that their weights can be used on other features
 SEEDS = (0, 1, 2)
-T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 97.5 % point of Student's t for so many seeds
 Row = dict[str, Any]
 Values = dict[str, NDArray[np.float64]]  # truth -> per query
 
@@ -161,10 +160,12 @@ def _rows(way: str, fitted_on: str | None, bench: Benchmark, method: str, plain:
 
 
 def _half_width(values: Sequence[float]) -> float | None:
-    """Half of the 95 % interval of a mean over seeds; None for one seed, or more than are ever run."""
-    if len(values) not in T:
+    """Half of the 95 % interval of a mean over seeds, by Student's t; None for one seed."""
+    from scipy.stats import t
+
+    if len(values) < 2:
         return None
-    return float(T[len(values)] * np.std(values, ddof=1) / np.sqrt(len(values)))
+    return float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 HEAD = ("set", "method", "fitted on", "mAP", "over seeds", "gained", "fit, s", "rank, s")
