@@ -137,3 +137,11 @@ def test_files_that_are_no_checkpoint(tmp_path: Path) -> None:
     refused("csa", whole, "import CSA: there is no option 'width'; give heads, or none", width=3)
     refused("csa", whole, "import CSA: heads=0 is not allowed", heads=0)
     refused("ssr", whole, r"import SSR: variant='old' is not allowed; give cut \| published", variant="old")
+
+
+def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "c.npz"
+    path.write_bytes(b"checkpoint")
+    with pytest.raises(ValueError, match="is the checkpoint itself, which would be overwritten; choose another path"):
+        kinrank.import_weights("csa", path, path)
+    assert path.read_bytes() == b"checkpoint"

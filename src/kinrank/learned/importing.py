@@ -45,7 +45,7 @@ def import_weights(
     chosen = asdict(IMPORTS[name].of(options))
     place = destination(path)
     if place.resolve() == Path(checkpoint).resolve():
-        raise ValueError(f"path={str(place)!r} is the checkpoint itself, which would be overwritten; give another path")
+        raise ValueError(f"{place} is the checkpoint itself, which would be overwritten; choose another path")
     torch = needed("torch", f"importing weights of {type(learned).__name__}", "torch")
     from kinrank.encoders.networks.checkpoint import read
 
