@@ -57,8 +57,13 @@ def test_a_gallery_with_weights_of_its_own_answers_as_it_was_prepared(tmp_path: 
     assert searched(manifold, queries()[:1], k=4).depth == 4
     assert worded(method) == "LAttQE(weights='w.npz')"
     assert told_parameters(method) == {"k": 16, "kdba": 0}
+    assert searched(manifold, queries()[:1], k=4, method="lattqe", parameters={"k": 16}).meta["mode"] == "online"
+    (tmp_path / "w.npz").unlink()
+    assert searched(manifold, queries()[:1], k=4, method="aqe").meta["mode"] == "candidates"
     with pytest.raises(ValueError, match=r"lattqe ranks by weights.*leave out method and parameters"):
         searched(manifold, queries()[:1], k=4, parameters={"k": 3})
+    with pytest.raises(ValueError, match=r"lattqe ranks by weights.*leave out candidates"):
+        searched(manifold, queries()[:1], k=4, candidates=10)
 
 
 def test_what_is_not_trained_over_candidates_says_so() -> None:

@@ -97,12 +97,12 @@ def method_asked(prepared: Method, name: str | None, parameters: dict[str, Any] 
         raise ValueError(
             f"{kind.name} has no parameter {unknown[0]!r:.80}; it has: {', '.join(declared) or 'no parameters'}"
         )
-    if issubclass(kind, Learned) and (kind is not type(prepared) or values):
+    made = replace(prepared if kind is type(prepared) else kind(), **values)
+    if isinstance(made, Learned) and made != prepared:
         raise ValueError(
             f"{kind.name} ranks by weights, which only a gallery has that was prepared by it, with its own parameters; "
             "leave out method and parameters, or give another method"
         )
-    made = replace(prepared if kind is type(prepared) else kind(), **values)
     check_reach(kind, values, prepared)
     return made
 

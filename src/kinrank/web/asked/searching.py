@@ -15,6 +15,7 @@ from kinrank.manifold.remembered import items_found
 from kinrank.manifold.searching import a_distance, masks_of
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method
+from kinrank.methods.learned import Learned
 from kinrank.parameters import whole_number
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
@@ -59,6 +60,11 @@ def searched(
     if candidates is None and chosen == prepared:
         return manifold.search(
             rows, k, depth, budget, max_distance, where=where, positives=positives, negatives=negatives, groups=groups
+        )
+    if isinstance(chosen, Learned):
+        raise ValueError(
+            f"{chosen.name} ranks by weights that belong to the prepared gallery; leave out candidates, or give another "
+            "method"
         )
     for name, value in (("budget", budget), ("groups", groups)):
         if value is not None:
