@@ -63,8 +63,8 @@ def searched(
         )
     if isinstance(chosen, Learned):
         raise ValueError(
-            f"{chosen.name} ranks by weights that belong to the prepared gallery; leave out candidates, or give another "
-            "method"
+            f"{chosen.name} ranks by weights that belong to the prepared gallery; leave out candidates, or give "
+            "another method"
         )
     for name, value in (("budget", budget), ("groups", groups)):
         if value is not None:
