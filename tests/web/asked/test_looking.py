@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import kinrank
+from kinrank.testing import made_up
 from kinrank.web.asked.looking import Asked, chained, example, looked, vector_of
 from kinrank.web.settings import Files
 from kinrank.web.shown.collection import Collection
-from web.lookable import LENGTH, arcs, collection, gallery, names, queries
+from web.lookable import DIMENSIONS, LENGTH, arcs, collection, gallery, names, queries
 
 FAR = "a15"  # at the other end of the arc: by distance behind everybody else
 
@@ -350,3 +351,18 @@ def test_the_lines_print_the_same_results(tmp_path: Path, capsys: pytest.Capture
             answer = looked(manifold, bare, Asked(query, 8, **more), address)
             exec(compile(answer["python"], "lines", "exec"), {})
             assert capsys.readouterr().out.split("'")[1::2] == [one["id"] for one in answer["after"]]
+
+
+# learned methods
+
+
+def test_a_gallery_of_lattqe_is_looked_at_without_its_file_and_gss_says_when_it_is_not_trained(
+    known: Collection, tmp_path: Path
+) -> None:
+    manifold = kinrank.Manifold.build(arcs(), made_up("lattqe", tmp_path / "w.npz", DIMENSIONS), ids=names())
+    (tmp_path / "w.npz").unlink()
+    answer = told(known, Asked(("query", 0), parameters={"k": 16}), manifold)
+    assert (answer["mode"], answer["method"]) == ("online", "LAttQE(weights='w.npz')")
+    trained = kinrank.Manifold.build(arcs(), kinrank.GSS(epochs=3), ids=names())
+    assert told(known, Asked(("query", 0)), trained)["method"] == "GSS(epochs=3)"
+    assert told(known, Asked(("query", 0), parameters={"kq": 3}), trained)["method"] == "GSS(kq=3, epochs=0)"
