@@ -15,6 +15,7 @@ FAMILIES = {
     ),
     "context": ("#228833", "knn k-reciprocal sca ecn gnn conaff stml"),
     "diffusion": ("#aa7733", "dfs fsr rdp eir egt bsd bcd cas"),
+    "learned": ("#aa3377", "gss csa ssr lattqe lattdba+lattqe"),
     "LPMT": ("#cc3311", "lpmt"),
 }
 COLUMNS = 2

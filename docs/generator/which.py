@@ -38,7 +38,8 @@ def page(found: Measurements) -> str:
         "## Accuracy against time",
         "![Accuracy against time, one panel per set](figures/accuracy-against-time.svg)",
         "Each dot is a method, its bar the 95 % interval over queries. Named are no re-ranking, LPMT, and "
-        "every method that none beats in both directions. The dashed line is no re-ranking.",
+        "every method that none beats in both directions. The dashed line is no re-ranking. CSA, SSR and LAttQE were "
+        "fitted on pseudo-labels of each gallery, which is not in their seconds ([learned methods](learned.md)).",
         accuracy.table_of(found.scores),
         f"{accuracy.legend(found.scores)} Measured with {found.machines['accuracy']}.",
         _console("accuracy --data DIR --methods all"),
