@@ -95,6 +95,7 @@ def _warmup(job: Job) -> dict[str, Any]:
 def _rerank(job: Job) -> dict[str, Any]:
     """Re-rank a published set (`data`) or a made-up one (`items`, `queries`, `dimensions`)."""
     import kinrank
+    from kinrank.methods import method_named
     from kinrank.warmup import warm
 
     warm(job["method"])
@@ -109,7 +110,8 @@ def _rerank(job: Job) -> dict[str, Any]:
         rows = curves(job["items"] + job["queries"], job["dimensions"])
         queries, gallery = rows[: job["queries"]], rows[job["queries"] :]
     try:
-        ranking = kinrank.rerank(queries, gallery, job["method"], max_memory=job.get("max_memory"))
+        method = method_named(job["method"])(**job.get("parameters", {}))
+        ranking = kinrank.rerank(queries, gallery, method, max_memory=job.get("max_memory"))
     except MemoryError as error:
         return {"error": str(error), "peak_bytes": peak_bytes()}
     return {"seconds": ranking.meta["seconds"], "peak_bytes": peak_bytes()}
