@@ -52,12 +52,14 @@ SLOW = {
     "bench/test_bench.py",
     "bench/test_defaults.py",
     "bench/test_diagnosis.py",
+    "bench/test_learned.py",
     "bench/test_modes.py",
     "bench/test_whitening.py",
     "cli/test_bench_accuracy.py",
     "cli/test_change.py",
     "cli/test_cli.py",
     "cli/test_embed.py",
+    "cli/test_fit.py",
     "cli/test_compare.py",
     "cli/test_fuse.py",
     "cli/test_groups_and_export.py",
@@ -103,6 +105,8 @@ SLOW = {
     "manifold/test_travelling.py",
     "manifold/test_verify.py",
     "methods/test_diffusion.py",
+    "methods/test_gss.py",
+    "methods/test_learned.py",
     "methods/test_lpmt.py",
     "methods/test_parameters.py",
     "report/test_demo.py",
@@ -142,5 +146,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     root = Path(__file__).resolve().parent
     for item in items:
         path = item.path.relative_to(root)
-        if path.as_posix() not in SLOW and path.parts[0] not in ("encoders", "faults", "watching"):
+        if path.as_posix() not in SLOW and path.parts[0] not in ("encoders", "faults", "learned", "watching"):
             item.add_marker(pytest.mark.fast)
