@@ -12,7 +12,7 @@ from kinrank.methods import method_named
 from kinrank.progress import Progress, Show
 
 PATIENCE = 1800.0  # seconds that one method may take
-FEWER: dict[str, dict[str, Any]] = {"gss": {"epochs": 2}}  # memory is the same for 200, which take half an hour
+FEWER: dict[str, dict[str, Any]] = {"gss": {"epochs": 2}}  # memory is the same for 200, at seconds each
 
 
 def memory(
