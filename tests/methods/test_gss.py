@@ -129,7 +129,7 @@ def test_training_goes_where_the_published_one_goes(golden: Arrays, epochs: int,
 
 @pytest.mark.parametrize("epochs", [1, 10, 50])
 def test_on_the_very_same_rows_training_agrees_to_rounding(golden: Arrays, epochs: int) -> None:
-    """Above, rows are brought to length one again, as `rerank` does: 1.5e-8 in a row is 3e-5 in a bias after 10 epochs."""
+    """Above, rows are brought to length one again, as `rerank` does: 1.5e-8 in a row becomes 3e-5 in a bias."""
     items, network = Items.joint(golden["queries"], golden["gallery"]), network_of(golden, "start")
     losses = np.array(separation.train(way_over(items), network, epochs, 1e-4, 1.0, 98.0, SILENT))
     assert np.abs(losses - golden["losses"][:epochs]).max() <= CLOSE * np.ptp(golden["losses"])
