@@ -15,10 +15,10 @@ import pytest
 import kinrank as kr
 from kinrank.manifold import beside, reading
 from kinrank.manifold.beside import NotFolded, last_logged, left_out, log_of
+from kinrank.manifold.log import Log
+from kinrank.manifold.log_records import Change
 from kinrank.manifold.manifest import MANIFEST, PLAIN, POSITION, position_in, read_manifest, sealed
 from kinrank.manifold.verify import verify
-from kinrank.web.lasting.changes import Change
-from kinrank.web.lasting.log import Log
 
 
 def rows_of(count: int, seed: int = 0) -> Any:

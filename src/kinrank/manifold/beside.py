@@ -1,6 +1,6 @@
 """A saved folder -> the log that a service keeps beside it: where it is, and up to which change it goes.
 
-`web.log` writes and reads it; here is what `load` and `save` must know of it: a head, then blocks of changes.
+`log` writes and reads it; here is what `load` and `save` must know of it: a head, then blocks of changes.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ import kinrank as kr
 from engines.memory import MemoryStore
 from kinrank.manifold import files
 from kinrank.manifold.beside import NotFolded, last_logged, log_of
+from kinrank.manifold.log import Log
 from kinrank.manifold.manifest import position_in, read_manifest
 from kinrank.manifold.verify import verify
 from kinrank.web.lasting import commits, writer
 from kinrank.web.lasting.applying import Applied
-from kinrank.web.lasting.log import Log
 from kinrank.web.lasting.writer import InDoubt, InUse, Receipt, Refused, Unavailable, Writer
 
 SMALL = kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8)
@@ -303,7 +303,7 @@ def full(*_: Any) -> Any:
 def test_a_full_disk_refuses_a_change_and_takes_the_next(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Writer(folder) as service:
         with monkeypatch.context() as patched:
-            patched.setattr("kinrank.web.lasting.log._write_at", full)
+            patched.setattr("kinrank.manifold.log._write_at", full)
             with pytest.raises(Unavailable, match=r"g.log \(No space left on device\), and was not made; try again"):
                 service.put(rows_of(1), ["x"])
             with pytest.raises(Unavailable):
@@ -317,7 +317,7 @@ def test_after_a_flush_that_failed_only_a_new_start_helps(folder: Path, monkeypa
     with Writer(folder) as service:
         service.put(rows_of(1), ["x"])
         with monkeypatch.context() as patched:
-            patched.setattr("kinrank.web.lasting.log.os.fsync", full)
+            patched.setattr("kinrank.manifold.log.os.fsync", full)
             with pytest.raises(InDoubt, match="start the service again"):
                 service.put(rows_of(1), ["y"])
         with pytest.raises(Unavailable, match="start the service again") as refused:

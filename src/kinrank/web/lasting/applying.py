@@ -10,10 +10,10 @@ from kinrank.manifold import Manifold
 from kinrank.manifold.beside import log_of
 from kinrank.manifold.changes import Synced
 from kinrank.manifold.exchange import exchanged
+from kinrank.manifold.log import Log, said
+from kinrank.manifold.log_records import Change, merged
 from kinrank.manifold.names import Names
 from kinrank.stores import Store
-from kinrank.web.lasting.changes import Change, merged
-from kinrank.web.lasting.log import Log, said
 
 FOLD = 2**20  # bytes of the log that are not needed any more, from which on it is begun anew
 AGAIN = 1.0  # seconds until a save that failed is tried again

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kinrank.files import atomic
+from kinrank.manifold import log as module
 from kinrank.manifold.beside import (
     BLOCK,
     BODY_SUM,
@@ -23,9 +24,8 @@ from kinrank.manifold.beside import (
     log_of,
     packed_head,
 )
-from kinrank.web.lasting import log as module
-from kinrank.web.lasting.changes import Change
-from kinrank.web.lasting.log import Log
+from kinrank.manifold.log import Log
+from kinrank.manifold.log_records import Change
 
 
 @pytest.fixture

@@ -35,9 +35,9 @@ from kinrank.manifold.beside import (
     read_block,
     read_head,
 )
-from kinrank.web.lasting.changes import Change, packed, unpacked
+from kinrank.manifold.log_records import Change, packed, unpacked
 
-said = logging.getLogger("kinrank.web")
+said = logging.getLogger("kinrank")
 
 
 class Log:
