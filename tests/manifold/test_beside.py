@@ -127,7 +127,7 @@ def test_who_loads_is_told_what_is_missing(folder: Path, tmp_path: Path) -> None
     logged(folder, 3)
     (tmp_path / "link").symlink_to(folder)
     for path in (folder, tmp_path / "link", Path(f"{folder}/")):
-        with pytest.warns(NotFolded, match=r"lacks 1 change that a service acknowledged .*g\.log, and `kinrank serve`"):
+        with pytest.warns(NotFolded, match=r"lacks 1 change that a service acknowledged .*g\.log; `kinrank serve`"):
             kr.Manifold.load(path)
     reach(folder, 3)
     with warnings.catch_warnings():
