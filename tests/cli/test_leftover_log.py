@@ -262,3 +262,25 @@ def test_the_real_service_keeps_the_newer_change(place: Path) -> None:
         finally:
             process.terminate()
     assert process.returncode == 0
+
+
+def test_quiet_does_not_hide_that_bytes_of_the_log_were_removed(place: Path) -> None:
+    pytest.importorskip("fastapi", reason="the service needs the extra [web]")
+    with log_of(place / "g").open("ab") as file:
+        file.write(b"torn" * 5)
+    command = [sys.executable, "-m", "kinrank.cli", "serve", str(place / "g"), "--port", "0", "-q"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://")
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    assert "g.log: the last 20 bytes are not a complete change and were removed" in said
+    assert said.count("\n") == 1
+
+
+def test_quiet_does_not_hide_that_changes_are_missing(place: Path) -> None:
+    done = run(place, "info", "@g", "--json")
+    assert "lacks 2 changes" in done.stderr
+    quiet = run(place, "search", "@g", "--queries", "@new.npy", "-q")
+    assert quiet.exit_code == 0
+    assert "lacks 2 changes" in quiet.stderr

@@ -114,7 +114,7 @@ def test_a_wrong_last_block_is_cut_off_and_told(
     content[-1] ^= 1
     path.write_bytes(content)
     assert versions(Log(path, 0)) == [1, 2]
-    assert "no whole change, and were cut off" in caplog.text
+    assert "are not a complete change and were removed" in caplog.text
 
 
 def test_damage_in_the_middle_is_refused(path: Path) -> None:
