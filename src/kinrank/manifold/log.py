@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,7 +53,7 @@ class Log:
         """Open the log of a folder that holds the changes up to `position`; it is made if it is not there."""
         self.path, self.version, self.broken = path, position, ""
         self.left: list[Change] = []
-        self._key, self._number = secrets.token_bytes(16), -1
+        self._key, self._number = os.urandom(16), -1
         self._ends: list[tuple[int, int]] = []  # of each block, the last version and where it ends
         for part in path.parent.glob(f".{_escaped(path.name)}.*.part"):  # from a process that was killed
             part.unlink(missing_ok=True)
