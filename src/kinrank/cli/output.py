@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,8 @@ from typing import Annotated, Any
 import typer
 
 from kinrank.files.atomic import writable as writable
+from kinrank.files.scratch import scratch_folder
+from kinrank.manifold import NotFolded
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Format = Annotated[str | None, typer.Option("--format", help="csv (unless given) or trec, for `-o -`.")]
@@ -25,16 +26,17 @@ RANKINGS = (".npz", ".trec", ".csv")
 
 
 def hush(quiet: bool) -> bool:
-    """Let nobody in this process say more than results and mistakes, if so."""
+    """With `quiet`, let this process print results, errors and warnings about lost data, and nothing else."""
     logging.getLogger("kinrank").setLevel(logging.ERROR if quiet else logging.NOTSET)
     if quiet:
         warnings.simplefilter("ignore")
+        warnings.simplefilter("default", NotFolded)
     return quiet
 
 
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", callback=hush, help="Print nothing but the result, if one is printed at all."),
+    typer.Option("--quiet", "-q", callback=hush, help="Print only the result, errors, and warnings about lost data."),
 ]
 
 
@@ -118,8 +120,8 @@ def ranking_target(output: Path, format: str | None) -> Iterator[Path]:
     if output != STANDARD:
         yield output
         return
-    with tempfile.TemporaryDirectory(prefix="kinrank-") as folder:
-        path = Path(folder) / f"ranking.{format or 'csv'}"
+    with scratch_folder() as folder:
+        path = folder / f"ranking.{format or 'csv'}"
         yield path
         sys.stdout.flush()
         with path.open("rb") as file:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kinrank.files import atomic
+from kinrank.manifold import log as module
 from kinrank.manifold.beside import (
     BLOCK,
     BODY_SUM,
@@ -23,9 +24,8 @@ from kinrank.manifold.beside import (
     log_of,
     packed_head,
 )
-from kinrank.web.lasting import log as module
-from kinrank.web.lasting.changes import Change
-from kinrank.web.lasting.log import Log
+from kinrank.manifold.log import Log
+from kinrank.manifold.log_records import Change
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_wrong_last_block_is_cut_off_and_told(
     content[-1] ^= 1
     path.write_bytes(content)
     assert versions(Log(path, 0)) == [1, 2]
-    assert "no whole change, and were cut off" in caplog.text
+    assert "are not a complete change and were removed" in caplog.text
 
 
 def test_damage_in_the_middle_is_refused(path: Path) -> None:
@@ -231,9 +231,7 @@ def test_nothing_is_accepted_after_a_flush_that_failed(path: Path, monkeypatch: 
         failing(patched, "fsync")
         with pytest.raises(OSError, match="No space"):
             log.append([put(1, "a")])
-    with pytest.raises(
-        OSError, match=r"gallery.log could not be written \(No space left on device\); start the service"
-    ):
+    with pytest.raises(OSError, match=r"^the log could not be written \(No space left on device\); start the service"):
         log.append([put(1, "a")])
     assert log.version == 0
 
