@@ -52,10 +52,12 @@ class Applied:
         return self._journal.folded == self.version
 
     def apply(self, changes: list[Change]) -> None:
-        """One change of the manifold that has the effect of all of these."""
+        """Apply these changes to the manifold: all puts and removals as one change, then all queries as another."""
         names, columns = self.manifold._snapshot.names, self.manifold._snapshot.vectors.shape[1]
         one = merged(changes, columns, _following(names, changes))
         self.manifold._change(lambda snapshot: exchanged(snapshot, one.vectors, one.ids, one.gone))
+        if len(one.queries):
+            self.manifold.observe(one.queries)
 
     def follow(self) -> Synced:
         """Take over what changed in the vector database."""
