@@ -197,7 +197,7 @@ class ManifoldMachine(RuleBasedStateMachine):
         why = self.manifold.explain(query[0], item)
         assert why.names[-1] == item
         assert all(cost >= 0 for cost in why.costs)
-        assert why.total is None or np.isfinite(why.total)
+        assert np.isclose(why.total, sum(why.costs)) if why.costs else np.isinf(why.total)
         assert 1 <= why.rank_before <= len(self.model.items)
         assert 1 <= why.rank_after <= len(self.model.items)
 
@@ -270,9 +270,15 @@ class ManifoldMachine(RuleBasedStateMachine):
         """All rows built at once, remembered ones too, with the powers and weights that were measured at the start."""
         snapshot, method = self.manifold._snapshot, self.manifold.method
         assert isinstance(method, kr.LPMT)
+        rows = np.empty_like(snapshot.vectors)
+        rows[snapshot.remembered.items] = self.model.rows
+        if self.model.queries:
+            rows[snapshot.remembered.queries] = np.stack(self.model.queries)
+        if "beta" not in snapshot.kept.arrays:  # too few items for graphs: nothing was measured
+            return kr.Manifold.build(rows, method)
         powers = replace(method, **{name: snapshot.kept.facts[name] for name in FACTS})
         with mock.patch.object(diffusion, "graph_weights", return_value=snapshot.kept.arrays["beta"]):
-            return kr.Manifold.build(snapshot.vectors, powers)
+            return kr.Manifold.build(rows, powers)
 
     def check_prepared(self, other: kr.Manifold) -> None:
         mine, theirs = self.manifold._snapshot.kept.arrays, other._snapshot.kept.arrays
