@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import kinrank as kr
 from kinrank.files.lock import LOCK, alone_in
 from kinrank.manifold import ChangedMeanwhile, files, reading
+from kinrank.manifold.files import UnloadableError
 from kinrank.manifold.manifest import MANIFEST, sealed
 from kinrank.manifold.verify import verify
 from reference.writers import a_gallery, at_once, killed, left_by_lines
@@ -292,6 +293,67 @@ def test_wide_states_that_name_an_item_twice_are_refused(saved: Path) -> None:
     crafted(saved, "wide_indices", indices)
     with pytest.raises(ValueError, match="wide_indices must ascend in every row"):
         kr.Manifold.load(saved)
+
+
+PARTS = ("indptr", "indices", "data")
+
+
+def repeat_entries(saved: Path, kind: str) -> None:
+    """Repeat the first entry of every state, with mass 0, as version 0.1.0 could save it."""
+    indptr, indices, data = (np.load(next(saved.glob(f"data-*/{kind}_{part}.npy"))) for part in PARTS)
+    crafted(saved, f"{kind}_indptr", indptr + np.arange(len(indptr)))
+    crafted(saved, f"{kind}_indices", np.insert(indices, indptr[:-1], indices[indptr[:-1]]))
+    crafted(saved, f"{kind}_data", np.insert(data, indptr[:-1], 0.0))
+
+
+@pytest.mark.parametrize("kinds", [["wide"], ["state"], ["state", "wide"]])
+def test_folders_of_the_first_version_with_repeated_entries_are_repaired(
+    saved: Path, manifold: kr.Manifold, kinds: list[str]
+) -> None:
+    """Version 0.1.0 could save an item twice in a state, and then refused to load what it had saved."""
+    for kind in kinds:
+        repeat_entries(saved, kind)
+    loaded = kr.Manifold.load(saved)
+    assert same(loaded, manifold, rows_of(2, 10))
+    assert verify(saved).whole
+    loaded.add(rows_of(6, 3), ["x", "y", "z"])
+    loaded.remove(["n4"])
+    loaded.save(saved)
+    assert "change" in parts_of(saved), "a file of changes is applied to rows that are still to be repaired"
+    assert same(kr.Manifold.load(saved), loaded, rows_of(2, 10))
+    assert verify(saved).whole
+
+
+def test_repeated_entries_with_mass_are_still_refused(saved: Path) -> None:
+    repeat_entries(saved, "wide")
+    data = np.load(next(saved.glob("data-*/wide_data.npy")))
+    data[0] = 1e-7
+    crafted(saved, "wide_data", data)
+    with pytest.raises(ValueError, match="wide_indices must ascend in every row"):
+        kr.Manifold.load(saved)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda arrays: arrays["wide_indices"].__setitem__(1, arrays["wide_indices"][0]),
+        lambda arrays: arrays["state_data"].__setitem__(0, np.nan),
+        lambda arrays: arrays["step_indices"].__setitem__(0, 10**6),
+        lambda arrays: arrays["lengths"].__setitem__(3, 0.0),
+    ],
+)
+@pytest.mark.parametrize("new", [True, False])
+def test_what_could_not_be_loaded_is_not_saved(saved: Path, tmp_path: Path, spoil: Any, new: bool) -> None:
+    """A bug that spoils what is kept must not replace a good folder by one that nobody can read."""
+    before = {path: path.read_bytes() for path in saved.rglob("*") if path.is_file()}
+    loaded = kr.Manifold.load(saved)
+    loaded.add(rows_of(6, 1), ["x"])
+    spoil(loaded._snapshot.kept.arrays)
+    with pytest.raises(UnloadableError, match=r"could not be loaded again .* is untouched.* bug in kinrank"):
+        loaded.save(tmp_path / "new" if new else saved)
+    assert not (tmp_path / "new").exists()
+    assert {path: path.read_bytes() for path in saved.rglob("*") if path.is_file()} == before
+    kr.Manifold.load(saved)
 
 
 def test_wide_states_with_all_mass_on_one_item_are_as_good_as_any(saved: Path, manifold: kr.Manifold) -> None:

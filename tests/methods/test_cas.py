@@ -15,6 +15,8 @@ from kinrank.features import unit
 from kinrank.items import Items
 from kinrank.progress import SILENT
 from kinrank.stages import cas, context, csr
+from kinrank.stages.kernels import cas as kernels
+from kinrank.stages.kernels.context import Mixture
 from reference import cas as twin
 
 
@@ -147,3 +149,21 @@ def test_out_of_reach_follows_in_the_order_of_the_distance(rng: np.random.Genera
 
 def test_forty_thousand_items_fit_three_gigabytes() -> None:
     assert kinrank.CAS().memory(40_100, 100, 128) < 3 * 10**9 - 100 * 40_000 * 12 - 40_000 * 40
+
+
+def test_walk_lists_no_item_twice_where_products_underflow() -> None:
+    """Every entry of m m once, whichever of its products underflow to 0 on the way."""
+    n = 6
+    rng = np.random.default_rng(0)
+    dense = rng.random((n, n)).astype(np.float32)
+    dense[rng.random((n, n)) < 0.5] = 1e-30
+    lists = np.tile(np.arange(n, dtype=np.int32), (n, 1))
+    weights = np.where(rng.random((n, n)) < 0.5, 1e-30, 0.5).astype(np.float32)
+    columns, values = np.empty((n, n), np.int32), np.empty((n, n), np.float32)
+    kernels.walk(0, n, Mixture(lists, weights), csr.rows_of(csr_array(dense)), columns, values)
+    m = weights.astype(np.float64) @ dense
+    want = m @ m
+    got = np.zeros((n, n))
+    np.put_along_axis(got, columns.astype(np.int64), values, axis=1)
+    assert (np.sort(columns, axis=1) == np.arange(n)).all()
+    np.testing.assert_allclose(got, want / want.sum(axis=1, keepdims=True), atol=1e-5)

@@ -250,3 +250,23 @@ def test_weights_that_are_no_numbers_add_nothing() -> None:
     kernels.average(0, 2, lists, weights, regions, np.empty(0, np.float32), items, masses, sizes)
     assert sizes.tolist() == [0, 2]
     assert items[1, :2].tolist() == [0, 2]
+
+
+def test_products_that_underflow_add_no_entry() -> None:
+    """1e-30 * 1e-30 is 0 in float32: an item reached twice that way used to be listed twice, with mass 0."""
+    regions = Rows(
+        np.array([0, 3, 6, 6, 6]),
+        np.array([0, 1, 2, 0, 1, 2], np.int32),
+        np.array([1.0, 1e-30, 1e-30, 1e-30, 1e-30, 1.0], np.float32),
+    )
+    lists, weights = np.array([[0, 1, 1]], np.int32), np.array([[1e-30, 1e-30, 1.0]], np.float32)
+    items, masses, sizes = np.zeros((1, 4), np.int32), np.zeros((1, 4), np.float32), np.zeros(1, np.int64)
+    mass = np.full(4, kernels.UNTOUCHED)
+    kernels.average(0, 1, lists, weights, regions, mass, items, masses, sizes)
+    assert items[0, : sizes[0]].tolist() == [0, 1, 2]
+    assert (masses[0, : sizes[0]] > 0).all()
+    assert (mass == kernels.UNTOUCHED).all()
+    only_tiny = np.array([[1e-30, 0.0, 0.0]], np.float32)
+    kernels.average(0, 1, lists, only_tiny, regions, mass, items, masses, sizes)
+    assert items[0, : sizes[0]].tolist() == [0]
+    assert (mass == kernels.UNTOUCHED).all()

@@ -34,7 +34,7 @@ from kinrank.manifold.beside import last_logged
 from kinrank.manifold.difference import Arrays
 from kinrank.manifold.journal import ChangedMeanwhile, Journal, few, packed, size_of
 from kinrank.manifold.manifest import MANIFEST, manifest_of, position_in, read_manifest
-from kinrank.manifold.reading import CHANGE, DATA
+from kinrank.manifold.reading import CHANGE, DATA, snapshot_of
 from kinrank.manifold.snapshot import Snapshot
 
 
@@ -42,6 +42,7 @@ def save(snapshot: Snapshot, path: str | os.PathLike[str], journal: Journal, wai
     """Write the snapshot to the folder `path`, which is made if its parent is there; the journal then continues it."""
     folder = Path(path)
     _check_ours(folder)
+    _check_loadable(snapshot, folder)
     home = folder.resolve()
     try:
         with _writing(home, journal.held, wait):
@@ -67,6 +68,21 @@ def save(snapshot: Snapshot, path: str | os.PathLike[str], journal: Journal, wai
             error.errno,
             f"the manifold could not be written to {folder} ({first.strerror or first}); what was saved "
             "there before is untouched",
+        ) from error
+
+
+class UnloadableError(RuntimeError):
+    """A snapshot that `load` would refuse, which only a bug in kinrank can make; nothing was written."""
+
+
+def _check_loadable(snapshot: Snapshot, folder: Path) -> None:
+    """Check in memory everything that `load` checks in files: a folder that cannot be read is never written."""
+    try:
+        snapshot_of(snapshot.method, snapshot.arrays, snapshot.facts, None, snapshot.built_over)
+    except (ValueError, KeyError, IndexError) as error:
+        raise UnloadableError(
+            f"the manifold was not saved to {folder}, because it could not be loaded again ({error}); what was saved "
+            "there before is untouched. This is a bug in kinrank: please report it with the data that caused it"
         ) from error
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import stages
 from kinrank.manifold.arrays import check_file, open_array
 from kinrank.manifold.difference import Arrays, patched
 from kinrank.manifold.journal import Journal, unpacked
@@ -100,12 +101,30 @@ def opened(folder: Path, held: Held, store: Store | None) -> Snapshot:
     facts.pop(POSITION, None)
     with _usable(folder):
         position_in(manifest)
-        snapshot = snapshot_of(method, arrays, facts, None, None if over is None else str(over))
+        built_over = None if over is None else str(over)
+        try:
+            snapshot = snapshot_of(method, arrays, facts, None, built_over)
+        except stages.checks.BadArray:
+            repaired = _repair(arrays)
+            if repaired is None:
+                raise
+            snapshot = snapshot_of(method, repaired, facts, None, built_over)
     if isinstance(store, Sized) and not isinstance(store, EngineStore) and len(store) != len(snapshot):
         raise ValueError(
             f"store holds {len(store)} items but the manifold {len(snapshot)}; give the store it was built from"
         )
     return snapshot if store is None else snapshot.over(store)
+
+
+def _repair(arrays: Arrays) -> Arrays | None:
+    """Arrays of a folder that 0.1.0 wrote, without the defect it could have; None if they do not have this defect.
+
+    A folder needs no rewriting: its files of changes hold whole rows, and the defect lies within a row.
+    """
+    with contextlib.suppress(IndexError, KeyError, ValueError):  # damaged in another way: the first error stands
+        repaired = stages.saved.without_empty_entries(arrays)
+        return None if repaired is arrays else repaired
+    return None
 
 
 @contextlib.contextmanager

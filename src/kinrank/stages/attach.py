@@ -29,7 +29,7 @@ from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import attach as kernels
 from kinrank.stages.kernels.compiled import chunks, over_threads
 from kinrank.stages.kernels.fusion import Mixture
-from kinrank.stages.kernels.states import average
+from kinrank.stages.kernels.states import UNTOUCHED, average
 from kinrank.stages.kernels.transport import Transport
 from kinrank.stages.kernels.wide import Wide
 from kinrank.stages.masks import EVERYONE, Mask, Masks
@@ -80,7 +80,7 @@ class PreparedGraph:
             )
             compared = n if len(self.wide.data) else 0
             room = np.zeros(compared, np.float32), np.empty(compared, np.int32)
-            scratch = Scratch(np.zeros(n, np.float32), np.full(n, -1, np.int32), labels, *room)
+            scratch = Scratch(np.full(n, UNTOUCHED), np.full(n, -1, np.int32), labels, *room)
         yield scratch
         self._free.put(scratch)  # not after an error: then it may not be clean
 

@@ -54,6 +54,22 @@ def restored(vectors: Vectors, arrays: Arrays, facts: dict[str, float]) -> Prepa
     return Prepared(vectors, states, steps, wide, arrays["lengths"], powers, record)
 
 
+def without_empty_entries(arrays: Arrays) -> Arrays:
+    """Arrays without entries of mass 0 in their states, which version 0.1.0 could save twice for the same item.
+
+    An entry without mass changes no result. Returns the same object if there are none.
+    """
+    repaired = dict(arrays)
+    for name in ("state", "wide"):
+        if f"{name}_data" in arrays:
+            rows = known_rows(arrays, name)
+            filled = rows.data != 0
+            if not filled.all():
+                before = np.concatenate([[0], np.cumsum(filled)])
+                repaired |= arrays_of(name, Rows(before[rows.indptr], rows.indices[filled], rows.data[filled]))
+    return arrays if all(repaired[name] is array for name, array in arrays.items()) else repaired
+
+
 def check(n: int, arrays: Arrays, facts: dict[str, float], settings: Settings) -> None:
     """An error if arrays from files are not what `saved` makes of n items under these settings."""
     states = checks.rows_in(arrays, "state", n, high=MOST)

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import shutil
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -108,6 +109,32 @@ def test_changes_are_acknowledged_applied_and_saved(folder: Path) -> None:
         assert again.remove([]) == Receipt(4, 0, 0, 0, 60)
         assert again.put(rows_of(1, 3), ["d"]).version == 5
     assert verify(folder).whole
+
+
+def test_a_gallery_that_could_not_be_loaded_keeps_its_log(numbered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug that spoils the gallery stops the service; it costs neither the folder nor an acknowledged change."""
+    apply = Applied.apply
+
+    def spoil(applied: Applied, changes: list[Any]) -> None:
+        apply(applied, changes)
+        if changes:
+            applied.manifold._snapshot.kept.arrays["state_data"][0] = np.nan
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Applied, "apply", spoil)
+        service = Writer(numbered)
+        assert service.put(rows_of(2, 1)).ids == [60, 61]
+        deadline = time.monotonic() + 30
+        while not service.trouble and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert "cannot be applied" in service.trouble
+        service.close()
+    assert last_logged(numbered) == 1
+    with pytest.warns(NotFolded):
+        assert len(kr.Manifold.load(numbered)) == 60
+    with Writer(numbered) as again:
+        assert again.manifold.ids.tolist() == list(range(62))
+    assert verify(numbered).whole
 
 
 def test_items_without_names_get_the_next_numbers(numbered: Path) -> None:

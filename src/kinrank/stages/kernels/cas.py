@@ -228,40 +228,39 @@ def walk(start: Any, stop: Any, mixture: Any, matrix: Any, columns: Any, values:
     """The k largest entries of each row of m m, m = mixture times the matrix, summing to one; rows start..stop.
 
     mixture: Mixture; matrix: Rows (n, n); columns, values (n, k) int32 and float32, written. All weights and entries
-    must be >= 0: a sum of 0 marks an item as not reached. Ties go to the lower number; a row with fewer entries is
+    must be >= 0; products that underflow to 0 reach no item. Ties go to the lower number; a row with fewer entries is
     filled up with its own number and value 0.
     """
     lists, weights = mixture
     items = len(columns)
     work = scratch(items)
-    spread = np.zeros(items, np.float32)
-    final = np.zeros(items, np.float32)
-    passed, reached = np.empty(items, np.int32), np.empty(items, np.int32)
+    middle, last = scratch(items), scratch(items)
     for row in range(start, stop):
-        middle = 0
+        passed = 0
         for entry in range(gather(row, mixture, matrix, work)):
             column = work.touched[entry]
-            mass = work.total[column]
             for place in range(lists.shape[1]):
-                other = lists[column, place]
-                if spread[other] == 0.0:
-                    passed[middle] = other
-                    middle += weights[column, place] * mass > 0
-                spread[other] += mass * weights[column, place]
-        size = 0
-        for entry in range(middle):
-            column = passed[entry]
-            mass = spread[column]
-            spread[column] = 0.0
+                passed = _add(row, lists[column, place], work.total[column] * weights[column, place], middle, passed)
+        reached = 0
+        for entry in range(passed):
+            column = middle.touched[entry]
             for step in range(matrix.indptr[column], matrix.indptr[column + 1]):
-                other = matrix.indices[step]
-                if final[other] == 0.0:
-                    reached[size] = other
-                    size += mass * matrix.data[step] > 0
-                final[other] += mass * matrix.data[step]
-        _largest(row, reached[:size], final, columns[row], values[row])
-        for entry in range(size):
-            final[reached[entry]] = 0.0
+                reached = _add(row, matrix.indices[step], middle.total[column] * matrix.data[step], last, reached)
+        _largest(row, last.touched[:reached], last.total, columns[row], values[row])
+
+
+@inner
+def _add(row: Any, item: Any, mass: Any, sums: Any, size: Any) -> Any:
+    """Add mass to an item of one row's sum; returns how many items the sum has now. sums: Scratch."""
+    if mass > 0.0:
+        if sums.seen[item] != row:
+            sums.seen[item] = row
+            sums.touched[size] = item
+            sums.total[item] = mass
+            size += 1
+        else:
+            sums.total[item] += mass
+    return size
 
 
 @inner

@@ -188,7 +188,7 @@ def _list_largest(
         item = lists[row, place]
         if filled >= size or item < 0:
             break
-        if item != row and f[item] == 0.0:
+        if item != row and not f[item] > 0.0:  # the opposite of the test above: such an item is not listed yet
             numbers[filled] = item
             filled += 1
 

@@ -10,6 +10,8 @@ from kinrank.stages.kernels.compiled import compiled
 from kinrank.stages.kernels.graph import position
 from kinrank.stages.kernels.largest import counting, largest
 
+UNTOUCHED = np.float32(-1.0)  # marks an item that the current sum has not reached; no mass is negative
+
 
 @compiled
 def mark_regions(
@@ -45,12 +47,15 @@ def average(
     of equal ones those of the lower items.
 
     lists (m, c) int32; weights (m, c) float32, 0 where nothing is added; regions csr.Rows, of which positive entries
-    count; mass (n,) float32, all zero before and after, or empty to have one made -> items (m, support) int32 and
-    masses (m, support) float32, of which the first sizes[r] (int64) count, sorted by item; rows start..stop.
+    count; mass (n,) float32, all UNTOUCHED before and after, or empty to have one made -> items (m, support) int32 and
+    masses (m, support) float32, of which the first sizes[r] (int64) count, sorted by item; rows start..stop. A product
+    that underflows to 0 adds no entry, so every mass is positive and no item occurs twice in a row.
     """
     indptr, indices, data = regions.indptr, regions.indices, regions.data
     if len(mass) == 0:
-        mass = np.zeros(len(indptr) - 1, np.float32)
+        mass = np.empty(len(indptr) - 1, np.float32)
+        for item in range(len(mass)):
+            mass[item] = UNTOUCHED
     longest = 1 + 0 * start  # a number that is written out would be compiled once more
     for row in range(start, stop):
         total = 0
@@ -68,16 +73,18 @@ def average(
             if not weight > 0.0:  # the same question as above, also for NaN: more would not fit
                 continue
             for entry in range(indptr[lists[row, column]], indptr[lists[row, column] + 1]):
-                item = indices[entry]
-                if data[entry] <= 0.0:
+                item, added = indices[entry], weight * data[entry]
+                if not added > 0.0:  # outside the region, or an underflow
                     continue
-                if mass[item] == 0.0:
+                if mass[item] < 0.0:
                     touched[count] = item
                     count += 1
-                mass[item] += weight * data[entry]
+                    mass[item] = added
+                else:
+                    mass[item] += added
         for place in range(count):
             gathered[place] = mass[touched[place]]
-            mass[touched[place]] = 0.0
+            mass[touched[place]] = UNTOUCHED
         size = largest(gathered, touched, count, items.shape[1], scratch, chosen)
         total_mass = np.float32(0.0)
         for entry in range(size):  # sorted by item as they come: there are few
