@@ -123,29 +123,32 @@ class Ledger:
         with self._lock:
             self.counts["checks of searches"] += 1
 
-    def possible(self) -> dict[str, set[int | None]]:
-        """The editions that every item may have now, while nobody changes anything."""
+    @property
+    def doubtful(self) -> set[str]:
+        """Items of changes that may be made or not."""
         with self._lock:
-            found: dict[str, set[int | None]] = {name: {edition} for name, edition in self._editions.items()}
-            for change in self._doubts:
-                for name in change.after:
-                    found[name] = {change.before[name], change.after[name]}
-            return found
+            return {name for change in self._doubts for name in change.after}
 
-    def resolve(self, found: Mapping[str, Rows], version: int) -> None:
-        """Check the vectors of all items that are there, while nobody changes anything; doubts end here."""
+    def resolve(self, there: set[str], vectors: Mapping[str, Rows], version: int) -> None:
+        """Check which items are there, and the vectors of some of them, while nobody changes anything; doubts end here.
+
+        Args:
+            there: the names of all items.
+            vectors: those of all doubtful items that are there, and of others.
+            version: the state that this is of.
+        """
         with self._lock:
             assert version >= self.version, f"version {version} is older than {self.version}, which was acknowledged"
             assert not self._changing - {name for change in self._doubts for name in change.after}
             for change in self._doubts:
-                made = [after for after in (change.after, change.before) if _holds(found, after)]
-                assert made, f"a change is half made: {change}, {sorted(set(change.after) & set(found))} are there"
+                made = [after for after in (change.after, change.before) if _holds(there, vectors, after)]
+                assert made, f"a change is half made: {change}, {sorted(set(change.after) & there)} are there"
                 self.counts["in doubt and made" if made[0] is change.after else "in doubt and not made"] += 1
                 self._settle(change, made[0])
             self._doubts.clear()
-            there = {name: edition for name, edition in self._editions.items() if edition is not None}
-            assert set(found) == set(there), f"{sorted(set(found) ^ set(there))} are there and should not be, or lack"
-            wrong = [name for name, edition in there.items() if not _holds(found, {name: edition})]
+            expected = {name for name, edition in self._editions.items() if edition is not None}
+            assert there == expected, f"missing: {sorted(expected - there)}; unexpected: {sorted(there - expected)}"
+            wrong = [name for name in vectors if not _holds(there, vectors, {name: self._editions[name]})]
             assert not wrong, f"{wrong} have vectors that nobody acknowledged"
             self._queries = [(min(when, version), rows, sure) for when, rows, sure in self._queries]
             self.counts["checks of the whole state"] += 1
@@ -181,11 +184,11 @@ class Ledger:
         self._touches.update(change.after.keys())
 
 
-def _holds(found: Mapping[str, Rows], editions: Editions) -> bool:
+def _holds(there: set[str], vectors: Mapping[str, Rows], editions: Editions) -> bool:
     """Whether all of these items are there in these editions."""
     for name, edition in editions.items():
-        if (edition is None) != (name not in found):
+        if (edition is None) != (name not in there):
             return False
-        if edition is not None and not np.allclose(found[name], unit(row_of(name, edition)[None])[0], atol=1e-5):
+        if edition is not None and not np.allclose(vectors[name], unit(row_of(name, edition)[None])[0], atol=1e-5):
             return False
     return True

@@ -41,6 +41,7 @@ OWN = 14  # items that a writer keeps at most
 WRITERS, SEARCHERS = 3, 2
 EVERYTHING = 300  # more than there are items
 PARTS = ("", "change-", "data-", ".log.")  # what is being written when the service is killed; any moment for ""
+PACE = 0.15  # seconds that a writer rests at most: searches wait for changes that were acknowledged
 QUIET = 0.5  # seconds without a new version, after which no change is under way
 PATIENCE = 120.0  # seconds for a process to start or to end
 GROWTH = 1.3  # of the memory of a process in its second half, against its first
@@ -164,15 +165,10 @@ class Soak:
         try:
             self._live(lambda: self._watch_memory(seconds / 3))
             self._stop()
-            while time.monotonic() < end:
-                fate = self.random.choice(["kill", "kill", "kill", "stop"])
+            while time.monotonic() < end or not counts["kills of the service"]:
                 self._live(self._kill_workers)
-                if fate == "kill":
-                    awaited(self.served.folder, self.random.choice(PARTS))
-                    time.sleep(self.random.random() * 0.05)
-                    self.served.kill()
-                    counts["kills of the service"] += 1
-                    self._pause()
+                if self.random.random() < 0.8:
+                    self._kill()
                 else:
                     self._stop()
             self._live(lambda: None)
@@ -211,6 +207,14 @@ class Soak:
             if self.served.kill_worker(self.random):
                 self.ledger.counts["kills of workers"] += 1
 
+    def _kill(self) -> None:
+        """Kill the service at any moment, or while a part of a file is being written."""
+        awaited(self.served.folder, self.random.choice(PARTS))
+        time.sleep(self.random.random() * 0.05)
+        self.served.kill()
+        self.ledger.counts["kills of the service"] += 1
+        self._pause()
+
     def _stop(self) -> None:
         """Stop the service in order; everything must then be in the folder."""
         self._pause()
@@ -222,27 +226,27 @@ class Soak:
         assert left_over(folder) == set()
         manifold = kr.Manifold.load(folder)
         snapshot = manifold._snapshot
-        self.ledger.resolve(dict(zip(manifold.ids.tolist(), snapshot.item_vectors, strict=True)), 2**60)
+        vectors = dict(zip(manifold.ids.tolist(), snapshot.item_vectors, strict=True))
+        self.ledger.resolve(set(vectors), vectors, manifold._journal.folded)
         self.ledger.check_remembered(snapshot.vectors[snapshot.remembered.queries])
         self.ledger.counts["stops"] += 1
 
     def _check_state(self) -> None:
-        """Nobody changes anything: ask the service for every item, and compare."""
+        """Nobody changes anything: ask the service which items it has, and for the vectors of some, and compare."""
         assert self.client is not None
         self._wait_until_quiet()
         with kr.Client(self.client._line.address, timeout=60) as client:
             client.version = self.ledger.version
             info = client.info()
             client.version = info["version"]
-            listed = set(client.search(np.ones((1, WIDTH)), k=EVERYTHING).ids[0].tolist()) - {None, ""}
-            possible = self.ledger.possible()
-            names = [name for name in possible if name in listed]
-            assert listed == set(names), f"{sorted(listed - set(names))} are there, and nobody put them there"
-            found = {name: np.array(client.get(name, vector=True)["vector"], np.float32) for name in names}
-            assert len(client) == len(found)
+            ranking = client.search(np.ones((1, WIDTH)), k=EVERYTHING)
+            there = set(ranking.ids[0, ranking.indices[0] >= 0].tolist())
+            assert len(client) == len(there)
+            names = there & self.ledger.doubtful | set(self.random.sample(sorted(there), 20))
+            vectors = {name: np.array(client.get(name, vector=True)["vector"], np.float32) for name in names}
         assert self._remembered <= info["observed"] <= LIMIT, "remembered queries were lost"
         self._remembered = info["observed"]
-        self.ledger.resolve(found, info["version"])
+        self.ledger.resolve(there, vectors, info["version"])
 
     def _wait_until_quiet(self) -> None:
         """Return once no change has arrived for a moment: one that is in doubt may still be on its way."""
@@ -298,7 +302,7 @@ class Soak:
 
     def _end(self) -> None:
         self._ended = True
-        self._go.set()
+        self._go.clear()
         process = self.served.process
         if process is not None and process.poll() is None:
             process.kill()
@@ -330,6 +334,7 @@ class Soak:
             self.ledger.doubt(change)
         else:
             self.ledger.acknowledge(change, receipt.version)
+        time.sleep(random.random() * PACE)
 
     def _observe(self, random: Random, prefix: str) -> None:
         client = self.client
@@ -342,7 +347,7 @@ class Soak:
             self.ledger.observed(rows, None)
         else:
             self.ledger.observed(rows, version)
-        time.sleep(random.random() * 0.3)
+        time.sleep(random.random() * 2 * PACE)
 
     def _search(self, random: Random, prefix: str) -> None:
         client, view = self.client, self.ledger.view()
