@@ -15,10 +15,10 @@ import pytest
 import kinrank as kr
 from kinrank.manifold import beside, reading
 from kinrank.manifold.beside import NotFolded, last_logged, left_out, log_of
+from kinrank.manifold.log import Log
+from kinrank.manifold.log_records import Change
 from kinrank.manifold.manifest import MANIFEST, PLAIN, POSITION, position_in, read_manifest, sealed
 from kinrank.manifold.verify import verify
-from kinrank.web.lasting.changes import Change
-from kinrank.web.lasting.log import Log
 
 
 def rows_of(count: int, seed: int = 0) -> Any:
@@ -127,7 +127,7 @@ def test_who_loads_is_told_what_is_missing(folder: Path, tmp_path: Path) -> None
     logged(folder, 3)
     (tmp_path / "link").symlink_to(folder)
     for path in (folder, tmp_path / "link", Path(f"{folder}/")):
-        with pytest.warns(NotFolded, match=r"lacks 1 change that a service acknowledged .*g\.log, and `kinrank serve`"):
+        with pytest.warns(NotFolded, match=r"lacks 1 change that a service acknowledged .*g\.log; `kinrank serve`"):
             kr.Manifold.load(path)
     reach(folder, 3)
     with warnings.catch_warnings():

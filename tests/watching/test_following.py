@@ -15,9 +15,12 @@ pytest.importorskip("PIL")
 from encoders.small import Small, draw, letters
 from kinrank import Manifold
 from kinrank.encoders import Recipe
+from kinrank.manifold import LogApplied
+from kinrank.manifold.beside import log_of
 from kinrank.watching import FolderTarget, Followed, Ledger, follow
 from kinrank.watching.loop import watch
 from kinrank.watching.places import Watched, watched
+from reference.killed_service import leave_log, vectors_in
 
 RECIPE = Recipe("encoders.small:pixels")
 
@@ -372,3 +375,16 @@ def test_vectors_are_those_of_embed(followable: Followable) -> None:
     best = manifold.search(found.vectors, k=1)
     assert best.ids[:, 0].tolist() == found.ids
     assert np.isfinite(best.distances).all()
+
+
+def test_the_log_of_a_killed_service_is_applied_before_the_next_look(followable: Followable) -> None:
+    """Otherwise the next start of the service would remove again what was taken from the folder since."""
+    followable.look()
+    leave_log(followable.folder, [{"remove": ["03.png", "04.png"]}])
+    (followable.photos / "04.png").unlink()
+    with pytest.warns(LogApplied, match="1 change that a service acknowledged"):
+        found = followable.look()
+    assert (found.added, found.removed) == (["03.png"], [])
+    assert not log_of(followable.folder).exists()
+    expected = [f"{seed:02}.png" for seed in range(30) if seed != 4]
+    assert sorted(vectors_in(followable.folder)) == followable.ids == expected

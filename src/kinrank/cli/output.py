@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from kinrank.files.atomic import writable as writable
+from kinrank.manifold import NotFolded
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Format = Annotated[str | None, typer.Option("--format", help="csv (unless given) or trec, for `-o -`.")]
@@ -25,16 +26,17 @@ RANKINGS = (".npz", ".trec", ".csv")
 
 
 def hush(quiet: bool) -> bool:
-    """Let nobody in this process say more than results and mistakes, if so."""
+    """With `quiet`, let this process print results, errors and warnings about lost data, and nothing else."""
     logging.getLogger("kinrank").setLevel(logging.ERROR if quiet else logging.NOTSET)
     if quiet:
         warnings.simplefilter("ignore")
+        warnings.simplefilter("default", NotFolded)
     return quiet
 
 
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", callback=hush, help="Print nothing but the result, if one is printed at all."),
+    typer.Option("--quiet", "-q", callback=hush, help="Print only the result, errors, and warnings about lost data."),
 ]
 
 

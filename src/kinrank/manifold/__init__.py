@@ -7,6 +7,7 @@ from kinrank.manifold.export import export
 from kinrank.manifold.groups import Group, groups
 from kinrank.manifold.journal import ChangedMeanwhile
 from kinrank.manifold.manifold import Manifold
+from kinrank.manifold.replay import LogApplied
 from kinrank.manifold.telling import SearchedExactly
 
-__all__ = ["ChangedMeanwhile", "Group", "Manifold", "NotFolded", "SearchedExactly", "export", "groups"]
+__all__ = ["ChangedMeanwhile", "Group", "LogApplied", "Manifold", "NotFolded", "SearchedExactly", "export", "groups"]

@@ -1,6 +1,6 @@
 """A saved folder -> the log that a service keeps beside it: where it is, and up to which change it goes.
 
-`web.log` writes and reads it; here is what `load` and `save` must know of it: a head, then blocks of changes.
+`log` writes and reads it; here is what `load` and `save` must know of it: a head, then blocks of changes.
 """
 
 from __future__ import annotations
@@ -73,36 +73,64 @@ def read_block(file: IO[bytes], key: bytes, size: int) -> tuple[int, int, int, b
     return count, first, length, body
 
 
-def last_logged(folder: Path) -> int:
-    """The version of the last change in the log of a folder; 0 where there is no log. Reads a few bytes per block."""
+def has_log(folder: Path) -> bool:
+    """Whether something other than an empty file has the name that the log of this folder has."""
     path = log_of(folder)
+    return path.exists() and not (path.is_file() and path.stat().st_size == 0)
+
+
+def last_logged(folder: Path) -> int:
+    """The version of the last change in the log of a folder; 0 without a readable log. Reads a few bytes per block."""
+    return _last_version(log_of(folder)) or 0
+
+
+def _last_version(path: Path) -> int | None:
+    """The version of the last change in a log; None if it cannot be read, or is no log."""
     try:
         if not path.is_file():  # nor a pipe, whose reading would never end
-            return 0
+            return None
         with path.open("rb") as file:
             size, head = os.fstat(file.fileno()).st_size, read_head(file)
-            last = 0 if head is None else head.base
-            while head is not None and (block := read_block(file, head.key, size)) is not None:
+            if head is None:
+                return None
+            last = head.base
+            while (block := read_block(file, head.key, size)) is not None:
                 count, _, length, _ = block
                 last += count
                 file.seek(length, os.SEEK_CUR)
             return last
     except OSError:
-        return 0
+        return None
 
 
 def left_out(folder: Path, position: int, alone: bool = False) -> str | None:
-    """What is missing in a folder that holds the changes up to `position`, in a sentence; None where nothing is.
+    """A sentence about the logged changes that a folder, saved at `position`, does not hold; None if it holds all.
 
-    Nothing is missing while a service runs: it saves them in a moment. `alone`: the folder is locked by the caller.
+    While a service runs there is nothing to say: it saves them in a moment. `alone`: the caller has locked the folder.
     """
     missing = last_logged(folder) - position
     if missing <= 0 or (not alone and _in_use(folder)):
         return None
     changes = "1 change" if missing == 1 else f"{missing} changes"
     return (
-        f"{folder} lacks {changes} that a service acknowledged before it was killed; they stand in {log_of(folder)}, "
-        "and `kinrank serve` on the folder takes them in"
+        f"{folder} lacks {changes} that a service acknowledged before it was killed, in {log_of(folder)}; `kinrank "
+        "serve`, any command that changes the folder, and `with Manifold.changing(path)` apply them"
+    )
+
+
+def unapplied(folder: Path, position: int) -> str | None:
+    """Why a folder at `position`, locked by the caller, cannot be saved before its log is applied; None if it can."""
+    if not has_log(folder):
+        return None
+    path = log_of(folder)
+    if _last_version(path) is None:
+        return f"{path} is not a log that kinrank can read; restore it, or move it away, which discards its changes"
+    missing = left_out(folder, position, alone=True)
+    if missing is None:
+        return None
+    return (
+        f"{missing.partition(';')[0]}, and saving would undo them or be undone by them; make your change in `with "
+        "Manifold.changing(path)`, which applies them first, or save to another path"
     )
 
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from kinrank.files.atomic import replacing
 from kinrank.files.lock import LOCK, WAIT, alone_in, forget
-from kinrank.manifold.beside import last_logged
+from kinrank.manifold.beside import last_logged, unapplied
 from kinrank.manifold.difference import Arrays
 from kinrank.manifold.journal import ChangedMeanwhile, Journal, few, packed, size_of
 from kinrank.manifold.manifest import MANIFEST, manifest_of, position_in, read_manifest
@@ -50,6 +50,8 @@ def save(snapshot: Snapshot, path: str | os.PathLike[str], journal: Journal, wai
             known = journal.seals.get(home)
             if old is not None and known is not None and old["sha256"] != known:
                 raise ChangedMeanwhile(_changed_meanwhile(folder, old))
+            if known is not None:
+                _check_log(home, journal, old)
             ours = old is not None and known is not None
             due, position = journal.due(home) if ours else [], _position(home, journal, old, ours)
             if old is not None and due and _appendable(old, due, snapshot):
@@ -111,11 +113,19 @@ def _present(folder: Path) -> dict[str, Any] | None:
         return None
 
 
+def _check_log(folder: Path, journal: Journal, old: dict[str, Any] | None) -> None:
+    """Refuse to save what came from this folder while its log holds changes that the snapshot does not contain."""
+    if journal.position is not None and folder == journal.held:
+        return
+    if (why := unapplied(folder, 0 if old is None else position_in(old))) is not None:
+        raise ChangedMeanwhile(why)
+
+
 def _position(folder: Path, journal: Journal, old: dict[str, Any] | None, ours: bool) -> int:
     """How far the state that is saved goes in the log beside the folder.
 
-    Who keeps the log says so. Who changes what is there leaves it as it was. Who replaces what is there, changes that
-    wait in the log included, has gone past all of them.
+    Whoever has applied the log sets it in the journal. A change to what is there leaves it as it was: `_check_log` has
+    seen that the log holds nothing else. A gallery that replaces another one also replaces the changes in the log.
     """
     if journal.position is not None and folder == journal.held:
         return journal.position

@@ -34,7 +34,7 @@ class Journal:
         home: the folder that `pending` continues; None where there is none.
         pending: differences since, oldest first; None where everything has to be written.
         held: the folder that is locked for this Manifold, see `Manifold.changing`.
-        position: how far the present state goes in the log of the folder that is held; None for who keeps no log.
+        position: how far the present state goes in the log of the folder that is held; None where there is no log.
         folded: how far the state in `home` goes in the log beside it.
     """
 
@@ -63,7 +63,8 @@ class Journal:
     @property
     def unsaved(self) -> bool:
         """Whether the folder that is held holds another state than the present one."""
-        return self.home != self.held or self.pending is None or len(self.pending) > 0
+        moved = self.position not in (None, self.folded)
+        return moved or self.home != self.held or self.pending is None or len(self.pending) > 0
 
     def holds(self, folder: Path) -> bool:
         """Whether this folder holds the present state."""

@@ -31,6 +31,8 @@ from kinrank.manifold.changes import (
 )
 from kinrank.manifold.explanation import OnlineExplanation, explained
 from kinrank.manifold.journal import Journal
+from kinrank.manifold.log import Log
+from kinrank.manifold.replay import LogApplied, leftover_log, replayed_log, sentence_about
 from kinrank.manifold.searching import a_distance, answered, within
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.manifold.telling import SearchedExactly, cost_of, facts_of, in_a_line
@@ -293,8 +295,9 @@ class Manifold:
         """Write a folder of arrays and a manifest; a process killed at any moment leaves the old one or the new one.
 
         Saved to the folder it was loaded from or saved to last, only what changed since is written, as long as that is
-        little. If somebody else has saved there in the meantime, a `ChangedMeanwhile` says so, and nothing is written.
-        Any other manifold that is there is replaced.
+        little. If somebody else has saved there in the meantime, or a killed service left changes in the log of the
+        folder, a `ChangedMeanwhile` says so, and nothing is written. Any other manifold that is there is replaced,
+        together with the changes in its log.
 
         A store is not written: `load` searches exactly unless it is given one.
 
@@ -312,7 +315,9 @@ class Manifold:
     ) -> Iterator[Manifold]:
         """A Manifold to be changed in a `with` block, at whose end it is saved; others who want to change it wait.
 
-        After an error in the block nothing is saved.
+        Changes that a service acknowledged before it was killed are applied first, and saved with yours; a `LogApplied`
+        warning says how many. A damaged log, or one of another gallery, is a ValueError. After an error in the block
+        nothing is saved, and the log stays.
 
         Args:
             path: the folder.
@@ -323,19 +328,31 @@ class Manifold:
             >>> with kinrank.Manifold.changing("gallery.manifold") as manifold:
             ...     manifold.add(vectors, ids=names)
         """
-        folder = Path(path)
+        folder, home = Path(path), Path(path).resolve()
         files.check_saved(folder)
-        with alone_in(folder.resolve(), seconds(wait), make=False):
+        with alone_in(home, seconds(wait), make=False):
             manifold = cls.load(folder, store=store)
-            if (missing := left_out(folder, manifold._journal.folded, alone=True)) is not None:
-                warnings.warn(missing, NotFolded, stacklevel=3)
-            manifold._journal.held = folder.resolve()
-            try:
-                yield manifold
-                if manifold._journal.unsaved:
-                    manifold.save(folder)
-            finally:
-                manifold._journal.held = None
+            journal = manifold._journal
+            with leftover_log(home, journal.folded) as log:
+                journal.held = home
+                try:
+                    if log is not None:
+                        manifold._apply(log, folder)
+                    yield manifold
+                    if journal.unsaved:
+                        manifold.save(folder)
+                    if log is not None:
+                        with contextlib.suppress(OSError):  # the folder says that it is not needed any more
+                            log.close(remove=True)
+                finally:
+                    journal.held = journal.position = None
+
+    def _apply(self, log: Log, folder: Path) -> None:
+        """Apply the changes that only the log of a folder holds, and remember how far that is for the next `save`."""
+        self._change(lambda snapshot: replayed_log(snapshot, log, folder))
+        self._journal.position = log.version
+        if log.left:
+            warnings.warn(sentence_about(log, folder), LogApplied, stacklevel=5)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], mmap: bool = True, store: Store | None = None) -> Manifold:

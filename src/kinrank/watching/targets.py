@@ -11,8 +11,9 @@ from typing import Protocol
 from kinrank.client import Client
 from kinrank.features import Vectors
 from kinrank.manifold import Manifold
+from kinrank.manifold.beside import left_out
 from kinrank.manifold.files import check_target
-from kinrank.manifold.manifest import MANIFEST
+from kinrank.manifold.manifest import MANIFEST, position_in, read_manifest
 from kinrank.manifold.telling import SearchedExactly
 from kinrank.methods import Method
 from kinrank.progress import Show
@@ -63,6 +64,9 @@ class FolderTarget:
     def ids(self) -> set[str] | None:
         if not self.is_there:
             return set()
+        if left_out(self._folder, position_in(read_manifest(self._folder))) is not None:
+            with Manifold.changing(self._folder, WAIT):  # applies what a killed service left in the log
+                pass
         written = os.stat(self._folder / MANIFEST).st_mtime_ns
         if self._seen is None or self._seen[0] != written:
             with warnings.catch_warnings():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 from fastapi.testclient import TestClient
 
 from kinrank.web.http.guard import is_local
-from web.serving import SMALL, client, settings_in
+from web.serving import SMALL, client, listening, settings_in
 
 READ, WRITE = "readers-only", "may-write-too"
 
@@ -21,6 +22,13 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     folder = tmp_path_factory.mktemp("guarded")
     with client(settings_in(folder, read_tokens=(READ,), write_tokens=(WRITE,), limits=SMALL)) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    """Of a real server, without tokens."""
+    with listening(settings_in(tmp_path_factory.mktemp("raw"))) as found:
+        yield "127.0.0.1", int(found.rpartition(":")[2])
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -65,10 +73,84 @@ def test_no_other_writing_of_an_address_gets_around_the_roles(asked: TestClient)
     assert asked.get("/v1/info", headers=bearer(READ)).json()["version"] == 0
 
 
-def test_a_page_of_another_site_changes_nothing(asked: TestClient) -> None:
-    headers = {**bearer(WRITE), "Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}
+FOREIGN = [
+    "https://evil.example",
+    "http://127.0.0.1.evil.example",
+    "http://127.0.0.1:9000",  # another port of this machine
+    "http://localhost",  # another name of this machine is another origin
+    "http://[::1]",
+    "null",  # a file, or a frame in a sandbox
+    "",
+    "127.0.0.1",
+    "ftp://127.0.0.1",
+    "http://127.0.0.1 http://evil.example",
+    "http://evil.example@127.0.0.1",
+    "http://127.0.0.1/",
+    "chrome-extension://abcdefgh",
+]
+CHANGES = [
+    ("POST", "/v1/sync", None),
+    ("POST", "/v1/items", {"vectors": [[1.0] * 8], "ids": ["new"]}),
+    ("DELETE", "/v1/items", {"ids": ["item_001"]}),
+    ("PUT", "/v1/items", None),
+    ("POST", "/v1/search", {"ids": ["item_001"]}),
+    ("POST", "/view/enter", {"token": READ}),
+]
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_a_page_of_another_origin_does_nothing(asked: TestClient, origin: str) -> None:
+    for method, path, body in CHANGES:
+        found = asked.request(method, path, json=body, headers={**bearer(WRITE), "Origin": origin})
+        assert found.status_code == 403, path
+        assert "a page at" in found.json()["detail"]
+    assert asked.get("/v1/info", headers={**bearer(READ), "Origin": origin}).json()["version"] == 0
+
+
+def test_a_page_of_another_site_does_nothing(asked: TestClient) -> None:
+    headers = {**bearer(WRITE), "Sec-Fetch-Site": "cross-site"}
     assert asked.post("/v1/sync", headers=headers).status_code == 403
-    assert asked.post("/v1/sync", headers={**headers, "Sec-Fetch-Site": "same-origin"}).status_code == 422
+    headers |= {"Sec-Fetch-Site": "same-origin"}
+    assert asked.post("/v1/sync", headers=headers).status_code == 422
+    assert asked.post("/v1/sync", headers={**headers, "Origin": "https://evil.example"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "forwarded"),
+    [
+        ("127.0.0.1", "http://127.0.0.1", None),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000", None),
+        ("localhost:8000", "http://LOCALHOST:8000", None),
+        ("[::1]:8000", "http://[0:0::1]:8000", None),
+        ("localhost:80", "http://localhost", None),
+        ("localhost", "https://localhost", None),  # TLS ends at a proxy
+        ("localhost:443", "https://localhost", None),
+        ("localhost", "https://search.example.org", "search.example.org"),
+        ("localhost", "https://search.example.org:8443", "search.example.org:8443"),
+        ("localhost", "https://search.example.org", "search.example.org, inner.example.org"),
+    ],
+)
+def test_the_page_itself_is_let_through(asked: TestClient, host: str, origin: str, forwarded: str | None) -> None:
+    headers = {**bearer(WRITE), "Host": host, "Origin": origin}
+    headers |= {} if forwarded is None else {"X-Forwarded-Host": forwarded}
+    assert asked.post("/v1/sync", headers=headers).status_code == 422  # there is nothing to follow
+    assert asked.post("/v1/search", json={"ids": ["item_001"]}, headers=headers).status_code == 200
+
+
+def test_a_service_for_others_compares_origin_and_host(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("open")
+    with client(settings_in(folder, host="0.0.0.0", read_tokens=(READ,), write_tokens=(WRITE,))) as asked:
+        for host, origin, expected in (
+            ("search.example.org", "https://search.example.org", 422),
+            ("10.0.0.7:8000", "http://10.0.0.7:8000", 422),
+            ("10.0.0.7:8000", "http://10.0.0.7", 403),
+            ("search.example.org", "https://evil.example", 403),
+            ("search.example.org", "null", 403),
+        ):
+            headers = {**bearer(WRITE), "Host": host, "Origin": origin}
+            assert asked.post("/v1/sync", headers=headers).status_code == expected, (host, origin)
+        for host in ("[::1]evil.example", "a b", "evil.example:99999", "user@evil.example", "::1"):
+            assert asked.get("/health", headers={"Host": host}).status_code == 421, host
 
 
 def test_cookies_of_others_do_not_matter(asked: TestClient) -> None:
@@ -109,10 +191,18 @@ def test_the_page_shows_a_token_once(asked: TestClient) -> None:
     assert asked.get("/view/start", headers={"Cookie": "kinrank_token=wrong; \x01=2"}).status_code == 401
 
 
+OTHER_HOSTS = [
+    *("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "[::2]:80", "", "0.0.0.0", "localhost."),
+    *("[::1]evil.example", "[::1]:80evil.example", "[::1", "::1", "[127.0.0.1]", "[]", "127.0.0.1:evil.example"),
+    *("127.0.0.1:99999", "localhost:8000:1", "user@localhost", "localhost/", "localhost evil.example"),
+    "localhost,evil.example",
+]
+
+
 def test_the_name_of_another_site_does_not_lead_here(asked: TestClient) -> None:
-    for host in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "[::2]:80", ""):
+    for host in OTHER_HOSTS:
         assert asked.get("/health", headers={"Host": host}).status_code == 421, host
-    for host in ("localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000", "[::1]"):
+    for host in ("localhost", "LocalHost:8000", "127.0.0.1:1", "[::1]:8000", "[::1]", "[0:0::1]", "a.localhost"):
         assert asked.get("/health", headers={"Host": host}).status_code == 200, host
 
 
@@ -135,6 +225,40 @@ def test_unknown_addresses_and_methods(asked: TestClient) -> None:
     assert asked.put("/v1/search", headers=bearer(READ)).status_code == 405
     for path in ("/page/../api.py", "/page/%2e%2e%2fapi.py", "/page/api.py", "/page/%00"):
         assert asked.get(path, headers=bearer(READ)).status_code == 404, path
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "status"),
+    [
+        ("GET http://evil.example/health HTTP/1.1", "127.0.0.1", 421),
+        ("GET http://evil.example/health HTTP/1.1", "evil.example", 421),
+        ("GET http://evil.example/health HTTP/1.1", None, 421),
+        ("GET http://evil.example/health HTTP/1.0", None, 421),
+        ("GET http://127.0.0.1/health HTTP/1.1", "evil.example", 421),
+        ("GET http://127.0.0.1/health HTTP/1.1", None, 421),
+        ("GET http://user@127.0.0.1/health HTTP/1.1", "127.0.0.1", 421),
+        ("GET http://127.0.0.1@evil.example/health HTTP/1.1", "127.0.0.1", 421),
+        ("GET ftp://127.0.0.1/health HTTP/1.1", "127.0.0.1", 421),
+        ("GET http://evil.example HTTP/1.1", "127.0.0.1", 421),
+        ("GET http://evil.example?/health HTTP/1.1", "127.0.0.1", 421),
+        ("GET HTTP://127.0.0.1/health HTTP/1.1", "127.0.0.1", 200),
+        ("GET /health HTTP/1.1", "[::1]evil.example", 421),
+        ("GET /health HTTP/1.1", "[::1]", 200),
+        ("GET /health HTTP/1.1", None, 400),
+        ("GET /health HTTP/1.0", None, 421),
+        ("GET //evil.example/health HTTP/1.1", "127.0.0.1", 404),
+        ("POST /v1/sync HTTP/1.1\r\nOrigin: http://evil.example", "127.0.0.1", 403),
+        ("POST /v1/sync HTTP/1.1\r\nOrigin: http://127.0.0.1\r\nOrigin: null", "127.0.0.1", 403),
+        ("POST /v1/sync HTTP/1.1\r\nOrigin: http://127.0.0.1", "127.0.0.1", 422),
+        ("POST /v1/sync HTTP/1.1", "127.0.0.1", 422),
+    ],
+)
+def test_raw_requests(address: tuple[str, int], line: str, host: str | None, status: int) -> None:
+    head = [line, *([] if host is None else [f"Host: {host}"]), "Connection: close", "Content-Length: 0", "", ""]
+    with socket.create_connection(address, timeout=30) as connection:
+        connection.sendall("\r\n".join(head).encode())
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert int(answer.split()[1]) == status, answer
 
 
 def test_local_addresses() -> None:

@@ -13,10 +13,11 @@ import pytest
 
 import kinrank as kr
 from engines.memory import MemoryStore
+from kinrank.manifold import LogApplied
 from kinrank.manifold.beside import log_of
+from kinrank.manifold.log_records import Change, merged, packed, unpacked
 from kinrank.manifold.verify import verify
 from kinrank.web.lasting.applying import Applied
-from kinrank.web.lasting.changes import Change, merged, packed, unpacked
 from kinrank.web.lasting.following import Following, serve_writer
 from kinrank.web.lasting.writer import Receipt, Refused, Writer
 
@@ -77,17 +78,24 @@ def test_acknowledged_queries_survive_a_crash(folder: Path, paused: threading.Ev
         writer.put(rows_of(2, 2), ["a", "b"])
         writer.observe(rows_of(3, 1))
         writer.remove(["a", "n0"])
-        left = folder.with_name("left")
-        shutil.copytree(folder, left, ignore=shutil.ignore_patterns(".lock"))
-        shutil.copy(log_of(folder), log_of(left))
+        copies = [folder.with_name(name) for name in ("served", "changed")]
+        for left in copies:
+            shutil.copytree(folder, left, ignore=shutil.ignore_patterns(".lock"))
+            shutil.copy(log_of(folder), log_of(left))
         paused.set()
         assert writer.wait(3, 10)
         ids, queries = writer.manifold.ids.tolist(), remembered(writer.manifold)
-    assert kr.Manifold.load(folder).observed == 3
-    with Writer(left) as again:
+    with Writer(copies[0]) as again:
         assert again.version == 3
         assert again.manifold.ids.tolist() == ids
         np.testing.assert_array_equal(remembered(again.manifold), queries)
+    with pytest.warns(LogApplied, match="3 changes"), kr.Manifold.changing(copies[1]):
+        pass
+    for left in [folder, *copies]:
+        assert verify(left).whole
+        loaded = kr.Manifold.load(left)
+        assert loaded.ids.tolist() == ids
+        np.testing.assert_array_equal(remembered(loaded), queries)
 
 
 def test_queries_see_the_items_that_came_before_them(tmp_path: Path, paused: threading.Event) -> None:

@@ -22,7 +22,7 @@ KEYS = 100  # of a body, at most: each that is not known would be told
 MEANINGS = {
     400: "The request is no HTTP, or its body no JSON.",
     401: "A token is needed.",
-    403: "The token may read only.",
+    403: "The token may read only, or a page of another origin sent the request.",
     404: "There is no such thing.",
     405: "This address does not do that.",
     408: "The request was not complete in time.",

@@ -1,8 +1,9 @@
 """Every request, before anything else sees it -> refused with a sentence, or let through with its whole body.
 
-In this order: who is meant (Host), who asks (token), what is sent (size, kind, time). A page of another site in the
-same browser cannot use a service on this machine: its Host is wrong if it was led here by a name, and a body that is
-not declared as JSON is refused, which is all that such a page could send without being asked first.
+In this order: the address (Host), the page that sends the request (Origin), the token, the body (size, kind, time). A
+page of another site in the same browser cannot use a service on this machine: if it was led here by a name of its own,
+its Host is refused; otherwise its Origin is, for everything but GET, HEAD and OPTIONS. Browsers do not let such a page
+read the answer to a GET.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import hmac
 import ipaddress
 import json
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from starlette.requests import cookie_parser
 
@@ -30,6 +32,7 @@ OPEN = ("/health", "/ready", "/view/enter", "/")  # what needs no token: nothing
 OPEN_FOLDERS = ("/page/",)
 READING = ("GET", "HEAD", "OPTIONS")
 READING_POSTS = ("/v1/search", "/v1/rerank", "/v1/explain", "/view/rank", "/view/chain", "/view/encode", "/view/enter")
+AUTHORITY = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(:(?P<port>[0-9]{0,5}))?")
 LITTLE = 4096  # bytes of a body where none is expected
 TOGETHER = 8  # times the largest body may be held at once, of all requests
 POLICY = (
@@ -43,6 +46,13 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 log = logging.getLogger("kinrank.web")
+
+
+class Authority(NamedTuple):
+    """A host and a port as a Host header names them; None for the usual port of the protocol."""
+
+    name: str
+    port: int | None
 
 
 class Refusal(Exception):
@@ -99,16 +109,34 @@ class Guard:
             self._metrics.answered(_route(scope), status, time.perf_counter() - started)
 
     def _check_address(self, scope: Scope) -> None:
-        """Nobody is led here by a name that somebody else gave this machine, nor sent by a page of another site."""
+        """Refuse requests for another host, and all but reading ones that a page of another origin sends."""
         if any(ord(sign) < 32 for sign in scope["path"]):  # routes may end before a line end, and rules would not
             raise Refusal(404, "there is nothing at an address with line ends in it; /openapi.json lists what there is")
-        elsewhere = _header(scope, b"sec-fetch-site") in ("cross-site", "same-site")
-        if elsewhere and scope["method"] not in READING:
+        written = _header(scope, b"host")
+        host = authority(written)
+        if self._local and (host is None or not is_local(host.name)):
+            raise Refusal(421, f"the host {written[:60]!r} is not served here; ask for localhost, or for 127.0.0.1")
+        if host is None and written:
+            raise Refusal(421, f"the header Host is {written[:60]!r}, which is not a name and a port; send these")
+        if scope["method"] not in READING:
+            self._check_origin(scope)
+
+    def _check_origin(self, scope: Scope) -> None:
+        """Refuse a page of another origin. Programs send no Origin, and a page of this service sends its own.
+
+        X-Forwarded-Host is trusted: a browser lets a page of another origin send it only if the service agrees first.
+        """
+        if _header(scope, b"sec-fetch-site") in ("cross-site", "same-site"):
             raise Refusal(403, "a page of another site may not do anything here")
-        name = _header(scope, b"host").rsplit(":", 1)[0] if _header(scope, b"host").count(":") < 2 else ""
-        name = name or _header(scope, b"host").partition("]")[0].lstrip("[")
-        if self._local and not is_local(name):
-            raise Refusal(421, f"the host {name[:60]!r} is not served here; ask for localhost, or for 127.0.0.1")
+        forwarded = [name.strip() for words in _headers(scope, b"x-forwarded-host") for name in words.split(",")]
+        hosts = [authority(name) for name in (_header(scope, b"host"), *forwarded)]
+        for origin in _headers(scope, b"origin"):
+            if not any(is_origin_of(origin, host) for host in hosts if host is not None):
+                raise Refusal(
+                    403,
+                    f"this request comes from a page at {origin[:60]!r}, which is not a page of this service; a proxy "
+                    "in front of it must pass on the name that it was asked for, as Host or X-Forwarded-Host",
+                )
 
     def _role(self, scope: Scope) -> str:
         """read or write; a Refusal for those who may not do what they ask for."""
@@ -169,6 +197,28 @@ def is_local(host: str) -> bool:
         return False
 
 
+def authority(words: str) -> Authority | None:
+    """The name and port that a Host header gives; None for anything else, such as `[::1]evil.example`."""
+    found = AUTHORITY.fullmatch(words)
+    if found is None or int(found["port"] or 0) > 65535:
+        return None
+    name = found["name"].lower()
+    if name.startswith("["):
+        try:
+            name = str(ipaddress.IPv6Address(name[1:-1]))
+        except ValueError:
+            return None
+    return Authority(name, int(found["port"]) if found["port"] else None)
+
+
+def is_origin_of(origin: str, host: Authority) -> bool:
+    """Whether an Origin header names this host and port. Its scheme is not compared: a proxy may speak TLS."""
+    scheme, mark, rest = origin.partition("://")
+    usual = {"http": 80, "https": 443}.get(scheme.lower())
+    named = authority(rest) if mark and usual is not None else None
+    return named is not None and (named.name, named.port or usual) == (host.name, host.port or usual)
+
+
 def role_of(token: str, settings: Settings) -> str:
     """write, read, or nothing. Every token is compared, in the same time whatever they hold."""
     given = token.encode()
@@ -186,7 +236,13 @@ def _token(scope: Scope) -> str:
 
 
 def _header(scope: Scope, name: bytes) -> str:
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
+    """The first header of this name."""
+    return next(iter(_headers(scope, name)), "")
+
+
+def _headers(scope: Scope, name: bytes) -> list[str]:
+    """All headers of this name."""
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
 def _too_large(most: int) -> Refusal:

@@ -9,11 +9,10 @@ from pathlib import Path
 from kinrank.manifold import Manifold
 from kinrank.manifold.beside import log_of
 from kinrank.manifold.changes import Synced
-from kinrank.manifold.exchange import exchanged
-from kinrank.manifold.names import Names
+from kinrank.manifold.log import Log, said
+from kinrank.manifold.log_records import Change
+from kinrank.manifold.replay import replayed, replayed_log
 from kinrank.stores import Store
-from kinrank.web.lasting.changes import Change, merged
-from kinrank.web.lasting.log import Log, said
 
 FOLD = 2**20  # bytes of the log that are not needed any more, from which on it is begun anew
 AGAIN = 1.0  # seconds until a save that failed is tried again
@@ -36,13 +35,10 @@ class Applied:
         self._journal.held = folder
         self.log = Log(log_of(folder), self._journal.folded)
         try:
-            self.apply(self.log.left)
-        except (ValueError, KeyError) as error:
+            self.manifold._change(lambda snapshot: replayed_log(snapshot, self.log, folder))
+        except ValueError:
             self.log.close()
-            raise ValueError(
-                f"what {self.log.path} holds cannot be applied to {folder} ({error}); it belongs to another gallery: "
-                "move it away, which gives up its changes"
-            ) from error
+            raise
         self.log.left.clear()
         self.version = self.log.version
 
@@ -52,12 +48,8 @@ class Applied:
         return self._journal.folded == self.version
 
     def apply(self, changes: list[Change]) -> None:
-        """Apply these changes to the manifold: all puts and removals as one change, then all queries as another."""
-        names, columns = self.manifold._snapshot.names, self.manifold._snapshot.vectors.shape[1]
-        one = merged(changes, columns, _following(names, changes))
-        self.manifold._change(lambda snapshot: exchanged(snapshot, one.vectors, one.ids, one.gone))
-        if len(one.queries):
-            self.manifold.observe(one.queries)
+        """One change of the manifold that has the effect of all of these."""
+        self.manifold._change(lambda snapshot: replayed(snapshot, changes))
 
     def follow(self) -> Synced:
         """Take over what changed in the vector database."""
@@ -88,11 +80,3 @@ class Applied:
         """Close the log, and remove it if it holds nothing that the folder does not hold."""
         self.log.close(remove=self.saved and self.log.version <= self.version)
         self._journal.held = self._journal.position = None
-
-
-def _following(names: Names, changes: list[Change]) -> int | None:
-    """The number that the next item gets; None where items have names. In a gallery that never had any, they decide."""
-    if names.ids is not None:
-        return names.following
-    numbered = any(change.vectors is not None and change.ids is None for change in changes)
-    return names.count if names.count or numbered else None

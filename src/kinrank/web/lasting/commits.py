@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kinrank.web.lasting.changes import Change, Vectors
+from kinrank.manifold.log import Log, said
+from kinrank.manifold.log_records import Change, Vectors
 from kinrank.web.lasting.known import Known
-from kinrank.web.lasting.log import Log, said
 from kinrank.web.lasting.receipts import InDoubt, Receipt, Refused, Unavailable
 
 

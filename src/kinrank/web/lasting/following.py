@@ -12,10 +12,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from kinrank.manifold import Manifold
+from kinrank.manifold.log import said
 from kinrank.manifold.manifest import MANIFEST, POSITION
 from kinrank.manifold.reading import Held, opened, read
 from kinrank.stores import Store
-from kinrank.web.lasting.log import said
 from kinrank.web.lasting.receipts import Receipt, Refused
 from kinrank.web.lasting.remote import Remote, serve_writer
 

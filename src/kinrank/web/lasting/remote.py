@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from kinrank.features import Vectors, check
 from kinrank.given import listed
+from kinrank.manifold.log import said
 from kinrank.web.lasting.known import plain
-from kinrank.web.lasting.log import said
 from kinrank.web.lasting.messages import Message, packed, receive
 from kinrank.web.lasting.receipts import InDoubt, Receipt, Refused, Unavailable
 from kinrank.web.lasting.writer import Writer

@@ -26,12 +26,12 @@ from kinrank.files.lock import LOCK, alone_in
 from kinrank.manifold import Manifold
 from kinrank.manifold.changes import check_observes
 from kinrank.manifold.files import check_saved
+from kinrank.manifold.log import said
+from kinrank.manifold.log_records import Change
 from kinrank.stores import Store
 from kinrank.web.lasting.applying import AGAIN, FOLD, Applied
-from kinrank.web.lasting.changes import Change
 from kinrank.web.lasting.commits import Commits, Wish
 from kinrank.web.lasting.known import Known
-from kinrank.web.lasting.log import said
 from kinrank.web.lasting.receipts import OVER_STORE, InDoubt, InUse, Receipt, Refused, Unavailable
 
 __all__ = ["InDoubt", "InUse", "Receipt", "Refused", "Unavailable", "Writer"]

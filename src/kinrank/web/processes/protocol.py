@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -172,12 +173,25 @@ class Limited(HttpToolsProtocol):
     def _check_head(self) -> None:
         """What two readers of the same bytes may understand differently is refused."""
         old = self.parser.get_http_version() == "1.0"
-        hosts = sum(name == b"host" for name, _ in self.headers)
+        hosts = len(self._hosts())
+        self._check_target()
         if hosts > 1 or (hosts == 0 and not old):
             raise Refused(400, f"the request has {hosts} Host headers; send one")
         for name, value in self.headers:
             if name == b"transfer-encoding" and (old or value.lower() != b"chunked"):
                 raise Refused(501, "this Transfer-Encoding is not understood; send chunked, or a Content-Length")
+
+    def _check_target(self) -> None:
+        """A request line with a whole address, as proxies get it, must name the same host as the Host header."""
+        if self.url.startswith(b"/"):
+            return
+        scheme, mark, rest = self.url.partition(b"://")
+        named = re.split(b"[/?#]", rest)[0].lower()
+        if mark and (scheme.lower() not in (b"http", b"https") or self._hosts() != [named]):
+            raise Refused(421, "the request line names another host than the Host header; send a path such as /v1/info")
+
+    def _hosts(self) -> list[bytes]:
+        return [value.lower() for name, value in self.headers if name == b"host"]
 
     def _too_much(self) -> Refused:
         most = self.limits.header_bytes

@@ -9,8 +9,8 @@ import pytest
 
 import kinrank as kr
 from kinrank.manifold.exchange import exchanged
-from kinrank.web.lasting.applying import _following
-from kinrank.web.lasting.changes import Change, merged, packed, unpacked
+from kinrank.manifold.log_records import Change, merged, packed, unpacked
+from kinrank.manifold.replay import _following
 
 
 def row_of(number: int) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from kinrank.files import atomic
+from kinrank.manifold import log as module
 from kinrank.manifold.beside import (
     BLOCK,
     BODY_SUM,
@@ -24,9 +25,8 @@ from kinrank.manifold.beside import (
     log_of,
     packed_head,
 )
-from kinrank.web.lasting import log as module
-from kinrank.web.lasting.changes import Change
-from kinrank.web.lasting.log import Log
+from kinrank.manifold.log import Log
+from kinrank.manifold.log_records import Change
 
 LOG_OF_0_1_0 = base64.b64decode(
     "a2lucmFuayBsb2cgMQoAAAAAAAAAAAAAAAECAwQFBgcICQoLDA0OD1lz19sk3G858WxvZwIAAAABAAAAAAAAAJwAAAAAAAAAGPIc"
@@ -151,7 +151,7 @@ def test_a_wrong_last_block_is_cut_off_and_told(
     content[-1] ^= 1
     path.write_bytes(content)
     assert versions(Log(path, 0)) == [1, 2]
-    assert "no whole change, and were cut off" in caplog.text
+    assert "are not a complete change and were removed" in caplog.text
 
 
 def test_damage_in_the_middle_is_refused(path: Path) -> None:

@@ -35,9 +35,9 @@ from kinrank.manifold.beside import (
     read_block,
     read_head,
 )
-from kinrank.web.lasting.changes import Change, packed, unpacked
+from kinrank.manifold.log_records import Change, packed, unpacked
 
-said = logging.getLogger("kinrank.web")
+said = logging.getLogger("kinrank")
 
 
 class Log:
@@ -213,9 +213,9 @@ class Log:
                 )
             place = rest.find(MARK, place + 1)
         if rest:
-            said.warning(
-                "%s: %d bytes at its end are no whole change, and were cut off: nobody was told that it was made, "
-                "unless the disk has damaged it since",
+            said.error(  # printed even where the user asked for quiet
+                "%s: the last %d bytes are not a complete change and were removed; no client received a confirmation "
+                "for it, unless the disk has damaged it since",
                 self.path,
                 len(rest),
             )
