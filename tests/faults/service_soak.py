@@ -28,7 +28,7 @@ from random import Random
 import numpy as np
 
 import kinrank as kr
-from faults.ledger import LIMIT, WIDTH, Change, Editions, Ledger, row_of
+from faults.ledger import LIMIT, WIDTH, Change, Editions, Ledger, Rows, View, row_of
 from faults.test_service_kills import awaited, left_over
 from kinrank.client import Busy
 from kinrank.manifold.beside import log_of
@@ -258,9 +258,10 @@ class Soak:
             time.sleep(0.05)
 
     def _check_places(self) -> None:
-        """No temporary files pile up, whatever was killed."""
+        """No files pile up, whatever was killed; a process that is killed can leave one temporary folder."""
         left = [path.name for path in self.served.temporary.iterdir()]
-        assert not left, f"temporary files are left: {left}"
+        self.ledger.counts["temporary folders left"] = len(left)
+        assert len(left) <= self.ledger.counts["kills of the service"], f"temporary files are left: {left}"
         beside = {path.name for path in self.served.home.iterdir()}
         assert beside <= {"gallery", "tmp", "stderr"}, f"files are left beside the gallery: {beside}"
         assert "Traceback" not in self.served.errors.read_text(), self.served.errors.read_text()[-4000:]
@@ -368,10 +369,9 @@ class Soak:
         self.ledger.check_search(view, ranking.ids[0, :count].tolist(), everything)
         self._count("searches")
 
-    def _explain(self, client: kr.Client, view: object, item: str, query: object) -> None:
-        before = self.ledger.view()
+    def _explain(self, client: kr.Client, before: View, item: str, query: Rows) -> None:
         try:
-            why = client.explain(query, item)  # type: ignore[arg-type]
+            why = client.explain(query, item)
         except ValueError:
             after = self.ledger.view()
             same = item not in before.changing and before.touches[item] == after.touches[item]
