@@ -37,7 +37,7 @@ from kinrank.web.settings import Settings
 
 METHOD = kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8)
 BASE = [f"base{number}" for number in range(80)]  # items that nobody changes
-OWN = 14  # items that a writer keeps at most
+OWN, NAMES = 14, 40  # items that a writer keeps at most, and names that it ever gives
 WRITERS, SEARCHERS = 3, 2
 EVERYTHING = 300  # more than there are items
 PARTS = ("", "change-", "data-", ".log.")  # what is being written when the service is killed; any moment for ""
@@ -386,25 +386,20 @@ class Soak:
 
 
 def next_change(random: Random, editions: Editions, changing: frozenset[str], prefix: str) -> Change | None:
-    """Something that can be done with the items of one writer; None if all of them are in doubt."""
+    """Something that can be done with the items of one writer; None if too many of them are in doubt."""
     mine = {name: edition for name, edition in editions.items() if name.startswith(prefix)}
-    free = {name: edition for name, edition in mine.items() if name not in changing}
-    there = sorted(name for name, edition in free.items() if edition is not None)
+    free = sorted(name for name in mine if name not in changing)
+    there, gone = ([name for name in free if (mine[name] is None) == absent] for absent in (False, True))
     kind = random.choice(["add", "replace", "remove"]) if len(there) < OWN else "remove"
-    if kind == "remove" and there:
-        some = random.sample(there, min(len(there), random.randint(1, 3)))
+    some = random.sample(there, min(len(there), random.randint(1, 3)))
+    if kind == "remove" and some:
         return Change({name: mine[name] for name in some}, dict.fromkeys(some))
-    if len(mine) > 40 and not free:
-        return None
-    gone = sorted(name for name, edition in free.items() if edition is None)
-    fresh = random.sample(gone, min(len(gone), random.randint(0, 2)))
-    if len(mine) < 40:
+    fresh = random.sample(gone, min(len(gone), random.randint(1, 2)))
+    if len(mine) < NAMES:
         fresh.append(f"{prefix}{len(mine)}")
-    some = fresh + (random.sample(there, min(len(there), random.randint(1, 3))) if kind == "replace" else [])
-    if not some:
-        return None
-    number = random.getrandbits(20)  # an edition that this item never had
-    return Change({name: mine.get(name) for name in some}, dict.fromkeys(some, number))
+    changed = [*some, *fresh] if kind == "replace" else fresh
+    number = random.getrandbits(20)  # an edition that these items never had
+    return Change({name: mine.get(name) for name in changed}, dict.fromkeys(changed, number)) if changed else None
 
 
 def soak(seconds: float, workers: int, seed: int) -> Counter[str]:

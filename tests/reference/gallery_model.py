@@ -62,7 +62,7 @@ class GalleryModel:
         self._forget_oldest()
 
     def observe(self, queries: Row) -> int:
-        """Remember queries, near-copies left out; how many are new. Unsure, and nothing happens, if rounding decides."""
+        """Remember queries, near-copies left out; how many are kept. Unsure, and no change, where rounding decides."""
         fresh: list[Row] = []
         for query in queries:
             near = self._least(query)
