@@ -98,6 +98,24 @@ class RemembersQueries(Honest):
         return items.query_distances(queries) * (1 + len(seen))
 
 
+class FailsOnManyCopies(Honest):
+    """Divides by a spread that is 0 where most items are copies."""
+
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
+        gaps = super().distances(prepared, queries)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return gaps * np.where(np.ptp(np.quantile(gaps, [0.3, 0.7], axis=1), axis=0) == 0, np.nan, 1)[:, None]
+
+
+class AnswersWithNaN(kinrank.DFS):
+    name = "answers-with-nan"
+
+    def answer(self, *given: Any, **more: Any) -> Any:
+        answer = super().answer(*given, **more)
+        answer.distances[np.diff(answer.distances, axis=1, prepend=-1) == 0] = np.nan
+        return answer
+
+
 class PutsTheFarthestFirst(Honest):
     def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
         return -super().distances(prepared, queries)
@@ -131,6 +149,8 @@ class HasNoPaper(Honest):
         (NeedsThreeItems, "works_on_what_there_is"),
         (TrustsK, "large_k_is_cut"),
         (RemembersQueries, "blocks_are_irrelevant"),
+        (FailsOnManyCopies, "realistic_galleries_are_ranked"),
+        (AnswersWithNaN, "prepared_galleries_survive"),
         (PutsTheFarthestFirst, "islands_are_ranked"),
         (Unbounded, "parameters_are_guarded"),
         (PrintsProse, "prints_as_code"),

@@ -20,6 +20,7 @@ import kinrank
 from kinrank.bench.synthetic import curves
 from kinrank.distributed.files import zeros_on_disk
 from kinrank.stores import ArrayStore
+from kinrank.testing import GALLERY_KINDS, realistic_gallery
 
 pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
 
@@ -156,6 +157,18 @@ def test_build_with_other_settings(client: Any, gallery: Any, method: kinrank.Me
     same_ranking(made.search(asked, k=20), local.search(asked, k=20))
     for name, array in made._snapshot.kept.arrays.items():
         np.testing.assert_array_equal(array, local._snapshot.kept.arrays[name], err_msg=name)
+
+
+@pytest.mark.parametrize("kind", GALLERY_KINDS)
+def test_realistic_galleries_are_built_saved_and_ranked(client: Any, kind: str, tmp_path: Path) -> None:
+    data = realistic_gallery(kind)
+    made = spread.build(data.gallery, client=client, block=150)
+    assert_same(made, kinrank.Manifold.build(data.gallery))
+    made.save(tmp_path / "m")
+    same_ranking(kinrank.Manifold.load(tmp_path / "m").search(data.queries, k=10), made.search(data.queries, k=10))
+    arguments: dict[str, Any] = {"candidates": 50, "depth": 70}
+    ranking = spread.rerank(data.queries, data.gallery, client=client, block=3, **arguments)
+    same_ranking(ranking, kinrank.rerank(data.queries, data.gallery, **arguments))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])

@@ -295,6 +295,16 @@ def test_wide_states_that_name_an_item_twice_are_refused(saved: Path) -> None:
         kr.Manifold.load(saved)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_galleries_with_tight_clusters_are_saved_and_loaded(tmp_path: Path, seed: int) -> None:
+    """Version 0.1.0 could not load what it saved of these."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(50, 64))[rng.integers(0, 50, 1000)] + 0.05 * rng.normal(size=(1000, 64))
+    built = kr.Manifold.build(rows)
+    built.save(tmp_path / "m")
+    assert same(kr.Manifold.load(tmp_path / "m"), built, rows[:10].astype("f4"))
+
+
 PARTS = ("indptr", "indices", "data")
 
 

@@ -11,7 +11,8 @@ and with pytest one test per promise:
     def test_promise(check):
         check(MyMethod(k=5), kinrank.testing.RTOL)
 
-`toy(kind)` gives small sets with known answers, `made_up(name, path)` a learned method with small made-up weights.
+`toy(kind)` gives small sets with known answers, `realistic_gallery(kind)` rows shaped like real data (tight clusters,
+copies, long tails, outliers), `made_up(name, path)` a learned method with small made-up weights.
 """
 
 from __future__ import annotations
@@ -19,11 +20,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from kinrank.methods.base import Method
-from kinrank.testing import declaration, edges, inputs, invariance
+from kinrank.testing import declaration, edges, inputs, invariance, realistic
+from kinrank.testing.galleries import GALLERY_KINDS, RealisticGallery, realistic_gallery
 from kinrank.testing.made_up import made_up
 from kinrank.testing.toys import KINDS, Toy, toy
 
-__all__ = ["CHECKS", "INPUT_CHECKS", "KINDS", "RTOL", "Check", "Toy", "check_method", "made_up", "toy"]
+__all__ = [
+    "CHECKS",
+    "GALLERY_KINDS",
+    "INPUT_CHECKS",
+    "KINDS",
+    "RTOL",
+    "Check",
+    "RealisticGallery",
+    "Toy",
+    "check_method",
+    "made_up",
+    "realistic_gallery",
+    "toy",
+]
 
 Check = Callable[[Method, float], None]
 RTOL = 1e-3  # of the extent of a query's distances: what rounding in float32 may do to an answer
@@ -49,6 +64,8 @@ CHECKS: tuple[Check, ...] = (
     invariance.inputs_stay_untouched,
     invariance.same_bits_every_time,
     invariance.blocks_are_irrelevant,
+    realistic.realistic_galleries_are_ranked,
+    realistic.prepared_galleries_survive,
 )
 INPUT_CHECKS: tuple[Check, ...] = (  # kept by rerank for every method
     inputs.types_are_converted,
