@@ -10,6 +10,7 @@
 #   make test-encoders  pictures and texts by real networks: installs torch and their weights first
 #   make test-learned   learned methods, fitted: installs torch first
 #   make test-faults   kills, many writers, broken folders, full disks, senseless arguments
+#   make soak    a service that is changed, searched and killed for 20 minutes (SOAK_SECONDS=1200), against a model of its state
 PYTHON ?= python3
 VENV ?= .venv
 DATA ?= ../shared/data
@@ -20,8 +21,9 @@ AXE = out/web/node_modules/axe-core/axe.min.js
 TWO = -n 2 --dist loadfile  # two processes, each with files of its own
 FUZZ = .venv-fuzz
 SECONDS ?= 60
+SOAK_SECONDS ?= 1200
 
-.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
@@ -116,6 +118,9 @@ fuzz-web: $(VENV)/browser.stamp
 
 test-faults: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m faults tests/faults
+
+soak: $(VENV)/dev.stamp
+	PYTHONPATH=tests $(VENV)/bin/python -m faults.service_soak --seconds $(SOAK_SECONDS)
 
 check: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .

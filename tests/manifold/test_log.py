@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import os
 from pathlib import Path
@@ -26,6 +27,14 @@ from kinrank.manifold.beside import (
 )
 from kinrank.manifold.log import Log
 from kinrank.manifold.log_records import Change
+
+LOG_OF_0_1_0 = base64.b64decode(
+    "a2lucmFuayBsb2cgMQoAAAAAAAAAAAAAAAECAwQFBgcICQoLDA0OD1lz19sk3G858WxvZwIAAAABAAAAAAAAAJwAAAAAAAAAGPIc"
+    "l/cWqHWWpJ1t5st2Eo2Oj7BeUHDleyJraW5kIjoicHV0IiwidmVyc2lvbiI6MSwiaWRzIjpbImEiLCJiIl0sImZpcnN0IjpudWxs"
+    "LCJzaGFwZSI6WzIsMl19CgAAgD8AAABAAABAQAAAgEB7ImtpbmQiOiJwdXQiLCJ2ZXJzaW9uIjoyLCJpZHMiOm51bGwsImZpcnN0"
+    "Ijo3LCJzaGFwZSI6WzEsMl19CgAAoEAAAMBA8WxvZwEAAAADAAAAAAAAAEQAAAAAAAAAHqINRDz6W8p2PARFse+kgltsWAffKd8p"
+    "eyJraW5kIjoicmVtb3ZlIiwidmVyc2lvbiI6MywiaWRzIjpbImEiXSwiZmlyc3QiOm51bGwsInNoYXBlIjpudWxsfQo="
+)
 
 
 @pytest.fixture
@@ -70,6 +79,34 @@ def test_what_was_appended_is_there(path: Path) -> None:
     again.append([put(5, "c")])
     again.close()
     assert versions(Log(path, 3)) == [4, 5]  # the folder holds the others
+
+
+def test_queries_to_remember_are_there_in_their_order(path: Path) -> None:
+    log = Log(path, 0)
+    log.append([put(1, "a"), Change(2, None, queries=np.full((2, 3), 7, np.float32)), Change(3, ["a"])])
+    log.close()
+    left = Log(path, 0).left
+    assert [(change.version, change.kind, change.ids, change.items) for change in left] == [
+        (1, "put", ["a"], 1),
+        (2, "observe", None, 2),
+        (3, "remove", ["a"], 1),
+    ]
+    assert left[1].vectors is None
+    assert left[1].queries is not None
+    assert left[1].queries.tolist() == [[7, 7, 7]] * 2
+
+
+def test_a_log_of_version_0_1_0_is_read(path: Path) -> None:
+    """Byte for byte what version 0.1.0 wrote: a put with names, one with numbers, a removal."""
+    path.write_bytes(LOG_OF_0_1_0)
+    left = Log(path, 0).left
+    assert [(change.version, change.kind, change.ids, change.first) for change in left] == [
+        (1, "put", ["a", "b"], None),
+        (2, "put", None, 7),
+        (3, "remove", ["a"], None),
+    ]
+    assert left[0].vectors is not None
+    assert left[0].vectors.tolist() == [[1, 2], [3, 4]]
 
 
 def test_a_log_whose_changes_are_all_in_the_folder_begins_anew(path: Path) -> None:

@@ -120,7 +120,7 @@ def test_limits_are_those_of_the_service() -> None:
         f"| {given['concurrency']} | `--concurrency` |",
         f"| queries per search | {limits.queries} |",
         f"`candidates` | {limits.candidates} |",
-        f"adds or removes | {limits.items // 1000} 000 |",
+        f"adds or removes, vectors that it observes | {limits.items // 1000} 000 |",
         f"characters of a text | {UPLOADS}, {LONGEST // 1000} 000 |",
         f"| pixels of a picture | {MOST_PIXELS // 10**6} million |",
         f"| {limits.header_bytes // 2**10} kB, {limits.header_seconds:g} s |",

@@ -39,6 +39,7 @@ class Receipt(NamedTuple):
         added, replaced, removed: how many items.
         items: how many there are now.
         ids: the names of what was added or replaced; None after others.
+        observed: how many queries were taken in to be remembered; near-copies among them are left out later.
     """
 
     version: int
@@ -47,6 +48,7 @@ class Receipt(NamedTuple):
     removed: int
     items: int
     ids: list[Any] | None = None
+    observed: int = 0
 
 
 class Scored(NamedTuple):

@@ -41,7 +41,7 @@ class Client:
 
     What the service refuses is a ValueError with its sentence, a token that is missing or may not write a
     PermissionError. A request that only reads is sent once more where a connection broke. A change is not, and the
-    error says that its outcome is unknown; but `upsert` is, because it does the same twice.
+    error says that its outcome is unknown; but `upsert` and `observe` are, because they do the same twice.
 
     Example:
         >>> with kinrank.Client("http://127.0.0.1:8000", token="...") as client:
@@ -179,6 +179,31 @@ class Client:
     def remove(self, ids: Any) -> Receipt:
         """Remove items by their ids, or by their numbers in a gallery without: all, or none."""
         return self._changed("DELETE", "/v1/items", body(ids=given.listed(ids, "ids")))
+
+    def observe(
+        self,
+        queries: ArrayLike | None = None,
+        *,
+        texts: Sequence[str] | None = None,
+        images: Sequence[File] | None = None,
+    ) -> Receipt:
+        """Let the service remember queries, as `Manifold.observe` does; later queries may then find more.
+
+        Args:
+            queries: (q, d) rows; or None, and `texts` or `images` are given.
+            texts: words that were searched for, where the service can encode them.
+            images: pictures, as paths of files or as their bytes, where the service can encode them.
+
+        Returns:
+            A receipt whose `observed` counts the queries that were taken in. Near-copies of a remembered query are left
+            out when the change is applied; `info()["observed"]` says how many are remembered.
+        """
+        sent = body(
+            vectors=None if queries is None else check(queries, "queries"),
+            texts=None if texts is None else worded(texts),
+            images=None if images is None else pictured(images),
+        )
+        return self._changed("POST", "/v1/observe", sent, again=True)
 
     def sync(self) -> Receipt:
         """Let the service follow the vector database it was started over (`--store`)."""

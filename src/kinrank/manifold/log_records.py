@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 
+PUT, REMOVE, OBSERVE = "put", "remove", "observe"  # kinds of changes; logs of version 0.1.0 have only the first two
+
 
 class Change(NamedTuple):
     """One change that a client asked for.
@@ -20,28 +22,42 @@ class Change(NamedTuple):
         ids: names of the items that are put or removed; None for new items that get numbers.
         vectors: (n, d) rows that are put; None for a removal.
         first: the number of the first new item, where there are no names.
+        queries: (n, d) queries to remember; such a change has no ids and no vectors.
     """
 
     version: int
     ids: list[Any] | None
     vectors: Vectors | None = None
     first: int | None = None
+    queries: Vectors | None = None
+
+    @property
+    def rows(self) -> Vectors | None:
+        """The vectors or the queries; None for a removal."""
+        return self.vectors if self.queries is None else self.queries
+
+    @property
+    def kind(self) -> str:
+        if self.queries is not None:
+            return OBSERVE
+        return REMOVE if self.vectors is None else PUT
 
     @property
     def items(self) -> int:
-        """How many items it is about."""
-        return len(self.ids or ()) if self.vectors is None else len(self.vectors)
+        """How many items or queries it is about."""
+        return len(self.ids or ()) if self.rows is None else len(self.rows)
 
 
 def packed(changes: Sequence[Change]) -> bytes:
     """Each as a line of JSON, and the numbers of its vectors behind it."""
     parts = []
     for change in changes:
-        shape = None if change.vectors is None else change.vectors.shape
-        line = {"kind": "remove" if shape is None else "put", "version": change.version, "ids": change.ids}
+        rows = change.rows
+        shape = None if rows is None else rows.shape
+        line = {"kind": change.kind, "version": change.version, "ids": change.ids}
         parts.append(json.dumps(line | {"first": change.first, "shape": shape}, separators=(",", ":")).encode() + b"\n")
-        if change.vectors is not None:
-            parts.append(np.ascontiguousarray(change.vectors, "<f4").tobytes())
+        if rows is not None:
+            parts.append(np.ascontiguousarray(rows, "<f4").tobytes())
     return b"".join(parts)
 
 
@@ -66,27 +82,34 @@ def _change(line: bytes, content: bytes, offset: int) -> tuple[Change, int]:
         version, ids, first, shape = (said[key] for key in ("version", "ids", "first", "shape"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"a line is no JSON of a change ({type(error).__name__})") from error
-    if type(version) is not int or not _names(ids) or said.get("kind") != _kind(shape):
+    if type(version) is not int or not _names(ids) or said.get("kind") not in _kinds(shape):
         raise ValueError("a line does not describe a change")
     if shape is None:
         if ids is None:
             raise ValueError("a removal does not say of what")
         return Change(version, ids), offset
     rows, columns = shape
-    if (ids is None) != (type(first) is int) or (ids is not None and len(ids) != rows):
+    observed = said["kind"] == OBSERVE
+    if observed and (ids is not None or first is not None):
+        raise ValueError("queries to remember have no names")
+    if not observed and ((ids is None) != (type(first) is int) or (ids is not None and len(ids) != rows)):
         raise ValueError("a change does not name its items")
     count = rows * columns
     if offset + 4 * count > len(content):
         raise ValueError("a change says that it has more numbers than there are")
     vectors = np.frombuffer(content, "<f4", count, offset).reshape(rows, columns)
-    return Change(version, ids, vectors, first if ids is None else None), offset + 4 * count
+    end = offset + 4 * count
+    if observed:
+        return Change(version, None, queries=vectors), end
+    return Change(version, ids, vectors, first if ids is None else None), end
 
 
-def _kind(shape: Any) -> str | None:
+def _kinds(shape: Any) -> tuple[str, ...]:
+    """The kinds of changes that can have rows of this shape."""
     if shape is None:
-        return "remove"
+        return (REMOVE,)
     two = isinstance(shape, list) and len(shape) == 2 and all(type(size) is int and size >= 0 for size in shape)
-    return "put" if two else None
+    return (PUT, OBSERVE) if two else ()
 
 
 def _names(ids: Any) -> bool:
@@ -94,33 +117,39 @@ def _names(ids: Any) -> bool:
 
 
 class Merged(NamedTuple):
-    """The effect of many changes: these items leave, then those come.
+    """The effect of many changes: these items leave, then those come, then queries are remembered.
 
     Attributes:
         gone: names of items that leave, if they are there.
         vectors: (n, d) rows that come, in the place of items of the same names.
         ids: their names; None where they get the next numbers.
+        queries: (q, d) queries to remember, oldest first.
     """
 
     gone: list[Any]
     vectors: Vectors
     ids: list[Any] | None
+    queries: Vectors
 
 
 def merged(changes: Sequence[Change], columns: int, following: int | None) -> Merged:
     """One change instead of many: of every name, what happened to it last; the items in the order they came last.
+
+    Queries are remembered after all puts and removals, so that a query never misses items that came before it and a
+    mixed batch costs two changes of the gallery, however often kinds alternate.
 
     Args:
         changes: one after the other.
         columns: of the vectors.
         following: the number that the next new item gets; None where items have names.
     """
-    puts = [change.vectors for change in changes if change.vectors is not None]
-    if any(rows.shape[1] != columns for rows in puts):
+    if any(change.rows is not None and change.rows.shape[1] != columns for change in changes):
         raise ValueError(f"vectors of a change do not have {columns} columns, as those of the gallery do")
-    rows = np.concatenate([np.empty((0, columns), np.float32), *puts])
+    none = np.empty((0, columns), np.float32)
+    rows = np.concatenate([none, *(change.vectors for change in changes if change.vectors is not None)])
+    queries = np.concatenate([none, *(change.queries for change in changes if change.queries is not None)])
     if following is not None:
-        return Merged(_gone_by_number(changes, following), rows, None)
+        return Merged(_gone_by_number(changes, following), rows, None, queries)
     last: dict[Any, int] = {}  # the row that a name got last; -1 where it was removed
     row = 0
     for change in changes:
@@ -129,7 +158,8 @@ def merged(changes: Sequence[Change], columns: int, following: int | None) -> Me
             last[name] = -1 if change.vectors is None else row
             row += change.vectors is not None
     came = {name: place for name, place in last.items() if place >= 0}
-    return Merged([name for name, place in last.items() if place < 0], rows[list(came.values())], list(came))
+    gone = [name for name, place in last.items() if place < 0]
+    return Merged(gone, rows[list(came.values())], list(came), queries)
 
 
 def _gone_by_number(changes: Sequence[Change], following: int) -> list[int]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from kinrank.manifold.beside import has_log, log_of
+from kinrank.manifold.changes import observed
 from kinrank.manifold.exchange import exchanged
 from kinrank.manifold.log import Log
 from kinrank.manifold.log_records import Change, merged
@@ -52,10 +54,16 @@ def replayed_log(snapshot: Snapshot, log: Log, folder: Path) -> Snapshot:
 
 
 def replayed(snapshot: Snapshot, changes: list[Change]) -> Snapshot:
-    """The snapshot after these changes, which are applied as one."""
+    """The snapshot after these changes, which are applied as one; queries to remember come after all items."""
     following = _following(snapshot.names, changes)
     one = merged(changes, snapshot.vectors.shape[1], following)
-    return exchanged(snapshot, one.vectors, one.ids, one.gone)
+    after = exchanged(snapshot, one.vectors, one.ids, one.gone)
+    remembering = observed(after, one.queries) if len(one.queries) else after
+    if after is snapshot or remembering is after:
+        return remembering
+    assert after.turnover is not None
+    assert remembering.turnover is not None
+    return replace(remembering, turnover=after.turnover.then(remembering.turnover))
 
 
 def sentence_about(log: Log, folder: Path) -> str:

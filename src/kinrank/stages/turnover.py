@@ -49,6 +49,11 @@ class Turnover:
         """New numbers in place of old ones; -1 for those who left."""
         return items if len(self.stay) == self.before else self.numbers[items]
 
+    def then(self, later: Turnover) -> Turnover:
+        """This turnover and a later one as one: those that came and left in between are not counted."""
+        old = later.stay < len(self.stay)
+        return Turnover(self.before, self.stay[later.stay[old]], int((~old).sum()) + later.fresh)
+
     @cached_property
     def numbers(self) -> NDArray[np.int32]:
         """(before + 1,) new numbers of the old ones, -1 for those who left; the last for -1, which stays."""

@@ -109,7 +109,7 @@ def test_info_health_ready_metrics(asked: TestClient) -> None:
 def test_the_description_has_examples_that_work(asked: TestClient) -> None:
     described = asked.get("/openapi.json").json()
     assert set(described["paths"]["/v1/items"]) >= {"post", "delete"}
-    for model in ("Search", "Rerank", "Explain", "Put", "Remove"):
+    for model in ("Search", "Rerank", "Explain", "Put", "Remove", "Observe"):
         assert described["components"]["schemas"][model]["examples"]
     for model, path in (("Rerank", "rerank"), ("Search", "search"), ("Explain", "explain")):
         example = described["components"]["schemas"][model]["examples"][0]

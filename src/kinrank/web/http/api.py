@@ -17,8 +17,8 @@ from kinrank.ranking import Ranking
 from kinrank.web.asked.asking import method_asked, only_one, told_parameters, worded
 from kinrank.web.asked.looking import searched, vector_of
 from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
-from kinrank.web.http.models import Changed, Explain, Put, Remove, Rerank, Reranked, Search, Searched
-from kinrank.web.lasting.writer import Receipt
+from kinrank.web.http.models import Changed, Explain, Observe, Put, Remove, Rerank, Reranked, Search, Searched
+from kinrank.web.lasting.receipts import OVER_STORE, Receipt
 from kinrank.web.service import Service
 from kinrank.web.settings import Limits
 from kinrank.web.shown.encoding import refused
@@ -59,6 +59,12 @@ def api(service: Service) -> APIRouter:
         _writable(service)
         _few(len(asked.ids), limits.items, "ids")
         return _changed(await gates.changes.run(service.gallery.remove, asked.ids))
+
+    @router.post("/observe", response_model=Changed, summary="Remember queries, so that later ones find more")
+    async def observe(asked: Observe) -> Response:
+        _observing(service)
+        rows = await gates.searches.run(_queries, service, asked)
+        return _changed(await gates.changes.run(service.gallery.observe, rows))
 
     @router.get("/items/{id:path}", summary="One item and its neighbours", response_model=dict[str, Any])
     async def item(
@@ -124,13 +130,18 @@ def _rows(service: Service, manifold: Manifold, asked: Search, limits: Limits) -
     if name == "vectors":
         return _array(asking)
     if name in ("texts", "images"):
-        if service.encoding is None:
-            raise refused()
-        return service.encoding.texts(asking) if name == "texts" else service.encoding.pictures(asking)
+        return _encoded(service, name, asking)
     kind = "item" if name == "ids" else "query"
     found = [vector_of(manifold, service.collection, (kind, number)) for number in asking]
     width = manifold._snapshot.vectors.shape[1]
     return np.stack(found) if found else np.zeros((0, width), np.float32)
+
+
+def _encoded(service: Service, name: str, given: list[str]) -> Any:
+    """The vectors of texts or of pictures."""
+    if service.encoding is None:
+        raise refused()
+    return service.encoding.texts(given) if name == "texts" else service.encoding.pictures(given)
 
 
 def _array(vectors: list[list[float]]) -> Any:
@@ -177,10 +188,24 @@ def _explain(service: Service, asked: Explain) -> dict[str, Any]:
 
 
 def _put(service: Service, asked: Put) -> Receipt:
-    rows = _array(asked.vectors)
-    with np.errstate(over="ignore"):  # infinity is refused with a sentence
-        rows = rows.astype(np.float32)
-    return service.gallery.put(rows, asked.ids, asked.replace)
+    return service.gallery.put(_single_precision(asked.vectors), asked.ids, asked.replace)
+
+
+def _queries(service: Service, asked: Observe) -> Any:
+    """The vectors of queries to remember, from whichever of the three was given."""
+    ways = {"vectors": asked.vectors, "texts": asked.texts, "images": asked.images}
+    name, given = only_one(ways, "{given} was given; give one of vectors, texts and images")
+    if name == "vectors":
+        _few(len(given), service.settings.limits.items, name)
+        return _single_precision(given)
+    _few(len(given), service.settings.limits.queries, name)
+    return np.asarray(_encoded(service, name, given), np.float32)
+
+
+def _single_precision(vectors: list[list[float]]) -> Any:
+    """(n, d) float32; numbers that are too large become infinite, which is refused with a sentence later."""
+    with np.errstate(over="ignore"):
+        return _array(vectors).astype(np.float32)
 
 
 def _changed(receipt: Receipt) -> Response:
@@ -223,6 +248,12 @@ def _writable(service: Service) -> None:
             "this gallery was built for this run only, and cannot be changed; make a folder of it with `kinrank "
             "build`, and serve that"
         )
+
+
+def _observing(service: Service) -> None:
+    if service.settings.store is not None:
+        raise ValueError(OVER_STORE)
+    _writable(service)
 
 
 def _few(count: int, most: int, name: str) -> None:

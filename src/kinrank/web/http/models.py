@@ -22,6 +22,8 @@ Parameters = Annotated[dict[Text, Value | Text | None], Field(max_length=100)]
 Version = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 Words = Annotated[str, Field(strict=True, max_length=LONGEST)]
 Image = Annotated[str, Field(strict=True, max_length=2**25)]
+Texts = Annotated[list[Words], Field(fail_fast=True)]
+Images = Annotated[list[Image], Field(fail_fast=True)]
 
 
 class Strict(BaseModel):
@@ -46,10 +48,10 @@ class Search(Strict):
     vectors: Vectors | None = Field(None, description="One row of numbers per query.")
     ids: Ids | None = Field(None, description="Items of the gallery to use as queries; none is its own result.")
     queries: Numbers | None = Field(None, description="Numbers of queries that the service was started with.")
-    texts: Annotated[list[Words], Field(fail_fast=True)] | None = Field(
+    texts: Texts | None = Field(
         None, description="Words that describe what is looked for, where the service can encode them."
     )
-    images: Annotated[list[Image], Field(fail_fast=True)] | None = Field(
+    images: Images | None = Field(
         None, description="The bytes of pictures, in base64, where the service can encode them."
     )
     k: Whole = Field(10, description="How many results per query.")
@@ -138,6 +140,17 @@ class Remove(Strict):
     ids: Ids
 
 
+class Observe(Strict):
+    """Queries to remember: vectors, texts or pictures."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"vectors": [[0.1, 0.9, 0.2]]}]})
+    vectors: Vectors | None = Field(None, description="One row of numbers per query.")
+    texts: Texts | None = Field(None, description="Words that were searched for, where the service can encode them.")
+    images: Images | None = Field(
+        None, description="The bytes of pictures, in base64, where the service can encode them."
+    )
+
+
 class Changed(BaseModel):
     """An acknowledged change: it survives whatever happens to the process."""
 
@@ -147,6 +160,7 @@ class Changed(BaseModel):
     removed: int
     items: int = Field(description="How many items there are now.")
     ids: Ids | None = Field(description="The ids of what was added.")
+    observed: int = Field(description="How many queries were taken in; near-copies among them are left out later.")
 
 
 class Query(Strict):

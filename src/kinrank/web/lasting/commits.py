@@ -14,16 +14,17 @@ from kinrank.web.lasting.receipts import InDoubt, Receipt, Refused, Unavailable,
 
 
 class Wish:
-    """A change that somebody waits for: these rows are put, or, without rows, these items removed.
+    """A change that somebody waits for: these rows are put or observed, or, without rows, these items removed.
 
     Attributes:
         rows: (n, d) vectors as they were given, checked; None for a removal.
         ids: names as they were given; None where new items get numbers.
         replace: whether items that are there may be replaced.
+        observe: whether the rows are queries to remember, not items.
     """
 
-    def __init__(self, rows: Vectors | None, ids: Any, replace: bool = False) -> None:
-        self.rows, self.ids, self.replace = rows, ids, replace
+    def __init__(self, rows: Vectors | None, ids: Any, replace: bool = False, observe: bool = False) -> None:
+        self.rows, self.ids, self.replace, self.observe = rows, ids, replace, observe
         self.receipt: Receipt | None = None
         self.error: Exception | None = None
 
@@ -107,6 +108,10 @@ class Commits:
         if self.closed:
             wish.error = Unavailable(self.closed)
             return None
+        if rows is not None and wish.observe:
+            version -= not len(rows)
+            receipts[wish] = Receipt(version, 0, 0, 0, len(known), observed=len(rows))
+            return Change(version, None, queries=rows) if len(rows) else None
         try:
             made = known.remove(wish.ids) if rows is None else known.put(wish.ids, len(rows), wish.replace)
         except ValueError as error:

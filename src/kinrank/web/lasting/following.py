@@ -71,6 +71,10 @@ class Following:
         """As `Writer.remove`."""
         return self._writing().remove(ids)
 
+    def observe(self, queries: ArrayLike) -> Receipt:
+        """Send queries to `Writer.observe`; acknowledged when they would survive `kill -9`."""
+        return self._writing().observe(queries)
+
     def sync(self) -> Receipt:
         """As `Writer.sync`."""
         return self._writing().sync()

@@ -9,6 +9,11 @@ from kinrank.client import Receipt
 
 __all__ = ["InDoubt", "InUse", "Receipt", "Refused", "Unavailable", "reason"]
 
+OVER_STORE = (
+    "queries cannot be observed by a service over a vector database; serve the folder without --store, or observe them "
+    "with `kinrank observe` while the service is stopped"
+)
+
 
 class Refused(ValueError):
     """The change is not allowed; nothing was done."""

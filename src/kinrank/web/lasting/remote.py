@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinrank.features import check
+from kinrank.features import Vectors, check
 from kinrank.given import listed
 from kinrank.manifold.log import said
 from kinrank.web.lasting.known import plain
@@ -41,8 +41,15 @@ class Remote:
             names = None if ids is None else _listed(ids)
         except ValueError as error:
             raise Refused(str(error)) from None
-        asked = {"what": "put", "ids": names, "replace": bool(replace), "shape": rows.shape}
-        return self._receipt(Message(asked, rows.astype("<f4", copy=False).tobytes()), SECONDS)
+        return self._receipt(_with_rows({"what": "put", "ids": names, "replace": bool(replace)}, rows), SECONDS)
+
+    def observe(self, queries: ArrayLike) -> Receipt:
+        """Send queries to `Writer.observe`."""
+        try:
+            rows = check(queries, "queries")
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        return self._receipt(_with_rows({"what": "observe"}, rows), SECONDS)
 
     def remove(self, ids: Any) -> Receipt:
         """As `Writer.remove`."""
@@ -126,6 +133,16 @@ class Remote:
             self.close()
 
 
+def _with_rows(asked: dict[str, Any], rows: Vectors) -> Message:
+    """A message with rows of vectors; `_rows_of` reads them."""
+    return Message({**asked, "shape": rows.shape}, rows.astype("<f4", copy=False).tobytes())
+
+
+def _rows_of(message: Message) -> Vectors:
+    rows, columns = (int(size) for size in message.said["shape"])
+    return np.frombuffer(message.body, "<f4").reshape(rows, columns)
+
+
 def _is_open(connection: socket.socket) -> bool:
     """Whether nothing can be read from a connection that nobody uses: not even its end."""
     connection.setblocking(False)
@@ -205,9 +222,9 @@ class Listening:
         try:
             match asked.get("what"):
                 case "put":
-                    rows, columns = (int(size) for size in asked["shape"])
-                    vectors = np.frombuffer(message.body, "<f4").reshape(rows, columns)
-                    return {"receipt": writer.put(vectors, asked["ids"], bool(asked["replace"]))}
+                    return {"receipt": writer.put(_rows_of(message), asked["ids"], bool(asked["replace"]))}
+                case "observe":
+                    return {"receipt": writer.observe(_rows_of(message))}
                 case "remove":
                     return {"receipt": writer.remove(asked["ids"])}
                 case "sync":

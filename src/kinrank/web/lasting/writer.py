@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from kinrank.features import check
 from kinrank.files.lock import LOCK, alone_in
 from kinrank.manifold import Manifold
+from kinrank.manifold.changes import check_observes
 from kinrank.manifold.files import check_saved
 from kinrank.manifold.log import said
 from kinrank.manifold.log_records import Change
@@ -31,7 +32,7 @@ from kinrank.stores import Store
 from kinrank.web.lasting.applying import AGAIN, FOLD, Applied
 from kinrank.web.lasting.commits import Commits, Wish
 from kinrank.web.lasting.known import Known
-from kinrank.web.lasting.receipts import InDoubt, InUse, Receipt, Refused, Unavailable, reason
+from kinrank.web.lasting.receipts import OVER_STORE, InDoubt, InUse, Receipt, Refused, Unavailable, reason
 
 __all__ = ["InDoubt", "InUse", "Receipt", "Refused", "Unavailable", "Writer"]
 
@@ -119,6 +120,19 @@ class Writer:
         """Remove items by their names, or by their numbers where they have none; all of them or none."""
         self._changeable("remove items")
         return self._commits.made(Wish(None, ids))
+
+    def observe(self, queries: ArrayLike) -> Receipt:
+        """Remember queries, as `Manifold.observe` does; near-copies are left out when the change is applied."""
+        if self._store is not None:
+            raise Refused(OVER_STORE)
+        snapshot = self._changeable("observe queries")
+        try:
+            check_observes(snapshot)
+            rows = np.array(check(queries, "queries", snapshot.vectors.shape[1]))
+            snapshot.space.rows(rows, "queries")
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        return self._commits.made(Wish(rows, None, observe=True))
 
     def sync(self) -> Receipt:
         """Follow the vector database; acknowledged when what changed there is saved here."""
