@@ -2,9 +2,4 @@
 
 from __future__ import annotations
 
-from kinrank.cli.app import app
-
-
-def main() -> None:
-    """The command `kinrank`."""
-    app(prog_name="kinrank")
+from kinrank_entry import main as main

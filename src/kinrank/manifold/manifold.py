@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.files.lock import WAIT, alone_in, seconds
+from kinrank.files.paths import resolved
 from kinrank.manifold import files, reading
 from kinrank.manifold.beside import NotFolded, left_out
 from kinrank.manifold.building import built
@@ -327,11 +328,11 @@ class Manifold:
         """
         folder = Path(path)
         files.check_saved(folder)
-        with alone_in(folder.resolve(), seconds(wait), make=False):
+        with alone_in(resolved(folder), seconds(wait), make=False):
             manifold = cls.load(folder, store=store)
             if (missing := left_out(folder, manifold._journal.folded, alone=True)) is not None:
                 warnings.warn(missing, NotFolded, stacklevel=3)
-            manifold._journal.held = folder.resolve()
+            manifold._journal.held = resolved(folder)
             try:
                 yield manifold
                 if manifold._journal.unsaved:
