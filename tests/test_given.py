@@ -119,7 +119,7 @@ FORMS: dict[str, Any] = {
     "entries", [[1, 0] * 200, [1] * 400, [0] * 400, [0, 1, 1], [0, 1], [1, 0], [1, 1], [0, 0], [0], [1]], ids=str
 )
 def test_a_mask_of_numbers_is_refused(form: Any, entries: list[int]) -> None:
-    with pytest.raises(ValueError, match="where looks like a mask of 0 and 1.*give True and False"):
+    with pytest.raises(ValueError, match=r"where looks like a mask of 0 and 1.*give True and False"):
         given.mask(form(entries), len(entries), numbers)
 
 
@@ -171,7 +171,7 @@ def test_marks_have_no_mask_form(parameter: str) -> None:
         return given.marks(**both, count=queries, places=numbers, items=lambda: items)
 
     for entries, queries in (([1, 0, 1], 1), (np.ones(3, int), 1), ([[2], [1, 0, 1]], 2)):
-        with pytest.raises(ValueError, match=f"{parameter} looks like a mask of 0 and 1.*give the ids"):
+        with pytest.raises(ValueError, match=rf"{parameter} looks like a mask of 0 and 1.*give the ids"):
             marked(entries, queries, 3)
     for entries, items in (([1, 0, 1], 4), ([0, 1], 2), ([0], 1), ([0, 1, 2], 3)):
         assert sorted(np.concatenate(marked(entries, 1, items)[0]).tolist()) == sorted(set(entries))

@@ -57,7 +57,7 @@ def interrupted(command: list[str], imports: int) -> tuple[int, str]:
         if not line.startswith("import time:"):
             said.append(line)
             continue
-        behind += behind >= 0 or line.split("|")[-1].strip() == "kinrank_entry"
+        behind += behind >= 0 or line.split("|")[-1].strip() == "kinrank_entry.start"
         if behind == imports:
             running.send_signal(signal.SIGINT)
     running.stderr.close()
@@ -76,8 +76,7 @@ def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
     """Python drops exceptions of destructors and callbacks; the interrupt must come again."""
     program = (
         "import os, signal, sys, time\n"
-        "import kinrank_entry\n"
-        "kinrank_entry.prepare()\n"
+        "import kinrank_entry.start\n"
         "from kinrank.cli.mistakes import guarded\n"
         "class Held:\n"
         "    def __del__(self):\n"
@@ -97,7 +96,7 @@ def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
 
 def test_an_ignored_interrupt_stays_ignored() -> None:
     """Shells start background jobs with SIGINT ignored."""
-    program = "import kinrank_entry, signal; kinrank_entry.prepare(); signal.raise_signal(signal.SIGINT); print('on')"
+    program = "import kinrank_entry.start, signal; signal.raise_signal(signal.SIGINT); print('on')"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
@@ -159,7 +158,8 @@ def test_closed_messages_are_nobodys_concern(folder: Path) -> None:
 def test_closed_streams_leave_no_descriptor_to_files(folder: Path) -> None:
     """A file that is opened as descriptor 1 would receive what native code prints."""
     program = (
-        "import kinrank_entry, sys; kinrank_entry.prepare(); print(open('/dev/null').fileno(), file=sys.__stderr__)"
+        "import sys; from kinrank_entry.streams import replace_closed_streams; replace_closed_streams();"
+        "print(open('/dev/null').fileno(), file=sys.__stderr__)"
     )
     line = f'exec {sys.executable} -c "{program}" <&- >&-'
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)

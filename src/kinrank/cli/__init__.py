@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
-from kinrank_entry import main as main
+
+def main() -> None:
+    """Run the command `kinrank`."""
+    from kinrank_entry.start import main as start
+
+    start()

@@ -12,7 +12,8 @@ from typer import Abort
 from typer.core import TyperGroup
 
 from kinrank.cli.wording import in_flags
-from kinrank_entry.interrupts import INTERRUPTED, MESSAGE, interruptible
+from kinrank_entry import INTERRUPTED, MESSAGE
+from kinrank_entry.interrupts import interruptible
 from kinrank_entry.streams import output_was_lost
 
 MISTAKES = (ValueError, OSError, MemoryError, ImportError)
