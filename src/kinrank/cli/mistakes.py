@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from typer import Abort
+from typer import Abort, Exit
 from typer.core import TyperGroup
 
 from kinrank.cli.wording import in_flags
@@ -44,6 +44,14 @@ class Commands(TyperGroup):
 
         words = sys.argv[1:] if args is None else args
         return sys.exit(guarded(work, lambda text: in_flags(text, self, words))) if standalone_mode else work()
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Ctrl-C ends it here, because versions of typer treat a KeyboardInterrupt differently."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print(MESSAGE, file=sys.stderr)
+            raise Exit(INTERRUPTED) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in `--help`, under the headings they were registered with."""
