@@ -1,6 +1,7 @@
 """Start of the command `kinrank`. Importing this module installs the handler for Ctrl-C, so only the command does."""
 
-import _signal  # `signal` itself would import `enum`, which takes milliseconds
+# `signal` itself would import `enum`, which takes milliseconds
+import _signal  # type: ignore[import-not-found]
 
 from kinrank_entry import exit_at_once
 
