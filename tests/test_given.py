@@ -80,3 +80,98 @@ def test_ids_that_are_none_are_refused(ids: Any, message: str) -> None:
 def test_size_counts_every_text() -> None:
     assert given.size_of(given.names(range(1000))) == 8000
     assert 20_000 < given.size_of(given.names(["x" * 20_000, "y"])) < 21_000
+
+
+class Column:
+    """An object that numpy can read, as a column of a data frame is."""
+
+    def __init__(self, entries: Any) -> None:
+        self.entries = entries
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.entries, dtype)
+
+    def __iter__(self) -> Any:
+        return iter(self.entries)
+
+
+def numbers(entries: Any, parameter: str) -> Any:
+    return np.array(given.listed(entries, parameter), np.int64)
+
+
+FORMS: dict[str, Any] = {
+    "list": list,
+    "tuple": tuple,
+    "generator": iter,
+    "int64": lambda entries: np.array(entries, np.int64),
+    "uint8": lambda entries: np.array(entries, np.uint8),
+    "float": lambda entries: np.array(entries, float),
+    "objects": lambda entries: np.array(entries, object),
+    "numpy numbers": lambda entries: [np.int32(entry) for entry in entries],
+    "floats": lambda entries: [float(entry) for entry in entries],
+    "column": Column,
+    "column of numbers": lambda entries: Column(np.array(entries)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(
+    "entries", [[1, 0] * 200, [1] * 400, [0] * 400, [0, 1, 1], [0, 1], [1, 0], [1, 1], [0, 0], [0], [1]], ids=str
+)
+def test_a_mask_of_numbers_is_refused(form: Any, entries: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"where looks like a mask of 0 and 1.*give True and False"):
+        given.mask(form(entries), len(entries), numbers)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        list,
+        np.array,
+        lambda entries: [np.bool_(entry) for entry in entries],
+        lambda entries: np.array(entries, object),
+        lambda entries: Column(np.array(entries)),
+        lambda entries: Column(np.array(entries, object)),
+    ],
+)
+@pytest.mark.parametrize("entries", [[True], [True, False], [False, True, True], [True, False] * 200], ids=len)
+def test_a_mask_of_booleans_is_a_mask(form: Any, entries: list[bool]) -> None:
+    assert given.mask(form(entries), len(entries), numbers).tolist() == entries
+
+
+@pytest.mark.parametrize(
+    ("where", "count", "expected"),
+    [
+        ([0, 1], 3, [True, True, False]),
+        ([1, 0], 3, [True, True, False]),
+        ([0, 1, 2], 3, [True, True, True]),
+        (np.array([0]), 2, [True, False]),
+        (0, 1, [True]),  # a single number is no mask
+        (np.int64(0), 1, [True]),
+        ({0}, 1, [True]),  # nor is a set, which has no order
+        ({0, 1}, 2, [True, True]),
+        (frozenset([0, 1]), 2, [True, True]),
+    ],
+)
+def test_ids_0_and_1_stay_ids(where: Any, count: int, expected: list[bool]) -> None:
+    assert given.mask(where, count, numbers).tolist() == expected
+
+
+def test_texts_0_and_1_look_like_a_mask_only_if_one_stands_there_twice() -> None:
+    assert given.looks_like_mask(["0", "1", "1"], 3)
+    assert not given.looks_like_mask(["0", "1"], 2)
+    assert not given.looks_like_mask(["0", "1"], 3)
+    assert not given.looks_like_mask([], 0)
+
+
+@pytest.mark.parametrize("parameter", ["positives", "negatives"])
+def test_marks_have_no_mask_form(parameter: str) -> None:
+    def marked(entries: Any, queries: int, items: int) -> Any:
+        both = {"positives": None, "negatives": None, parameter: entries}
+        return given.marks(**both, count=queries, places=numbers, items=lambda: items)
+
+    for entries, queries in (([1, 0, 1], 1), (np.ones(3, int), 1), ([[2], [1, 0, 1]], 2)):
+        with pytest.raises(ValueError, match=rf"{parameter} looks like a mask of 0 and 1.*give the ids"):
+            marked(entries, queries, 3)
+    for entries, items in (([1, 0, 1], 4), ([0, 1], 2), ([0], 1), ([0, 1, 2], 3)):
+        assert sorted(np.concatenate(marked(entries, 1, items)[0]).tolist()) == sorted(set(entries))

@@ -140,3 +140,20 @@ def test_a_store_without_length_cannot_be_filtered() -> None:
     with pytest.raises(ValueError, match="does not tell how many vectors it holds; give it a __len__, or leave out wh"):
         kr.rerank(QUERIES, NoLength(GALLERY), candidates=10, where=[3])
     assert kr.rerank(QUERIES, NoLength(GALLERY), candidates=10).depth == 10
+
+
+@pytest.mark.parametrize("over", [np.asarray, kr.ArrayStore, Elsewhere], ids=str)
+@pytest.mark.parametrize("candidates", [None, 20])
+def test_a_mask_of_numbers_is_refused(over: Any, candidates: int | None) -> None:
+    if over is Elsewhere and candidates is None:
+        pytest.skip("this store is searched over candidates only")
+    for where in (SOME.astype(int), SOME.astype(int).tolist(), np.ones(144, int), [1, 0] * 72):
+        with pytest.raises(ValueError, match="where looks like a mask of 0 and 1"):
+            kr.rerank(QUERIES, over(GALLERY), "aqe", candidates, where=where)
+    expected = kr.rerank(QUERIES, over(GALLERY), "aqe", candidates, where=SOME)
+    for where in (SOME.tolist(), list(SOME), SOME.astype(object)):
+        found = kr.rerank(QUERIES, over(GALLERY), "aqe", candidates, where=where)
+        np.testing.assert_array_equal(found.indices, expected.indices)
+    for parameter in ("positives", "negatives"):
+        with pytest.raises(ValueError, match=f"{parameter} looks like a mask of 0 and 1"):
+            kr.rerank(QUERIES[:1], over(GALLERY), "lpmt", candidates, **{parameter: SOME.astype(int)})

@@ -15,6 +15,7 @@ NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")  # how a whole number is written
 CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff]")  # no part of a line of text
 INT64 = np.iinfo(np.int64)
 UINT64 = np.iinfo(np.uint64)
+SINGLE_OR_UNORDERED = (str, int, np.generic, UUID, set, frozenset)  # forms of a filter that cannot be a mask
 
 
 def unmasked(array: Any, name: str) -> Any:
@@ -149,8 +150,41 @@ def listed(ids: Any, parameter: str) -> list[Any]:
 Places = Callable[[Any, str], NDArray[np.int64]]  # (names, parameter they were given as) -> item numbers
 
 
+def looks_like_mask(entries: Any, count: int) -> bool:
+    """Check whether a list has as many entries as there are items, and holds nothing but 0 and 1.
+
+    With three or more items such a list names an item twice, so it is hardly a list of ids. The texts "0" and "1", as
+    they come from files, count only then.
+    """
+    if len(entries) != count or not count:
+        return False
+    if isinstance(entries, np.ndarray) and entries.dtype.kind in "iuf":
+        return bool(((entries == 0) | (entries == 1)).all())
+    if all(isinstance(entry, str) for entry in entries):
+        return count > 2 and set(entries) <= {"0", "1"}
+    numbers = (int, float, np.integer, np.floating)
+    return all(isinstance(entry, numbers) and not isinstance(entry, bool) and entry in (0, 1) for entry in entries)
+
+
+def refuse_mask_of_numbers(entries: Any, count: int) -> None:
+    """Raise a ValueError if a filter could be a mask written as 0 and 1 instead of a list of ids.
+
+    The rule also holds for one and two items, where `[0]` and `[0, 1]` may be the ids of all items. Read as ids they
+    would filter nothing, read as a mask they exclude items that must not be returned. Refusing them costs a caller
+    little, who can leave the filter out; guessing wrong returns excluded items without a word. A single id outside a
+    list and a set of ids cannot be masks and are never refused here.
+    """
+    if looks_like_mask(entries, count):
+        raise ValueError(
+            f"where looks like a mask of 0 and 1, with one entry for each of the {count} items; give True and False "
+            "for a mask, or ids, each once, or leave where out to allow every item"
+        )
+
+
 def mask(where: Any, count: int, places: Places) -> NDArray[np.bool_]:
     """(count,) the items a filter leaves: given as a mask, or by names, which `places` turns into item numbers.
+
+    A mask holds booleans; `refuse_mask_of_numbers` says which lists of numbers are refused.
 
     Example:
         >>> mask([True, False, True], 3, lambda names, _: np.array(names)).tolist()
@@ -165,8 +199,8 @@ def mask(where: Any, count: int, places: Places) -> NDArray[np.bool_]:
         entries = listed(entries, "where")
         if entries and all(isinstance(entry, (bool, np.bool_)) for entry in entries):
             entries = np.array(entries, np.bool_)
-    elif entries.dtype.kind in "iu" and len(entries) == count > 2 and set(entries.tolist()) == {0, 1}:
-        raise ValueError("where looks like a mask of 0 and 1; give where.astype(bool), or item numbers, each once")
+    if not isinstance(where, SINGLE_OR_UNORDERED):
+        refuse_mask_of_numbers(entries, count)
     left: NDArray[np.bool_] = np.zeros(count, np.bool_)
     if isinstance(entries, np.ndarray) and entries.dtype == np.bool_:
         if len(entries) != count:
@@ -180,17 +214,20 @@ def mask(where: Any, count: int, places: Places) -> NDArray[np.bool_]:
 
 
 def marks(
-    positives: Any, negatives: Any, count: int, places: Places
+    positives: Any, negatives: Any, count: int, places: Places, items: Callable[[], int]
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
     """For each of `count` queries the numbers of the items marked right, and of those marked wrong; None for no marks.
 
     Given as one list of names for a single query, or as one such list per query. An item given twice counts once.
+    A list of 0 and 1 as long as the gallery, which has `items()` items, is refused: marks have no mask form.
     """
     if positives is None and negatives is None:
         return None
     right, wrong = _per_query(positives, "positives", count), _per_query(negatives, "negatives", count)
     found = []
     for row in range(count):
+        _refuse_mask_of_marks(right[row], "positives", items)
+        _refuse_mask_of_marks(wrong[row], "negatives", items)
         good, bad = np.unique(places(right[row], "positives")), np.unique(places(wrong[row], "negatives"))
         both = np.intersect1d(good, bad)
         if len(both):
@@ -200,6 +237,15 @@ def marks(
             )
         found.append((good, bad))
     return found
+
+
+def _refuse_mask_of_marks(entries: list[Any], parameter: str, items: Callable[[], int]) -> None:
+    """Raise a ValueError for a mask of 0 and 1; one or two entries are names, because no mask is allowed here."""
+    if len(entries) > 2 and looks_like_mask(entries, len(entries)) and len(entries) == items():
+        raise ValueError(
+            f"{parameter} looks like a mask of 0 and 1, with one entry for each of the {len(entries)} items; give the "
+            "ids of the marked items, each once"
+        )
 
 
 def _per_query(lists: Any, parameter: str, count: int) -> list[list[Any]]:

@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, lines in {
         "names.txt": NAMES, "some.txt": NAMES[10:20], "numbers.txt": range(10, 20), "marks.txt": ["b3", "b4"],
         "groups.txt": ["x", "y", "x", "y"], "short.txt": ["x"], "wrong.txt": ["b1", "zz"], "empty.txt": [],
-        "four.txt": "abcd", "some.csv": NAMES[10:20],
+        "four.txt": "abcd", "some.csv": NAMES[10:20], "mask.txt": [1, 0] * 30, "first.txt": NAMES[:2],
     }.items():  # fmt: skip
         (made / name).write_text("".join(f"{line}\n" for line in lines))
     good(made, "build", "--gallery", "@g.npy", "--ids", "@names.txt", "-o", "@m")
@@ -127,3 +127,25 @@ def test_search_says_how_many_are_remembered(folder: Path, tmp_path: Path) -> No
     said = json.loads(good(folder, "search", target, "--queries", "@q.npy", "--observe", "--json"))
     assert said["observed"] == kr.Manifold.load(target).observed > 0
     assert "queries are remembered now" in good(folder, "search", target, "--queries", "@q.npy", "--observe")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "search @aqe --queries @q.npy --where @mask.txt",
+        "search @m --queries @q.npy --where @mask.txt",
+        "rerank --queries @q.npy --gallery @g.npy -o @x.npz --where @mask.txt",
+    ],
+)
+def test_a_file_that_is_a_mask_of_0_and_1_is_refused(folder: Path, words: str) -> None:
+    refused = bad(folder, *words.split())
+    assert "--where looks like a mask of 0 and 1, with one entry for each of the 60 items" in refused
+    assert "give the ids of the allowed items, one per line and each once, or leave --where out" in refused
+
+
+def test_names_of_all_items_are_no_mask(folder: Path) -> None:
+    """The places of two items are 0 and 1, which must not be mistaken for a mask."""
+    np.save(folder / "two.npy", np.load(folder / "g.npy")[:2])
+    words = ("--gallery", "@two.npy", "--item-ids", "@first.txt", "--where", "@first.txt", "-o", "@two.csv")
+    good(folder, "rerank", "--queries", "@q.npy", *words)
+    assert {line.split(",")[2] for line in (folder / "two.csv").read_text().splitlines()[1:]} == {"b0", "b1"}

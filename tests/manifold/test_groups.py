@@ -106,3 +106,31 @@ def test_groups_of_real_features_are_of_one_kind(shared_dir: Path) -> None:
         assert len(found) > 20
         pure = [len(set(content["label"][group.items].tolist())) == 1 for group in found]
         assert np.mean(pure) > 0.98
+
+
+@pytest.mark.parametrize("copies", [2, 3, 21, 500])
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_copies_of_one_vector_are_one_group(copies: int, metric: str) -> None:
+    rows = np.tile(np.float32([[1, 2, 3]]), (copies, 1))
+    for gallery in (rows, kr.Manifold.build(rows, metric=metric)):
+        (group,) = kr.groups(gallery, max_distance=0.05, metric=metric)
+        assert group.items.tolist() == list(range(copies))
+        assert (group.distances == 0).all()
+
+
+def test_two_vectors_with_a_hundred_copies_each_are_two_groups() -> None:
+    rows = np.tile(np.float32([[1, 0], [0, 1]]), (100, 1))
+    even, odd = kr.groups(rows)
+    assert even.items.tolist() == list(range(0, 200, 2))
+    assert odd.items.tolist() == list(range(1, 200, 2))
+    assert (even.distances == 0).all()
+    (everything,) = kr.groups(rows, max_distance=1.5)
+    assert len(everything) == 200
+    assert (everything.distances == 0).all()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_items_have_no_groups(count: int) -> None:
+    rows = np.ones((count, 3), np.float32)
+    assert kr.groups(rows) == []
+    assert kr.groups(kr.Manifold.build(rows)) == []

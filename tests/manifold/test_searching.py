@@ -184,6 +184,8 @@ def test_nan_is_refused_whatever_else_is_asked(named: kr.Manifold) -> None:
         (len, "is not allowed; give a list of items"),
         (b"00", "is not allowed; give a list of items"),
         (np.arange(60) % 2, "looks like a mask of 0 and 1"),
+        ([1, 0] * 30, "looks like a mask of 0 and 1"),
+        (np.ones(60, int), "looks like a mask of 0 and 1"),
     ],
 )
 def test_filters_that_are_none(where: object, message: str) -> None:

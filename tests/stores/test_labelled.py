@@ -62,6 +62,8 @@ def test_filters_that_are_none(engine: Harness) -> None:
         store.search(QUERIES, 3, where=[True, False, True])
     with pytest.raises(ValueError, match="looks like a mask of 0 and 1"):
         store.search(QUERIES, 3, where=np.zeros(180, np.int64))
+    with pytest.raises(ValueError, match="looks like a mask of 0 and 1"):
+        store.search(QUERIES, 3, where=[1, 0] * 90)
     for nothing in ([], np.zeros(180, np.bool_), np.empty(0, np.int64)):
         with pytest.raises(ValueError, match="where leaves no item"):
             store.search(QUERIES, 3, where=nothing)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kinrank.cli.app import app
-
 
 def main() -> None:
-    """The command `kinrank`."""
-    app(prog_name="kinrank")
+    """Run the command `kinrank`."""
+    from kinrank_entry.start import main as start
+
+    start()

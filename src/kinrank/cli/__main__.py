@@ -1,5 +1,5 @@
 """`python -m kinrank.cli` -> the same as the command `kinrank`."""
 
-from kinrank.cli import main
+from kinrank_entry.start import main
 
 main()

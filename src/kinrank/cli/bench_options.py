@@ -13,6 +13,7 @@ import typer
 from kinrank.bench.cache import Cache, default_folder
 from kinrank.cli import bench_tables
 from kinrank.cli.output import append_line, print_json, writable
+from kinrank_entry import INTERRUPTED
 
 Names = Annotated[str, typer.Option("--methods", help="Names with commas between them, or all.")]
 Append = Annotated[Path | None, typer.Option("--output", "-o", help="Append the record to this .jsonl.")]
@@ -46,6 +47,7 @@ def going_on(kept: Cache, quiet: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         if kept.folder is not None and not quiet:
             print("\nkinrank: stopped; what was measured is kept, the same command goes on from there", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
         raise
 
 

@@ -14,6 +14,7 @@ from kinrank.cli.encoding import Content, Encoder, TextColumn, TextIds, with_enc
 from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
 from kinrank.encoders import Embedded, Options
 from kinrank.encoders.embedding import facts_of, names_of
+from kinrank_entry import INTERRUPTED
 
 SHOWN = 10  # items without a vector that are listed; the .json has all
 
@@ -84,7 +85,7 @@ def embed(
     except KeyboardInterrupt:
         if not quiet:
             print("\nkinrank: interrupted; the same command goes on where it was", file=sys.stderr)
-        raise
+        raise typer.Exit(INTERRUPTED) from None
     _tell(found, output, json, quiet)
 
 

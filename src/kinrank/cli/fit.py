@@ -17,10 +17,10 @@ from kinrank.files.names import read_labels
 from kinrank.learned import IMPORTS, RECIPES
 from kinrank.learned.fitting import learned_method
 from kinrank.methods.learned import Learned
+from kinrank_entry import INTERRUPTED
 
 File = Path | None
 PSEUDO = "pseudo"
-INTERRUPTED = 130  # the exit code after Ctrl-C
 
 
 def fit(
@@ -85,7 +85,7 @@ def fit(
         except KeyboardInterrupt:
             if not quiet:
                 print("\nkinrank: stopped before the first step was done; nothing was written", file=sys.stderr)
-            raise
+            raise typer.Exit(INTERRUPTED) from None
     _tell(made, output, time.perf_counter() - started, json, quiet)
 
 

@@ -8,10 +8,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from typer import Abort
+from typer import Abort, Exit
 from typer.core import TyperGroup
 
 from kinrank.cli.wording import in_flags
+from kinrank_entry import INTERRUPTED, MESSAGE
+from kinrank_entry.interrupts import interruptible
+from kinrank_entry.streams import output_was_lost
 
 MISTAKES = (ValueError, OSError, MemoryError, ImportError)
 OFF = ("", "0", "no", "false")  # what KINRANK_TRACEBACK may say for no
@@ -42,6 +45,14 @@ class Commands(TyperGroup):
         words = sys.argv[1:] if args is None else args
         return sys.exit(guarded(work, lambda text: in_flags(text, self, words))) if standalone_mode else work()
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Ctrl-C ends it here, because versions of typer treat a KeyboardInterrupt differently."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print(MESSAGE, file=sys.stderr)
+            raise Exit(INTERRUPTED) from None
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in `--help`, under the headings they were registered with."""
         width = max(map(len, self.commands), default=0)
@@ -61,11 +72,12 @@ def guarded(work: Callable[[], Any], worded: Callable[[str], str] = str) -> int:
     `worded` turns what the library says, in the words of Python, into those of the command line.
     """
     try:
-        with warnings.catch_warnings():
+        with interruptible(), warnings.catch_warnings():
             warnings.showwarning = _remark
             code = work()
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+            sys.stdout.flush()
+        code = code if isinstance(code, int) else 0
+        return code or _lost_output()
     except BrokenPipeError:
         return _reader_left()
     except SystemExit as ended:
@@ -73,7 +85,8 @@ def guarded(work: Callable[[], Any], worded: Callable[[str], str] = str) -> int:
             return _reader_left()
         raise
     except (KeyboardInterrupt, Abort):
-        return 130
+        print(MESSAGE, file=sys.stderr)
+        return INTERRUPTED
     except Exception as error:
         usage = hasattr(error, "format_message")  # typer's own: an unknown option, a missing value
         if not (usage or isinstance(error, MISTAKES)) or os.environ.get("KINRANK_TRACEBACK", "").lower() not in OFF:
@@ -99,6 +112,15 @@ def _reader_left() -> int:
     """Nobody reads what is still to be written: it goes nowhere, without a word."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return READER_LEFT
+
+
+def _lost_output() -> int:
+    """Exit code 2 and a sentence if something was printed to a closed standard output, else 0."""
+    if not output_was_lost():
+        return 0
+    lost = "standard output is closed and what was printed is lost"
+    print(f"kinrank: error: {lost}; redirect it to a file or to /dev/null", file=sys.stderr)
+    return 2
 
 
 def sentence(error: Exception) -> str:

@@ -32,12 +32,16 @@ def ids_meant(manifold: Manifold, words: Iterable[str | int]) -> list[str | int]
     return [int(word) if given.NUMBER.fullmatch(str(word)) else word for word in words]
 
 
-def places_meant(words: list[str], names: list[Any] | None) -> list[str | int]:
-    """The item numbers that lines of a --where file mean: places among the names, or numbers where there are none."""
+def places_meant(words: list[str], names: list[Any] | None) -> list[str | int] | set[int]:
+    """The item numbers that lines of a --where file mean: places among the names, or numbers where there are none.
+
+    Places come back as a set: as a list, those of the first two items could be mistaken for a mask of 0 and 1.
+    """
     if names is None:
         return [int(word) if given.NUMBER.fullmatch(word) else word for word in words]
     places = {str(name): place for place, name in enumerate(names)}
     unknown = next((word for word in words if word not in places), None)
     if unknown is not None:
         raise ValueError(f"where names {unknown!r}, which is not among the names of the items")
-    return [places[word] for word in words]
+    given.refuse_mask_of_numbers(words, len(names))
+    return {places[word] for word in words}

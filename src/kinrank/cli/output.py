@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from kinrank.files.atomic import writable as writable
+from kinrank.files.paths import resolved
 from kinrank.files.scratch import scratch_folder
 from kinrank.manifold import NotFolded
 
@@ -91,9 +92,9 @@ def separate(output: Path | None, *inputs: Path | None) -> None:
             continue
         if _same(output, path):
             raise ValueError(f"writing {output} would overwrite {path}, which is read; choose another path")
-        if any(_same(output, parent) for parent in path.resolve().parents):
+        if any(_same(output, parent) for parent in resolved(path).parents):
             raise ValueError(f"{path} lies in {output}, which is written; copy it to another place first")
-        if path.is_dir() and any(_same(path, parent) for parent in output.resolve().parents):
+        if path.is_dir() and any(_same(path, parent) for parent in resolved(output).parents):
             raise ValueError(f"{output} lies in {path}, which is read; choose another path")
 
 

@@ -22,6 +22,9 @@ FIRST = re.compile(
 )
 SENTENCES = {
     "rerank(queries, store, method, candidates=...)": "`kinrank rerank` with --candidates",
+    "give True and False for a mask, or ids, each once, or leave where out": (
+        "give the ids of the allowed items, one per line and each once, or leave --where out"
+    ),
     "give the truth ": "give ",
     "give several for both, the gallery's made one by kinrank.combine": "give several files for both",
     "pass check_rows=False": "give --no-check-rows",

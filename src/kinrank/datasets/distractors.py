@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kinrank.features import evenly
 from kinrank.files.arrays import read_npy
 from kinrank.files.atomic import replacing
+from kinrank.files.paths import resolved
 
 BLOCK = 32 * 2**20  # bytes of rows that are held at once
 SAMPLE = 1000  # distractors whose digest is compared before a file is used again
@@ -37,7 +38,7 @@ def joined_with(gallery: NDArray[Any], distractors: NDArray[Any], path: Path, so
             f"{source} has {distractors.shape[1]} dimensions and the gallery {gallery.shape[1]}; "
             "both must come from the same model"
         )
-    if path.resolve() == source.resolve():
+    if resolved(path) == resolved(source):
         raise ValueError(f"{path} holds the distractors themselves; write the joined gallery to another file")
     kind = np.result_type(gallery.dtype, distractors.dtype)
     made_of = _made_of(gallery, distractors, kind, source)

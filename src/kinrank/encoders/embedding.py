@@ -22,6 +22,7 @@ from kinrank.encoders.sources import Source, check_names
 from kinrank.features import Vectors
 from kinrank.files.arrays import read_npy
 from kinrank.files.atomic import replacing
+from kinrank.files.paths import resolved
 from kinrank.files.scratch import scratch_folder
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
@@ -155,9 +156,9 @@ def _target(output: str | os.PathLike[str], read: Sequence[Any]) -> Path:
         raise ValueError(f"output={os.fspath(output)!r} has another ending than .npy; give the name of a .npy file")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} is not there; make it, or choose another path")
-    inputs = [Path(one).resolve() for one in read if isinstance(one, (str, os.PathLike))]
+    inputs = [resolved(one) for one in read if isinstance(one, (str, os.PathLike))]
     for written in (path, names_of(path), facts_of(path)):
-        if written.resolve() in inputs:
+        if resolved(written) in inputs:
             raise ValueError(f"writing {written} would overwrite what is read; choose another output=")
     return path
 

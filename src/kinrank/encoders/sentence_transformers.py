@@ -15,6 +15,7 @@ from kinrank.encoders.base import PICTURES, TEXTS, Encoder, Options, rows
 from kinrank.encoders.hub import cached_folder, folder_checksum, offline
 from kinrank.encoders.on_torch import bounded, device_of, first_line
 from kinrank.features import Vectors
+from kinrank.files.paths import resolved
 
 NAME = "sentence-transformers"
 OLDEST = 6  # before that, the library imported whatever the folder of a model named
@@ -75,7 +76,7 @@ def opened(options: Options) -> Encoder:
         raise ValueError(f"the encoder {NAME} needs model=, a folder or the name of a model that was downloaded")
     folder = Path(options.model)
     if folder.is_dir():
-        return SentenceEncoder(NAME, NAME, folder.resolve().name, folder, options.device)
+        return SentenceEncoder(NAME, NAME, resolved(folder).name, folder, options.device)
     full = options.model if "/" in options.model else f"sentence-transformers/{options.model}"
     cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
     return SentenceEncoder(NAME, NAME, full, cached_folder(full, NAME, NAME, cache), options.device)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
+
+from kinrank.files.lock import try_lock
+
+ATTEMPTS = 10  # to lock the temporary file before another writer renames it
 
 
 @contextlib.contextmanager
@@ -21,13 +26,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} is not there; make it, or choose another path")
-    number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    number, name, lock = _temporary(path)
     try:
         with os.fdopen(number, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # mkstemp hides files from everybody else
+        os.chmod(name, 0o666 & ~_umask())  # the temporary file is hidden from everybody else
         os.replace(name, path)
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
@@ -36,6 +41,46 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             why = f"{path} could not be written ({error.strerror}); what was there before is untouched"
             raise type(error)(error.errno, why) from error
         raise
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _temporary(path: Path) -> tuple[int, str, int | None]:
+    """An empty temporary file for `path`: its descriptor, its name, and a descriptor that holds its lock, if any.
+
+    Its name is always the same, so that the next writer takes over what a killed process left behind. While another
+    process writes the same path, and where files cannot be locked, it is a name of its own.
+    """
+    name = str(path.parent / f".{path.name}.new.part")
+    for _ in range(ATTEMPTS if os.name == "posix" else 0):
+        number = _locked_file(name)
+        if number is None:
+            break
+        with contextlib.suppress(FileNotFoundError):  # another writer has just renamed the file
+            if os.path.samestat(os.fstat(number), os.lstat(name)):
+                os.ftruncate(number, 0)
+                return number, name, os.dup(number)
+        os.close(number)
+    number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    return number, name, None
+
+
+def _locked_file(name: str) -> int | None:
+    """The descriptor of a regular file of this user, made if it is missing and locked; None if that cannot be."""
+    try:
+        number = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError:  # mkstemp tries again, and says what is wrong
+        return None
+    found = os.fstat(number)
+    own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink <= 1
+    try:
+        if own and try_lock(number):
+            return number
+    except OSError:  # a filesystem without locks
+        pass
+    os.close(number)
+    return None
 
 
 def writable(path: Path, endings: Sequence[str] = ()) -> Path:

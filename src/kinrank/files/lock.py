@@ -63,7 +63,7 @@ def _acquired(folder: Path, made: bool, wait: float, deadline: float) -> int | N
     number = _opened(folder, made)
     try:
         while True:
-            locked = _locked(number)
+            locked = try_lock(number)
             if not os.path.samestat(os.fstat(number), os.stat(folder / LOCK)):
                 os.close(number)
                 return None
@@ -88,7 +88,7 @@ def _opened(folder: Path, made: bool) -> int:
         raise
 
 
-def _locked(number: int) -> bool:
+def try_lock(number: int) -> bool:
     """Whether the open file could be locked now."""
     if sys.platform == "win32":
         import msvcrt

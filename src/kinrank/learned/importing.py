@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kinrank import stages, weights
 from kinrank.deferred import needed
 from kinrank.files.opening import FileProblem
+from kinrank.files.paths import resolved
 from kinrank.learned.fitting import destination, learned_method, versions
 from kinrank.learned.recipes import IMPORTS
 from kinrank.methods import LAttQE, Method
@@ -44,7 +45,7 @@ def import_weights(
     name = learned.name
     chosen = asdict(IMPORTS[name].of(options))
     place = destination(path)
-    if place.resolve() == Path(checkpoint).resolve():
+    if resolved(place) == resolved(checkpoint):
         raise ValueError(f"{place} is the checkpoint itself, which would be overwritten; choose another path")
     torch = needed("torch", f"importing weights of {type(learned).__name__}", "torch")
     from kinrank.encoders.networks.checkpoint import read

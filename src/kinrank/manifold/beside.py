@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from kinrank.files.lock import LOCK
+from kinrank.files.paths import resolved
 
 MAGIC = b"kinrank log 1\n\x00\x00"
 MARK = b"\xf1log"
@@ -35,7 +36,7 @@ class Head(NamedTuple):
 
 def log_of(folder: Path) -> Path:
     """Where the log of a folder stands: beside it, however the folder was named."""
-    home = folder.resolve()
+    home = resolved(folder)
     return home.with_name(f"{home.name}.log")
 
 

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from kinrank.files.atomic import replacing
 from kinrank.files.lock import LOCK, WAIT, alone_in, forget
+from kinrank.files.paths import resolved
 from kinrank.manifold.beside import last_logged, unapplied
 from kinrank.manifold.difference import Arrays
 from kinrank.manifold.journal import ChangedMeanwhile, Journal, few, packed, size_of
@@ -43,7 +44,7 @@ def save(snapshot: Snapshot, path: str | os.PathLike[str], journal: Journal, wai
     folder = Path(path)
     _check_ours(folder)
     _check_loadable(snapshot, folder)
-    home = folder.resolve()
+    home = resolved(folder)
     try:
         with _writing(home, journal.held, wait):
             old = _present(home)

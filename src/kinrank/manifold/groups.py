@@ -93,7 +93,9 @@ def groups(
     distances = lists.distances[:, 1:].astype(np.float64)
     distances = 0.5 * distances**2 if space.scale is None else distances * space.scale  # of unit rows: 1 - cosine
     joined = stages.mutual.mutual(lists.indices)[:, 1:]
-    joined[:, 0] = True  # an item that nobody lists, as there are many in crowds, still belongs to its nearest one
+    # An item that nobody lists, as there are many in crowds, still belongs to its nearest one. There is no such column
+    # if all items are copies of one.
+    joined[:, :1] = True
     joined &= distances <= farthest
     label = stages.csr.components(lists.indices[:, 1:], joined)
     nearest = np.min(distances, axis=1, where=joined, initial=max(2.0, farthest))

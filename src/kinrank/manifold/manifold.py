@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.files.lock import WAIT, alone_in, seconds
+from kinrank.files.paths import resolved
 from kinrank.manifold import files, reading
 from kinrank.manifold.beside import NotFolded, left_out
 from kinrank.manifold.building import built
@@ -137,9 +138,11 @@ class Manifold:
                 unless given.
             max_distance: items farther than this, by the distances of this search, are left out: padding (-1 and inf)
                 stands in their places. None leaves out nobody.
-            where: only these items are results: a mask in the order of `manifold.ids`, or a list of ids; of a manifold
-                over a vector database, also a filter in its own form. Chains pass through the others all the same, and
-                distances stay what they are. Rows are padded where fewer are left.
+            where: only these items are results: a mask of booleans in the order of `manifold.ids`, or a list of ids; of
+                a manifold over a vector database, also a filter in its own form. A list of 0 and 1 as long as the
+                gallery is refused, because it could be either; so are [0] for one item and [0, 1] for two, where
+                leaving `where` out allows all. Chains pass through the others all the same, and distances stay what
+                they are. Rows are padded where fewer are left.
             positives: ids of items that are right, a list for one query, or a list of such lists, one per query; LPMT
                 only. Chains start from them, too. Marked items, right or wrong, are not returned.
             negatives: ids of items that are wrong, given likewise. No chain passes through them, and where there are
@@ -328,7 +331,7 @@ class Manifold:
             >>> with kinrank.Manifold.changing("gallery.manifold") as manifold:
             ...     manifold.add(vectors, ids=names)
         """
-        folder, home = Path(path), Path(path).resolve()
+        folder, home = Path(path), resolved(path)
         files.check_saved(folder)
         with alone_in(home, seconds(wait), make=False):
             manifold = cls.load(folder, store=store)

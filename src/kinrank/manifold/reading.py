@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
+from kinrank.files.paths import resolved
 from kinrank.manifold.arrays import check_file, open_array
 from kinrank.manifold.difference import Arrays, patched
 from kinrank.manifold.journal import Journal, unpacked
@@ -56,7 +57,7 @@ def load(path: str | os.PathLike[str], mmap: bool, store: Store | None, journal:
     held = read(folder, mmap)
     snapshot = opened(folder, held, store)
     if journal is not None:
-        journal.at(folder.resolve(), held.manifest["sha256"], held.position)
+        journal.at(resolved(folder), held.manifest["sha256"], held.position)
     return snapshot
 
 

@@ -32,7 +32,7 @@ def answered(
     Rows are as long as `depth`, or as the gallery if it is smaller, and padded where fewer items may be results.
     """
     masks = masks_of(snapshot, where)
-    marks = given.marks(positives, negatives, len(queries), snapshot.names.places_of)
+    marks = given.marks(positives, negatives, len(queries), snapshot.names.places_of, snapshot.__len__)
     if marks is not None:
         snapshot.method.check_marked()
         if groups is not None:
@@ -66,7 +66,8 @@ def masks_of(snapshot: Snapshot, where: Any) -> Masks:
 def _items_listed(where: Any) -> bool:
     """Whether a filter is a mask or a list of ids, and no filter of a vector database."""
     condition = isinstance(where, (list, tuple)) and len(where) == 2 and isinstance(where[1], (list, tuple))
-    return isinstance(where, (list, tuple, set, frozenset, np.ndarray)) and not condition
+    listed = isinstance(where, (list, tuple, set, frozenset)) or hasattr(where, "__array__")
+    return listed and not condition
 
 
 def _one_per_group(answer: Answer, members: NDArray[np.int64], count: int) -> Answer:

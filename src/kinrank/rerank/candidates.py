@@ -105,7 +105,9 @@ def _checked(source: Source, wanted: Wanted, queries: int) -> tuple[Any, list[Ma
     """The filter, and for every query who is marked; by item numbers, or by the ids of an engine."""
     if wanted.nothing:
         return None, None
-    return wanted.by_ids(queries) if source.engine is not None else wanted.checked(len(source), queries)
+    if source.engine is not None:
+        return wanted.by_ids(source.engine, queries)
+    return wanted.checked(len(source), queries)
 
 
 def _searched(

@@ -53,9 +53,11 @@ def rerank(
         metric: "cosine" compares directions, whatever the length of vectors; "euclidean" where length matters: all are
             then divided by one number, the root mean square length of the gallery. Cosine unless given, or what a
             Store says of itself.
-        where: only these items are results: a mask over the gallery, or item numbers; over a vector database, a filter
-            in its own form. The others are in the graph all the same; over candidates, the graph holds the c nearest of
-            these and, beside them, the c nearest of all. Rows are padded where fewer are left.
+        where: only these items are results: a mask of booleans over the gallery, or item numbers; over a vector
+            database, a filter in its own form. A list of 0 and 1 as long as the gallery is refused, because it could be
+            either; so are [0] for one item and [0, 1] for two, where leaving `where` out allows all. The others are in
+            the graph all the same; over candidates, the graph holds the c nearest of these and, beside them, the c
+            nearest of all. Rows are padded where fewer are left.
         positives: items that are right, by number, or by the ids of a vector database: a list for one query, or a list
             of such lists, one per query; LPMT only. Chains start from them, too. Marked items, right or wrong, are not
             returned.

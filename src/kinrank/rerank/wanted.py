@@ -30,15 +30,16 @@ class Wanted(NamedTuple):
     def checked(self, items: int, queries: int) -> tuple[Mask | None, list[Marks] | None]:
         """(items,) who may be a result, and for every query who is marked; None where nothing was given."""
         allowed = None if self.where is None else allowed_by(self.where, items)
-        return allowed, _marks(given.marks(self.positives, self.negatives, queries, partial(numbers_meant, items)))
+        places = partial(numbers_meant, items)
+        return allowed, _marks(given.marks(self.positives, self.negatives, queries, places, lambda: items))
 
-    def by_ids(self, queries: int) -> tuple[Any, list[Marks] | None]:
+    def by_ids(self, engine: EngineStore, queries: int) -> tuple[Any, list[Marks] | None]:
         """The filter as it is, and for every query who is marked, by the ids of an engine."""
 
         def ids(entries: Any, parameter: str) -> NDArray[Any]:
             return names_of(given.listed(entries, parameter))
 
-        return self.where, _marks(given.marks(self.positives, self.negatives, queries, ids))
+        return self.where, _marks(given.marks(self.positives, self.negatives, queries, ids, engine.__len__))
 
     def among(self, ids: NDArray[Any], engine: EngineStore, queries: int) -> tuple[Mask | None, list[Marks] | None]:
         """The same as `checked` for the items `ids` of an engine, which knows its filters."""
@@ -52,7 +53,7 @@ class Wanted(NamedTuple):
             return np.array([places[name] for name in names], np.int64)
 
         allowed = None if self.where is None else np.isin(ids, engine.ids_where(self.where))
-        return allowed, _marks(given.marks(self.positives, self.negatives, queries, meant))
+        return allowed, _marks(given.marks(self.positives, self.negatives, queries, meant, ids.__len__))
 
 
 def _marks(found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None) -> list[Marks] | None:

@@ -48,8 +48,9 @@ def wanted_by(where: Any, number: Any, count: int, everything: Callable[[], Labe
     if entries.dtype.kind == "b" if plain else all(isinstance(entry, (bool, np.bool_)) for entry in entries):
         labels = everything()
         return labels[given.mask(entries, len(labels), lambda *_: np.empty(0, np.int64))]
-    if plain and len(entries) == count > 2 and not (entries > 1).any() and not (entries < 0).any():
-        raise ValueError("where looks like a mask of 0 and 1; give where.astype(bool), or ids, each once")
+    ordered = not isinstance(where, given.SINGLE_OR_UNORDERED)
+    if ordered and len(entries) <= count and given.looks_like_mask(entries, len(entries)):
+        given.refuse_mask_of_numbers(entries, len(everything()))
     if not plain:
         strange = [e for e in entries if not isinstance(e, (int, np.integer)) or isinstance(e, bool)]
         if strange:

@@ -18,6 +18,7 @@ from kinrank.encoders.opening import source_of
 from kinrank.encoders.sources import Source
 from kinrank.files.atomic import replacing
 from kinrank.files.opening import fits, regular
+from kinrank.files.paths import resolved
 
 VERSION = 1
 
@@ -63,7 +64,7 @@ class Ledger:
     @staticmethod
     def beside(manifold: str | Path) -> Path:
         """Where the ledger of a folder stands."""
-        home = Path(manifold).resolve()
+        home = resolved(manifold)
         return home.with_name(f"{home.name}.source.json")
 
     def save(self, path: Path) -> None:

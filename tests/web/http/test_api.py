@@ -168,6 +168,8 @@ def test_items_without_names_get_numbers(tmp_path: Path) -> None:
         ("search", {"ids": ["nobody"]}, "nobody"),
         ("search", {"queries": [0]}, "quer"),
         ("search", {"vectors": [[1.0] * 8], "where": ["nobody"]}, "nobody"),
+        ("search", {"vectors": [[1.0] * 8], "where": [1] * len(names())}, "where looks like a mask of 0 and 1"),
+        ("search", {"vectors": [[1.0] * 8], "positives": [1] * len(names())}, "positives looks like a mask of 0 and 1"),
         ("search", {"vectors": [[1.0] * 8], "method": "nothing"}, "nothing"),
         ("search", {"vectors": [[1.0] * 8], "method": "aqe", "parameters": {"k": -3}}, "k=-3"),
         ("search", {"vectors": [[1.0] * 8], "wher": []}, "wher"),

@@ -17,6 +17,12 @@ import numba
 from kinrank.stages.kernels.cache import MachineCode
 from kinrank.stages.kernels.parts import PartCompiler
 
+if getattr(numba.config, "DISABLE_JIT", 0):
+    raise ImportError(
+        "the environment variable NUMBA_DISABLE_JIT switches off numba's compiler, which kinrank needs; unset it, or "
+        "set it to 0"
+    )
+
 _pools: dict[tuple[int, int, str], ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
 _blas = threading.Lock()

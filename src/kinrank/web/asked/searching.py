@@ -97,7 +97,7 @@ def _among_candidates(
     if not len(snapshot):
         return _nothing(len(queries), {"mode": "candidates", "method": repr(method), "seconds": 0.0})
     allowed = None if where is None else masks_of(snapshot, where).results[snapshot.remembered.items]
-    marks = given.marks(positives, negatives, len(queries), snapshot.names.places_of)
+    marks = given.marks(positives, negatives, len(queries), snapshot.names.places_of, snapshot.__len__)
     right = None if marks is None else [good.tolist() for good, _ in marks]
     wrong = None if marks is None else [bad.tolist() for _, bad in marks]
     store = store_of(snapshot)

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from kinrank.features import check
 from kinrank.files.lock import LOCK, alone_in
+from kinrank.files.paths import resolved
 from kinrank.manifold import Manifold
 from kinrank.manifold.changes import check_observes
 from kinrank.manifold.files import check_saved
@@ -60,7 +61,7 @@ class Writer:
             fold: bytes of the log that are not needed any more, from which on it is begun anew.
         """
         check_saved(Path(folder))
-        self.folder, self._store = Path(folder).resolve(), store
+        self.folder, self._store = resolved(folder), store
         self._state = threading.Condition()
         self._pending: list[Change] = []
         self._waiting = 0  # items in `_pending`

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from kinrank.web.settings import Settings
@@ -36,12 +38,13 @@ class Child:
         self._told = open(told, "rb", buffering=0)  # noqa: SIM115 - as long as the process
         os.set_blocking(told, False)
         sockets = [one.fileno() for one in self._sockets]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "kinrank.web.processes.worker"],
-            stdin=subprocess.PIPE,
-            pass_fds=[*sockets, tell],
-            env={**os.environ, **self._environment()},
-        )
+        with _interrupts_blocked():
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kinrank.web.processes.worker"],
+                stdin=subprocess.PIPE,
+                pass_fds=[*sockets, tell],
+                env={**os.environ, **self._environment()},
+            )
         os.close(tell)
         order = {
             "settings": self._settings.to_json(), "sockets": sockets, "writer": self._writer, "tell": tell,
@@ -98,3 +101,16 @@ class Child:
         with contextlib.suppress(BrokenPipeError):
             assert self.process.stdin is not None
             self.process.stdin.close()
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes that do not get SIGINT: Ctrl-C reaches the supervisor, which stops them.
+
+    A process inherits the blocked signals, so that Ctrl-C cannot hit it during its imports, before it ignores SIGINT.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
