@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = '''
+PROGRAM = """
 import pathlib, time
 
 FOLDER = pathlib.Path({folder!r})
@@ -52,7 +52,7 @@ def sabotage():
 
 
 sabotage()
-'''
+"""
 
 
 def sabotage(folder: Path, monkeypatch: pytest.MonkeyPatch, hung: float = 10.0) -> None:

@@ -108,10 +108,10 @@ def test_a_worker_that_opens_a_large_gallery_is_left_alone(
         assert not worker.hung
 
 
-def test_a_sign_of_life_ends_the_silence(
-    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = READY.replace("time.sleep(600)", "time.sleep(0.5)\nos.write(tell, b'{\"beat\": true}\\n')\ntime.sleep(600)")
+def test_a_sign_of_life_ends_the_silence(tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    program = READY.replace(
+        "time.sleep(600)", "time.sleep(0.5)\nos.write(tell, b'{\"beat\": true}\\n')\ntime.sleep(600)"
+    )
     with one_worker(tmp_path, monkeypatch, program) as worker:
         assert soon(lambda: worker.look() and worker.ready)
         for _ in range(int(HUNG_SECONDS / 0.1) - 10):

@@ -20,10 +20,20 @@ def check_cost(method: Method, queries: int, items: int, dimensions: int, allowe
     needed = passes * queries * small.seconds(items, dimensions)
     if needed <= allowed:
         return
-    chosen = [one.name for one in method.parameters() if getattr(method, one.name) != one.default]
-    remedies = (["queries"] if queries > 1 else []) + ["candidates"] + ([] if not chosen else [", ".join(chosen)])
     asking = f"{queries} queries" if queries > 1 else "one query"
     raise ValueError(
         f"{method.name} over {items} candidates for {asking} would take about {needed:.2g} seconds, and this service "
-        f"computes at most {allowed:.2g} seconds per request; reduce {' or '.join(remedies)}"
+        f"computes at most {allowed:.2g} seconds per request; give {_remedies(method, queries)}"
     )
+
+
+def _remedies(method: Method, queries: int) -> str:
+    """What to ask for instead: less of everything, and the declared values of parameters that are no counts."""
+    changed = [one for one in method.parameters() if getattr(method, one.name) != one.default]
+    counts = [one.name for one in changed if one.kind is int and getattr(method, one.name) > one.default]
+    others = [one.name for one in changed if one.kind is not int]
+    found = ["fewer queries"] if queries > 1 else []
+    found += ["fewer candidates"]
+    found += [f"a smaller {' or '.join(counts)}"] if counts else []
+    found += [f"the default {' or '.join(others)}"] if others else []
+    return ", or ".join(found)

@@ -45,7 +45,10 @@ class Metrics:
             "kinrank_request_seconds", "Time from the whole request to the answer.", ["route"], buckets=SECONDS, **kept
         )
         self._inside = Gauge(
-            "kinrank_requests_inside", "Searches and re-rankings that are computed or wait.", multiprocess_mode="livesum", **kept
+            "kinrank_requests_inside",
+            "Searches and re-rankings that are computed or wait.",
+            multiprocess_mode="livesum",
+            **kept,
         )
         if SHARED not in os.environ:
             self._inside.set_function(lambda: service.gates.computing)

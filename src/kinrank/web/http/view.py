@@ -20,7 +20,6 @@ from kinrank.web.http.parts import entered, static
 from kinrank.web.service import Service
 from kinrank.web.shown.encoding import refused
 
-
 CHAIN_PASSES = 3  # candidates are re-ranked for the list, for the chain and for the map
 
 
