@@ -5,9 +5,13 @@ KINRANK_REQUESTS says how many; 5,000 unless given. By hand: KINRANK_REQUESTS=10
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import itertools
+import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +21,11 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 
+from PIL import Image
+
+import kinrank
+from kinrank.bench.serving import family, running
+from kinrank.web.settings import Files, Settings
 
 pytestmark = [
     pytest.mark.faults,
@@ -50,7 +59,7 @@ def requests(rows: np.ndarray) -> Iterator[Asked]:
         )
         yield Asked("GET", f"/v1/items/{name}", None, 200)
         yield Asked("GET", f"/view/items?offset={number % 300}", None, 200)
-        yield Asked("GET", f"/view/pictures/{name}?size=64", None, -1)
+        yield Asked("GET", f"/pictures/item/{name}?size=96", None, 200)
         yield Asked("POST", "/view/rank", {"query": {"item": name}, "k": 10}, 200)
         yield Asked("GET", "/v1/items/absent", None, 404)
         yield Asked("POST", "/v1/search", {"vectors": [row[:-1]]}, 422)
@@ -67,6 +76,51 @@ def requests(rows: np.ndarray) -> Iterator[Asked]:
 
 
 def resident(process: int) -> int:
-    """Bytes of memory that a process holds and shares with nobody."""
-    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+    """Bytes of memory that a process and its workers hold and share with nobody."""
+    texts = [Path(f"/proc/{one}/smaps_rollup").read_text() for one in family(process)]
+    return 1024 * sum(int(line.split()[1]) for text in texts for line in text.splitlines() if "Private_" in line)
+
+
+def served(folder: Path, rows: np.ndarray, workers: int) -> Settings:
+    """A gallery with a picture of every item, as a service is given it."""
+    names = [f"item_{number:03d}" for number in range(ITEMS)]
+    kinrank.Manifold.build(rows, ids=names).save(folder / "gallery.manifold")
+    (folder / "pictures").mkdir()
+    for number, name in enumerate(names):
+        Image.new("RGB", (32, 32), (number % 256, 0, 0)).save(folder / "pictures" / f"{name}.png")
+    files = Files(images=str(folder / "pictures"))
+    return Settings(str(folder / "gallery.manifold"), writable=True, port=0, workers=workers, files=files)
+
+
+def answer(connection: http.client.HTTPConnection, asked: Asked) -> int:
+    body = None if asked.content is None else json.dumps(asked.content)
+    connection.request(asked.method, asked.path, body, {} if body is None else {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    response.read()
+    return response.status
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_memory_stays_flat(tmp_path: Path, workers: int, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = np.random.default_rng(0).normal(size=(ITEMS, DIMENSIONS)).astype(np.float32)
+    seen, wrong = list[int](), Counter[str]()
+    with running(served(tmp_path, rows, workers)) as (address, process):
+        host, port = address.removeprefix("http://").split(":")
+        asking = requests(rows)
+        with contextlib.ExitStack() as opened:
+            connections = [  # kept alive, and more than there are workers, so that each of them is asked
+                opened.enter_context(contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=120)))
+                for _ in range(8)
+            ]
+            for _ in range(PARTS):
+                for number, asked in enumerate(itertools.islice(asking, COUNT // PARTS)):
+                    status = answer(connections[number % len(connections)], asked)
+                    if status != asked.status:
+                        wrong[f"{asked.method} {asked.path.partition('?')[0]}: {status}"] += 1
+                seen.append(resident(process))
+    warm = seen[int(WARM_SHARE * PARTS) :]
+    with capsys.disabled():
+        told = " ".join(f"{one / 2**20:.1f}" for one in seen)
+        print(f"\n{COUNT} requests, {workers} workers, MB after each {COUNT // PARTS}: {told}")
+    assert not wrong
+    assert max(warm) - warm[0] < SLACK_BYTES, f"{(max(warm) - warm[0]) / 2**20:.1f} MB more than after the warm-up"

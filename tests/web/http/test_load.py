@@ -6,6 +6,7 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("large")
     rows = np.random.default_rng(0).normal(size=(ITEMS, DIMENSIONS)).astype(np.float32)
     Manifold.build(rows, kinrank.AQE()).save(folder / "gallery.manifold")
-    return settings_in(folder)
+    return settings_in(folder, writable=False)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +119,7 @@ def test_expensive_requests_do_not_hold_up_searches_and_their_threads_stop(
     opened = list[Service]()
     monkeypatch.setattr("web.serving.make_app", lambda one: opened.append(one) or make_app(one))
     limits = Limits(seconds=4.0)
-    settings = Settings(large.manifold, writable=False, scratch=large.scratch, limits=limits)
+    settings = replace(large, limits=limits)
     with listening(settings) as address, concurrent.futures.ThreadPoolExecutor() as clients:
         reranks = opened[0].gates.reranks
 
