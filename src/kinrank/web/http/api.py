@@ -94,8 +94,9 @@ def _gate_of(service: Service, asked: Search) -> Gate:
     A ValueError if such a method would take too long. A `budget` of the client's own may take as long as the gallery
     is large, and so waits with the others.
     """
-    gates, limits, manifold = service.gates, service.settings.limits, service.manifold
-    method = method_asked(manifold.method, asked.method, asked.parameters)
+    gates, limits, manifold, method = service.gates, service.settings.limits, service.manifold, service.manifold.method
+    if asked.method is not None or asked.parameters:
+        method = method_asked(method, asked.method, asked.parameters)
     if asked.candidates is None and method == manifold.method:
         return gates.searches if asked.budget is None else gates.reranks
     size, dimensions = manifold._snapshot.vectors.shape

@@ -29,7 +29,7 @@ from kinrank.web.processes.server import Server
 from kinrank.web.service import Service
 from kinrank.web.settings import Settings
 
-EXIT_SECONDS = 3.0  # that the interpreter gets to end by itself where threads still compute
+EXIT_SECONDS = 5.0  # that the interpreter gets to end by itself where threads still compute
 
 
 def answer(
