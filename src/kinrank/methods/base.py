@@ -19,6 +19,12 @@ from kinrank.stages.marks import Marks
 from kinrank.stages.masks import EVERYONE, Masks
 from kinrank.stages.turnover import Turnover
 
+# Estimated times of `Method.seconds` were fitted to one core of a virtual machine (2 GHz class server processor, 2026),
+# with 500 to 2,000 candidates of 128 and 1,024 dimensions: curves, random directions and tight clusters, whichever
+# took longest.
+SEARCH_SECONDS = 5e-11  # per inner product and dimension of the neighbour search
+LIST_SECONDS = 5e-7  # per entry of a neighbour list
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
@@ -86,6 +92,20 @@ class Method:
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         """Bytes `prepare` needs at its peak beside the vectors, estimated before anything is allocated."""
         return 0
+
+    def seconds(self, items: int, dimensions: int) -> float:
+        """About how long one core is busy with one query and its `items` candidates, in a graph of their own.
+
+        A service refuses requests by this estimate, so it must not be far too small; `tests/methods/test_seconds.py`
+        compares it with measured times. This one holds for methods that make lists of neighbours and look at each list
+        a few times; methods that do more have their own.
+        """
+        longest = max((getattr(self, one.name) for one in self.parameters() if one.counts), default=0)
+        return self._listed_seconds(items, dimensions, longest)
+
+    def _listed_seconds(self, items: int, dimensions: int, longest: int) -> float:
+        """The same for lists of at most `longest` neighbours of every item."""
+        return SEARCH_SECONDS * items * items * (dimensions + 100) + LIST_SECONDS * items * (min(longest, items) + 50)
 
     def check_ready(self) -> None:
         """A ValueError or an OSError if it lacks something it cannot rank without, such as a file of weights."""

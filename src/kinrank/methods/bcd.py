@@ -96,6 +96,12 @@ class BCD(Method):
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return items * (8 * 16 + 60 * 3 * self.k) + 32 * 2**20
 
+    def seconds(self, items: int, dimensions: int) -> float:
+        diffusion, degree = stages.diffusion, 2.8 * self.k  # edges to k sqrt 2 neighbours, both ways
+        weighed = diffusion.weighing_seconds(items, degree, self.mu, self.cycles, max(1e-3, self.tolerance))
+        answered = diffusion.spreading_seconds(1, items, degree, self.mu, self.tolerance)
+        return super().seconds(items, dimensions) + weighed + answered
+
 
 def graphs(items: Items, k: int, sigma: float, scale: str, scales: tuple[float, ...]) -> Layers:
     """The neighbour graphs of all items at these scales of k."""

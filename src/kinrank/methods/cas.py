@@ -118,3 +118,9 @@ class CAS(Method):
         walked = 16 * self.k5 + 8 * min(items, self.k5**2)  # p has at most k5^2 entries per row
         diffused = 1024 * stages.kernels.compiled.threads()
         return items * (listed + regions + max(walked, diffused, 60 * EDGES)) + 64 * 2**20
+
+    def seconds(self, items: int, dimensions: int) -> float:
+        spread = 30e-9 * self.k1 * items**2
+        regions = items * (2.5e-6 * self.k2 + 1e-6 * self.k3)
+        walked = 3e-9 * items * self.k5**2
+        return super().seconds(items, dimensions) + spread + regions + walked

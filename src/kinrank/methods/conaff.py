@@ -58,3 +58,6 @@ class ConAff(Method):
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return passed_memory(items, self.k1, self.k2)
+
+    def seconds(self, items: int, dimensions: int) -> float:
+        return super().seconds(items, dimensions) + 6e-8 * items * self.k1 * self.k2

@@ -89,3 +89,6 @@ class EGT(Method):
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         k = min(self.k, items)
         return graph_bytes(items, k) + items * k * 32 + queries * k * 16
+
+    def seconds(self, items: int, dimensions: int) -> float:
+        return self._listed_seconds(items, dimensions, self.k) + 2e-7 * items * min(self.k, items)

@@ -132,6 +132,11 @@ class EIR(Method):
         kept = rows * length * 24  # scaled in variant joint, transposed otherwise: twice, with what scaling needs
         return graph_bytes(items, self.kd) + kept + 2048 * (length + 8) * 24 + items * 64 * 24 + 64_000_000
 
+    def seconds(self, items: int, dimensions: int) -> float:
+        rows = items if self.variant == "joint" else min(items, self.kq)
+        solved = 2e-9 * rows * self.maxiter * min(self.truncation, items) * self.kd
+        return self._listed_seconds(items, dimensions, self.kd) + solved
+
     def check_served(self) -> None:
         if self.variant != "paper":
             raise ValueError(

@@ -128,6 +128,10 @@ class FSR(Method):
             decomposition = items * (columns + self.rank) * 8 + columns**2 * 8 * 4
         return graph_bytes(items, self.k) + solver_bytes(items) + decomposition
 
+    def seconds(self, items: int, dimensions: int) -> float:
+        eigenvectors = 3e-10 * items**3  # of parts, one of which may hold all items
+        return self._listed_seconds(items, dimensions, self.k) + eigenvectors
+
     def memory_kept(self, items: int, dimensions: int, changes: bool) -> int:
         rank = items if self.variant == "published" else min(items, self.rank)
         joined = 8 * items * rank  # into one array while the parts are still there

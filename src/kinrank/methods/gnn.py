@@ -91,6 +91,9 @@ class GNN(Method):
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         return passed_memory(items, self.k1, self.k2)
 
+    def seconds(self, items: int, dimensions: int) -> float:
+        return super().seconds(items, dimensions) + 1.2e-7 * items * self.k1 * self.k2
+
 
 def similarity_weights(near: Neighbors, alpha: float, clip: bool = True) -> NDArray[np.float32]:
     """(n, k) cosine^alpha of each list; negative ones count as 0 if `clip`, or if the power is not whole."""

@@ -136,6 +136,11 @@ class GSS(Method):
         asked = queries * (dimensions * 24 + (min(self.kq, items) + 9) * 24)
         return graph_bytes(items, self.k) + 4 * numbers + pairs + asked + 2_000_000
 
+    def seconds(self, items: int, dimensions: int) -> float:
+        layers = 1e-10 * self.layers * items * dimensions**2
+        pairs = 1.5e-10 * self.epochs * items**2 * dimensions  # none over candidates: see `over_candidates`
+        return super().seconds(items, dimensions) + layers + pairs
+
     def keep(self, gallery: Gallery, progress: Progress, changes: bool = True) -> Kept:
         """Embeddings and hidden rows of each layer but the last, (n, d) each, degrees (n,), and the network."""
         learned = self.learned(gallery.vectors, gallery.lists(self.k), progress)

@@ -33,6 +33,11 @@ BUDGET = 50  # settled items per item asked for
 LEAST_BUDGET = 5000
 
 
+GRAPH_EDGES = 2.8  # per neighbour k: the widest graph has k sqrt 2, and edges go both ways
+SINKHORN_SECONDS, EXACT_SECONDS = 2.5e-10, 7e-9  # of one step: per pair of entries and round (see `SEARCH_SECONDS`)
+SINKHORN_START = 4  # rounds that the beginning costs
+
+
 @dataclass(frozen=True, eq=False)
 class Joint:
     """Queries and gallery in one graph: their states, the steps between them (or none), their wide states, and the
@@ -195,6 +200,18 @@ class LPMT(Method, Settings):
         if self.direct != 0:
             per_item += 16 * min(items, self.direct_k) + 24 * min(items, self.direct_support)
         return items * per_item + 64 * 2**20 + table
+
+    def seconds(self, items: int, dimensions: int) -> float:
+        diffusion, degree = stages.diffusion, GRAPH_EDGES * self.k
+        spread = diffusion.spreading_seconds(items, items, degree, self.mu, self.tolerance)
+        weighed = diffusion.weighing_seconds(items, degree, self.mu, self.cycles, self.tolerance)
+        wide = 0.0
+        if self.direct != 0:
+            wide = diffusion.spreading_seconds(items, items, degree, self.direct_mu, self.tolerance)
+        size = min(items, self.support or self.k2 * self.k1)
+        rounds = size if self.transport == "exact" else SINKHORN_START + self.iterations
+        price = (EXACT_SECONDS if self.transport == "exact" else SINKHORN_SECONDS) * rounds * size**2
+        return super().seconds(items, dimensions) + spread + weighed + wide + price * items * self.path_k
 
     # a gallery prepared once, and queries that were never seen
 

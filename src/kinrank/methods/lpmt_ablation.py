@@ -154,6 +154,10 @@ class LPMTAblation(LPMT):
         dense = 8 * items * items * 5 if self.solver != "resolvent" and items <= 6000 else 0
         return super().memory(items, queries, dimensions) + dense
 
+    def seconds(self, items: int, dimensions: int) -> float:
+        dense = 1e-9 * (self.cycles + 1) * items**3 if self.solver != "resolvent" else 0.0
+        return super().seconds(items, dimensions) + dense
+
     # joint only: nothing is prepared for queries to come
 
     def check_served(self) -> None:

@@ -82,6 +82,9 @@ class SuperGlobal(Shortlist):
         each = top * (top * 4 + (min(self.k, top) + 1) * (40 + dimensions * 8) + dimensions * 16)
         return self.memory_of_lists(items, queries, top, each)
 
+    def seconds(self, items: int, dimensions: int) -> float:
+        return self._listed_seconds(items, dimensions, self.k)
+
 
 def _similar(items: Vectors, vector: NDArray[Any], unit: bool) -> NDArray[Any]:
     """(m,) x.v; 1 - |x - v|^2 / 2 where rows are not of length one."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank import deadline
 from kinrank.items import Items
 from kinrank.memory import NotEnoughMemory, in_words
 from kinrank.methods import Method
@@ -35,6 +36,7 @@ def answered(
     prepared = method.prepare(items, report)
     blocks = [np.arange(start, min(start + rows, count)) for start in range(0, count, rows)]
     for block in report.each("queries", blocks, len(blocks)):
+        deadline.check()
         if marks is None:
             values = method.distances(prepared, block)
         else:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank import stages
+from kinrank import deadline, stages
 from kinrank.features import Vectors, bounded, scale_of, unit
 from kinrank.items import Items
 from kinrank.memory import NotEnoughMemory, in_words
@@ -136,6 +136,7 @@ def _searched(
 
 def _reranked(task: Candidates, one: Asked) -> Listed:
     """The answer to one query: its candidates by the method, then what the search found behind them."""
+    deadline.check()
     numbers, lengths = _without(*one.listed, one.left_out)
     numbers, lengths = numbers[: task.reach], np.array(lengths[: task.reach])
     first = numbers[: task.count]

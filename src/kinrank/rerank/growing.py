@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kinrank import deadline
 from kinrank.features import Vectors
 from kinrank.neighbors import pairwise
 from kinrank.stores.source import Ids, Source
@@ -37,6 +38,7 @@ def grown(
     start, asked = len(pool), pool[:0]
     sums: dict[Any, float] = {}
     for turn in range(1, rounds + 1):
+        deadline.check()
         there, rows = source.vectors(pool)
         pool = pool[there]
         order = np.argsort(pairwise(query, rows, unit)[0], kind="stable")

@@ -13,6 +13,7 @@ several times faster there. stages/dense.py has the paper's own solvers, for any
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,30 @@ from kinrank.stages.run import THREADS, Output, Run
 Weights = NDArray[np.float64]
 SMALL = 1024  # items up to which rows of F are computed from all items
 ROUNDING = 1e-9  # of H, whose rows are float32
+SWEEP_SECONDS, PUSH_SECONDS = 2e-10, 3e-9  # per edge that mass passes, measured as told in `kinrank.methods.base`
 SAMPLE = 128, 2048  # rows of F that the weights of the graphs are estimated from: every fourth, from so many to so many
+
+
+def spreading_seconds(rows: int, items: int, degree: float, mu: float, tolerance: float) -> float:
+    """About how long one core needs for some rows of F, in a graph of `items` with `degree` edges each, at worst.
+
+    Mass is passed on wherever more than `tolerance` waits. The worst case are clusters of s items, in which it stays:
+    it takes ln(1 / (s tolerance)) / ln(1 + mu) rounds over all s until less waits everywhere, which is most for
+    s = 1 / (e tolerance).
+    """
+    if items <= SMALL:
+        return SWEEP_SECONDS * rows * items * degree * len(chebyshev_weights(mu, tolerance))
+    cluster = min(items, 1.0 / (math.e * tolerance))
+    return PUSH_SECONDS * rows * degree * cluster * math.log(1.0 / (cluster * tolerance)) / math.log1p(mu)
+
+
+def weighing_seconds(items: int, degree: float, mu: float, cycles: int, tolerance: float) -> float:
+    """About how long one core needs for `graph_weights`, at worst."""
+    return cycles * spreading_seconds(_sample_size(items), items, degree, mu, tolerance)
+
+
+def _sample_size(items: int) -> int:
+    return max(SAMPLE[0], min(items // 4, SAMPLE[1]))
 
 
 def spreading_graph(layers: Layers, beta: Weights, mu: float) -> Rows:
@@ -96,7 +120,7 @@ def graph_weights(layers: Layers, mu: float, lam: float, cycles: int, tolerance:
 def _energies(layers: Layers, graph: Rows, mu: float, tolerance: float, run: Run) -> Weights:
     """(m,) H_v = <F, F> - <F, S_v F>, estimated from SAMPLE of its rows."""
     n = len(layers.indptr) - 1
-    rows = evenly(n, max(SAMPLE[0], min(n // 4, SAMPLE[1])))
+    rows = evenly(n, _sample_size(n))
     found = run.empty((len(rows), layers.count), np.float32)
     if n <= SMALL:
         inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, tolerance), layers.values

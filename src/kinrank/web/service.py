@@ -23,6 +23,7 @@ from kinrank.web.settings import Settings
 from kinrank.web.shown.collection import Collection
 from kinrank.web.shown.encoding import Encoding
 
+OCCUPIED_SECONDS = 5.0  # without a free thread for searches, after which requests should go elsewhere
 PAUSE = 0.005  # seconds between the first looks at the version; later ones are rarer
 
 
@@ -99,6 +100,9 @@ class Service:
         """Why requests should rather go elsewhere, in a sentence; empty when all is well."""
         if self.gates.searches.inside >= self.settings.limits.waiting:
             return "too many requests wait"
+        occupied = self.gates.searches.occupied_seconds
+        if occupied > OCCUPIED_SECONDS:
+            return f"no thread that searches has become free for {occupied:.0f} seconds"
         return self.gallery.trouble
 
     def opening(self) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:

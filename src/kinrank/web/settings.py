@@ -17,9 +17,13 @@ class Limits:
         queries: vectors of one search.
         items: items that one request adds or removes.
         candidates: vectors that one request re-ranks, also where a method other than the prepared one is asked for.
-        seconds: time per request, waiting included.
+        seconds: time per request, waiting included. A re-ranking whose estimated time on one core is more than a third
+            of it is refused.
         waiting: requests that are computed or wait, per worker; more are answered 503.
-        threads: requests that are computed at the same time, per worker.
+        threads: searches of the prepared gallery that are computed at the same time, per worker.
+        rerank_waiting: the same as `waiting` for requests with a method, parameters or candidates of their own.
+        rerank_threads: the same as `threads` for those requests.
+        grace: seconds that requests get to finish when the service ends.
         header_bytes: of a request's head.
         header_seconds: until the head of a request is complete.
         connections: open at the same time, per worker.
@@ -33,9 +37,17 @@ class Limits:
     seconds: float = 30.0
     waiting: int = 128
     threads: int = 2
+    rerank_waiting: int = 32
+    rerank_threads: int = 2
+    grace: int = 10
     header_bytes: int = 16 * 2**10
     header_seconds: float = 10.0
     connections: int = 1000
+
+    @property
+    def rerank_seconds(self) -> float:
+        """The most seconds that one core may need for the re-ranking of one request, as far as can be estimated."""
+        return self.seconds / 3
 
     def check(self, k: int, depth: int | None = None, candidates: int | None = None) -> None:
         """A ValueError if a search asks for more than is allowed, or for less than one."""

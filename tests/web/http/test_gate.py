@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 
+from kinrank import deadline
 from kinrank.web.http.gate import CHANGED, Busy, Gate, Late
 
 
@@ -85,3 +89,117 @@ def test_a_timeout_of_the_work_itself_is_its_own() -> None:
     with pytest.raises(TimeoutError, match="of the work"):
         asyncio.run(gate.run(work))
     gate.close()
+
+
+def soon(true: Callable[[], bool], seconds: float = 30.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _endless() -> None:
+    while True:
+        deadline.check()
+        time.sleep(0.01)
+
+
+def test_a_thread_whose_request_is_late_stops() -> None:
+    gate = Gate(1, 2, 0.2, "test")
+
+    async def ask() -> None:
+        with pytest.raises(Late, match="; ask for less"):
+            await gate.run(_endless)
+        while gate.inside:
+            await asyncio.sleep(0.01)
+        assert await gate.run(lambda: 1) == 1
+
+    asyncio.run(asyncio.wait_for(ask(), 30))
+    assert soon(lambda: not gate.busy)
+    gate.close()
+
+
+def test_a_change_is_never_stopped_halfway() -> None:
+    gate, done = Gate(1, 2, 0.1, "test", CHANGED, stops=False), list[int]()
+
+    def change() -> None:
+        time.sleep(0.4)
+        deadline.check()
+        done.append(1)
+
+    async def ask() -> None:
+        with pytest.raises(Late, match="may be made or not"):
+            await gate.run(change)
+
+    asyncio.run(ask())
+    assert soon(lambda: done == [1])
+    gate.close()
+
+
+def test_closing_stops_what_runs_and_cancels_what_waits() -> None:
+    gate = Gate(1, 5, 60.0, "test")
+
+    async def ask() -> list[object]:
+        asked = [asyncio.create_task(gate.run(_endless)) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        gate.close()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        with pytest.raises(Busy, match="shutting down"):
+            await gate.run(lambda: 1)
+        return list(answers)
+
+    answers = asyncio.run(asyncio.wait_for(ask(), 30))
+    assert isinstance(answers[0], Late)
+    assert all(isinstance(one, Busy | asyncio.CancelledError) for one in answers[1:]), answers
+    assert soon(lambda: not gate.busy)
+
+
+def test_a_task_that_is_cancelled_says_whether_its_work_had_begun() -> None:
+    gate = Gate(1, 5, 60.0, "test")
+
+    async def ask() -> list[object]:
+        asked = [asyncio.create_task(gate.run(_endless)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        for one in asked:
+            one.cancel()
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    begun, waiting = asyncio.run(asyncio.wait_for(ask(), 30))
+    assert isinstance(begun, asyncio.CancelledError)
+    assert isinstance(waiting, Busy), "it never began, so nothing was changed"
+    assert soon(lambda: not gate.busy), "the thread stops, too"
+    gate.close()
+
+
+def test_how_long_no_thread_has_been_free() -> None:
+    gate, going = Gate(2, 5, 60.0, "test"), threading.Event()
+
+    async def ask() -> None:
+        assert gate.occupied_seconds == 0
+        first = asyncio.create_task(gate.run(going.wait, 30))
+        await asyncio.sleep(0.1)
+        assert gate.occupied_seconds == 0, "one of two is free"
+        others = [asyncio.create_task(gate.run(going.wait, 30)) for _ in range(2)]
+        while gate.occupied_seconds < 0.2:
+            await asyncio.sleep(0.01)
+        going.set()
+        await asyncio.gather(first, *others)
+        while gate.busy:
+            await asyncio.sleep(0.01)
+        assert gate.occupied_seconds == 0
+
+    asyncio.run(asyncio.wait_for(ask(), 30))
+    gate.close()
+
+
+def test_threads_do_not_keep_the_process_alive() -> None:
+    program = (
+        "import threading, time\n"
+        "from kinrank.web.http.threads import Threads\n"
+        "began = threading.Event()\n"
+        "Threads(1, 'test').submit(lambda: (began.set(), time.sleep(600)))\n"
+        "began.wait()\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -14,6 +15,7 @@ from typing import Any
 
 import numba
 
+from kinrank import deadline
 from kinrank.stages.kernels.cache import MachineCode
 from kinrank.stages.kernels.parts import PartCompiler
 
@@ -91,12 +93,13 @@ Span = tuple[int, int]
 def in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64) -> None:
     """Call kernel(start, stop, *arguments) over all rows, chunks of them, spread over threads.
 
-    Each row writes only its own outputs, so the result does not depend on the number of threads.
+    Each row writes only its own outputs, so the result does not depend on the number of threads. One thread takes all
+    rows in one call, unless there is a deadline, which is checked between chunks.
     """
     spans = chunks(rows, chunk)
     if not spans:
         return
-    if threads() == 1:
+    if threads() == 1 and deadline.current() is None:
         spans = [(0, rows)]
     over_threads(lambda start, stop: kernel(start, stop, *arguments), spans)
 
@@ -106,18 +109,30 @@ def chunks(rows: int, size: int) -> list[Span]:
 
 
 def over_threads(task: Callable[[int, int], None], spans: Sequence[Span]) -> None:
-    """Call task(start, stop) for all spans, on as many threads as the loops may use."""
+    """Call task(start, stop) for all spans, on as many threads as the loops may use.
+
+    The deadline of the caller, if there is one, is checked before every span and also holds inside the tasks.
+    """
+    limit = deadline.current()
     if threads() == 1 or len(spans) == 1:
         for start, stop in spans:
+            if limit is not None:
+                limit.check()
             task(start, stop)
         return
     upcoming = iter(spans)  # shared: whoever is free takes the next
 
     def work() -> None:
         for start, stop in upcoming:
+            if limit is not None:
+                limit.check()
             task(start, stop)
 
-    helpers = [_pool(threads() - 1).submit(work) for _ in range(min(threads(), len(spans)) - 1)]
+    def help_out() -> None:  # contextvars do not follow work into another thread
+        with contextlib.nullcontext() if limit is None else limit.applied():
+            work()
+
+    helpers = [_pool(threads() - 1).submit(help_out) for _ in range(min(threads(), len(spans)) - 1)]
     try:
         work()
     finally:

@@ -34,8 +34,9 @@ MEANINGS = {
     415: "The body is not declared as JSON.",
     421: "The host is not served here.",
     422: "What was asked for is not allowed; the sentence says what is.",
-    503: "Too much is asked at the moment, and nothing was changed; Retry-After says when to try again.",
-    504: "It was begun and took too long; what was to be changed may be changed or not.",
+    503: "Too much is asked at the moment, or the service ends, and nothing was changed; Retry-After says when to try "
+    "again.",
+    504: "It was begun, and took too long or the service ended; what was to be changed may be changed or not.",
 }
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": words} for status, words in MEANINGS.items()

@@ -12,11 +12,14 @@ from fastapi import Query as InQuery
 
 from kinrank.integrations.order import ordered
 from kinrank.manifold import Manifold
-from kinrank.methods import LPMT
+from kinrank.methods import LPMT, Method
 from kinrank.ranking import Ranking
 from kinrank.web.asked.asking import method_asked, only_one, told_parameters, worded
+from kinrank.web.asked.cost import check_cost
 from kinrank.web.asked.looking import searched, vector_of
+from kinrank.web.asked.searching import CANDIDATES
 from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
+from kinrank.web.http.gate import Gate
 from kinrank.web.http.models import Changed, Explain, Observe, Put, Remove, Rerank, Reranked, Search, Searched
 from kinrank.web.lasting.receipts import OVER_STORE, Receipt
 from kinrank.web.service import Service
@@ -36,12 +39,14 @@ def api(service: Service) -> APIRouter:
     async def search(asked: Search) -> Response:
         limits.check(asked.k, asked.depth, asked.candidates)
         await service.reached(asked.min_version)
-        return await gates.searches.run(lambda: answered(_search(service, asked)))
+        return await _gate_of(service, asked).run(lambda: answered(_search(service, asked)))
 
     @router.post("/rerank", response_model=Reranked, summary="Order the vectors that another search found")
     async def rerank(asked: Rerank) -> Response:
         _few(len(asked.vectors), limits.candidates, "vectors")
-        return await gates.searches.run(lambda: answered(_rerank(asked)))
+        method = method_asked(LPMT(), asked.method, dict(asked.parameters))
+        check_cost(method, 1, len(asked.vectors), len(asked.query), limits.rerank_seconds)
+        return await gates.reranks.run(lambda: answered(_rerank(asked, method.over_candidates())))
 
     @router.post("/explain", summary="The chain from a query to an item", response_model=dict[str, Any])
     async def explain(asked: Explain) -> Response:
@@ -89,6 +94,26 @@ def api(service: Service) -> APIRouter:
     return router
 
 
+def _gate_of(service: Service, asked: Search) -> Gate:
+    """Where a search waits: what the prepared gallery answers is not held up by methods of the client's choice.
+
+    A ValueError if such a method would take too long. A `budget` of the client's own may take as long as the gallery
+    is large, and so waits with the others.
+    """
+    gates, limits, manifold, method = service.gates, service.settings.limits, service.manifold, service.manifold.method
+    if asked.method is not None or asked.parameters:
+        method = method_asked(method, asked.method, asked.parameters)
+    if asked.candidates is None and method == manifold.method:
+        return gates.searches if asked.budget is None else gates.reranks
+    size, dimensions = manifold._snapshot.vectors.shape
+    items = min(asked.candidates or CANDIDATES, size)
+    items = items if asked.where is None else min(2 * items, size)  # the nearest of those and the nearest of all
+    given = (asked.vectors, asked.ids, asked.queries, asked.texts, asked.images)
+    queries = max(len(one) for one in (*given, ()) if one is not None)
+    check_cost(method, queries, items, dimensions, limits.rerank_seconds)
+    return gates.reranks
+
+
 def _search(service: Service, asked: Search) -> dict[str, Any]:
     started, limits = time.perf_counter(), service.settings.limits
     version, manifold = service.gallery.version, service.manifold  # in this order: the gallery may be newer, not older
@@ -96,7 +121,7 @@ def _search(service: Service, asked: Search) -> dict[str, Any]:
     if isinstance(asked.where, dict) and service.settings.store is None:
         raise ValueError("where filters by columns of a vector database, and there is none; give a list of ids")
     if asked.method is not None or asked.parameters or asked.candidates is not None:
-        _few(len(rows) * (asked.candidates or 1), WORK, "candidates of all queries together")
+        _few(len(rows) * (asked.candidates or CANDIDATES), WORK, "candidates of all queries together")
     own = asked.ids  # only_one has seen to it that nothing else asks
     more = 0 if own is None else 1
     ranking = searched(
@@ -168,9 +193,8 @@ def told(ranking: Ranking, most: int, own: list[Any] | None = None) -> tuple[lis
     return ids, distances
 
 
-def _rerank(asked: Rerank) -> dict[str, Any]:
+def _rerank(asked: Rerank, method: Method) -> dict[str, Any]:
     started = time.perf_counter()
-    method = method_asked(LPMT(), asked.method, dict(asked.parameters)).over_candidates()
     order = ordered(asked.query, asked.vectors, method, asked.top_n, asked.metric or "cosine")
     results = [
         {"index": place, "relevance_score": score} for place, score in zip(order.places, order.scores, strict=True)

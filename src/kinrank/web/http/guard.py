@@ -82,7 +82,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         started, status = time.perf_counter(), 500
-        begun, parts = False, list[bytes]()
+        begun, received, parts = False, False, list[bytes]()
 
         async def sending(message: dict[str, Any]) -> None:
             nonlocal status, begun
@@ -95,11 +95,15 @@ class Guard:
             self._check_address(scope)
             scope["kinrank.role"] = self._role(scope)
             await self._body(scope, receive, parts)
+            received = True
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope  # the server sends no body then
             await self._app(asked, _once(b"".join(parts), receive), sending)
             scope = asked
         except Refusal as refusal:
             await _answer(sending, refusal)
+        except asyncio.CancelledError:  # the service ends, and the time to finish requests is over
+            if not begun:
+                await _answer(sending, _interrupted(received and _changes(scope)))
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if not begun:
@@ -140,7 +144,7 @@ class Guard:
 
     def _role(self, scope: Scope) -> str:
         """read or write; a Refusal for those who may not do what they ask for."""
-        method, path, settings = scope["method"], scope["path"], self._settings
+        path, settings = scope["path"], self._settings
         role = "write"
         if settings.read_tokens or settings.write_tokens:
             role = role_of(_token(scope), settings)
@@ -151,7 +155,7 @@ class Guard:
                 if not _token(scope):
                     words = "a token is needed; send the header `Authorization: Bearer TOKEN`"
                 raise Refusal(401, words, [(b"www-authenticate", b"Bearer")])
-        if method not in READING and path not in READING_POSTS and role != "write":
+        if _changes(scope) and role != "write":
             raise Refusal(403, "this token may read only; use one that may write")
         return role
 
@@ -243,6 +247,18 @@ def _header(scope: Scope, name: bytes) -> str:
 def _headers(scope: Scope, name: bytes) -> list[str]:
     """All headers of this name."""
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _changes(scope: Scope) -> bool:
+    """Whether a request is one that changes something."""
+    return scope["method"] not in READING and scope["path"] not in READING_POSTS
+
+
+def _interrupted(changing: bool) -> Refusal:
+    """The answer to a request that was not finished when the service ended."""
+    if changing:
+        return Refusal(504, "the service is shutting down; the change may be made or not: look, then try again")
+    return Refusal(503, "the service is shutting down; try again when it is back", [(b"retry-after", b"1")])
 
 
 def _too_large(most: int) -> Refusal:

@@ -45,17 +45,20 @@ class Metrics:
             "kinrank_request_seconds", "Time from the whole request to the answer.", ["route"], buckets=SECONDS, **kept
         )
         self._inside = Gauge(
-            "kinrank_requests_inside", "Searches that are computed or wait.", multiprocess_mode="livesum", **kept
+            "kinrank_requests_inside",
+            "Searches and re-rankings that are computed or wait.",
+            multiprocess_mode="livesum",
+            **kept,
         )
         if SHARED not in os.environ:
-            self._inside.set_function(lambda: service.gates.searches.inside)
+            self._inside.set_function(lambda: service.gates.computing)
         self._service = service
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
         if SHARED in os.environ:
-            self._inside.set(self._service.gates.searches.inside)
+            self._inside.set(self._service.gates.computing)
 
     def text(self) -> bytes:
         """What `/metrics` says."""

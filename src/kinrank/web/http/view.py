@@ -10,13 +10,17 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 import kinrank
-from kinrank.web.asked.asking import Asked, only_one, told_parameters
+from kinrank.web.asked.asking import Asked, method_asked, only_one, told_parameters
+from kinrank.web.asked.cost import check_cost
 from kinrank.web.asked.looking import chained, looked
 from kinrank.web.http.answering import PROBLEMS, JsonRoute, answered
+from kinrank.web.http.gate import Gate
 from kinrank.web.http.models import Chain, Rank, Token, Upload
 from kinrank.web.http.parts import entered, static
 from kinrank.web.service import Service
 from kinrank.web.shown.encoding import refused
+
+CHAIN_PASSES = 3  # candidates are re-ranked for the list, for the chain and for the map
 
 
 def view(service: Service) -> APIRouter:
@@ -60,14 +64,14 @@ def view(service: Service) -> APIRouter:
     @router.post("/view/rank", summary="Before and after", response_model=dict[str, Any])
     async def rank(asked: Rank) -> Response:
         question = _asked(service, asked)
-        return await gates.searches.run(
+        return await _gate_of(service, question).run(
             lambda: answered(looked(service.manifold, service.collection, question, service.address))
         )
 
     @router.post("/view/chain", summary="Why an item moved", response_model=dict[str, Any])
     async def chain(asked: Chain) -> Response:
         question = _asked(service, asked)
-        return await gates.searches.run(
+        return await _gate_of(service, question, CHAIN_PASSES).run(
             lambda: answered(chained(service.manifold, service.collection, question, asked.item))
         )
 
@@ -95,6 +99,20 @@ def _asked(service: Service, asked: Rank) -> Asked:
         query, asked.k, asked.method, dict(asked.parameters), asked.candidates, list(asked.positives),
         list(asked.negatives), level,
     )  # fmt: skip
+
+
+def _gate_of(service: Service, asked: Asked, passes: int = 1) -> Gate:
+    """Where a question waits: not among searches of the prepared gallery, if a method of its own is to answer it.
+
+    A ValueError if that would take too long.
+    """
+    manifold = service.manifold
+    method = method_asked(manifold.method, asked.method, asked.parameters)
+    if method == manifold.method:
+        return service.gates.searches
+    size, dimensions = manifold._snapshot.vectors.shape
+    check_cost(method, 1, min(asked.candidates, size), dimensions, service.settings.limits.rerank_seconds, passes)
+    return service.gates.reranks
 
 
 def _start(service: Service) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from kinrank.web.settings import Settings
 
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a worker is started again that died soon after its start
 SOON = 20.0  # seconds
+HUNG_SECONDS = 10.0  # without a sign of life from a worker that was ready, after which it is killed and replaced
+LONGEST_GAP = 0.5  # seconds between two looks that count, at most
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -33,7 +35,9 @@ class Child:
 
     def start(self) -> None:
         self.opened, self.ready, self.error, self.again = False, False, "", 0.0
-        self.started = time.monotonic()
+        self.started = self._looked = time.monotonic()
+        self._silent = 0.0  # seconds without a sign of life
+        self.hung = False  # killed because there was none for too long
         told, tell = os.pipe()
         self._told = open(told, "rb", buffering=0)  # noqa: SIM115 - as long as the process
         os.set_blocking(told, False)
@@ -73,13 +77,30 @@ class Child:
         }
 
     def look(self) -> bool:
-        """Whether it runs; `opened`, `ready` and `error` are what it has said."""
-        alive = self.process.poll() is None
+        """Whether it runs; `opened`, `ready` and `error` are what it has said.
+
+        A long time between two looks says that this process did not run itself, because the machine was suspended or
+        is overloaded; it counts as LONGEST_GAP, so that the worker gets its turn first. A worker that was ready and
+        gives no sign of life is killed; while it opens the gallery, there are none.
+        """
+        alive, now = self.process.poll() is None, time.monotonic()
+        self._silent += min(now - self._looked, LONGEST_GAP)
+        self._looked = now
         for line in (self._told.read() or b"").splitlines():
-            said = json.loads(line)
+            self._silent, said = 0.0, json.loads(line)
             self.opened, self.ready = self.opened or "opened" in said, self.ready or "ready" in said
             self.error = said.get("error", self.error)
+        if alive and self.ready and self._silent > HUNG_SECONDS:  # stopped, or its event loop is stuck
+            self.hung = True
+            self.process.kill()
         return alive
+
+    @property
+    def fate(self) -> str:
+        """Why the process is no more."""
+        if self.hung:
+            return f"it gave no sign of life for {HUNG_SECONDS:g} seconds"
+        return self.error or f"it ended with code {self.process.returncode}"
 
     def bury(self) -> None:
         """Forget the process that died, and decide when the next one starts."""

@@ -20,7 +20,6 @@ from kinrank.web.processes.crowd import BUSY, IDLE, LEAVING, Crowd, Refused
 from kinrank.web.settings import Limits, Settings
 
 KEEP_ALIVE = 15  # seconds that a connection may be idle between two requests
-GRACE = 10  # seconds that requests get to finish when the service ends
 LINGER = 2.0  # seconds that a client gets to read why it was refused
 AHEAD = 32  # requests that may wait behind one on the same connection
 OTHER_PROTOCOL = (b"upgrade", b"http2-settings")  # headers that ask for another protocol
@@ -252,5 +251,5 @@ def configured(settings: Settings, app: Any, headers: Sequence[tuple[str, str]] 
     return uvicorn.Config(
         app, loop="auto", http=protocol, ws="none", lifespan="on", interface="asgi3", log_config=None,
         log_level="warning", access_log=False, proxy_headers=False, server_header=False,
-        timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE, headers=list(headers),
+        timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=settings.limits.grace, headers=list(headers),
     )  # fmt: skip

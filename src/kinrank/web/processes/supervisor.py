@@ -27,7 +27,7 @@ from kinrank.web.processes.listening import listening
 from kinrank.web.settings import Settings
 
 LOOK = 0.1  # seconds between two looks at the workers
-PATIENCE = 15.0  # seconds that workers get to finish their requests
+SAVING_SECONDS = 5.0  # that workers get to end after the time in which requests may finish
 OPENING = "opening the gallery"  # the last stage of a preparation
 LONGEST = 100  # characters in the name of a Unix socket; some systems allow 104
 Report = Callable[[str, int, int], None]  # f(label, done, total)
@@ -182,7 +182,7 @@ class Supervisor:
                 worker.bury()
                 if self._stopping:
                     return
-                why = worker.error or f"it ended with code {worker.process.returncode}"
+                why = worker.fate
                 if not announced and worker.error:
                     raise ValueError(why)
                 if worker.hopeless:
@@ -196,7 +196,7 @@ class Supervisor:
         running = [worker for worker in self._workers if not worker.again]
         for worker in running:
             worker.process.terminate()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self._settings.limits.grace + SAVING_SECONDS
         for worker in running:
             try:
                 worker.process.wait(max(deadline - time.monotonic(), 0.01))

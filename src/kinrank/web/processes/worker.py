@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
@@ -28,6 +29,8 @@ from kinrank.web.processes.server import Server
 from kinrank.web.service import Service
 from kinrank.web.settings import Settings
 
+EXIT_SECONDS = 5.0  # that the interpreter gets to end by itself where threads still compute
+
 
 def answer(
     settings: Settings,
@@ -36,6 +39,7 @@ def answer(
     ready: Callable[[], None],
     opened: Callable[[], None] | None = None,
     signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
+    beat: Callable[[], None] | None = None,
 ) -> None:
     """Answer requests until one of the signals comes; a second one does not wait for anything.
 
@@ -44,11 +48,12 @@ def answer(
         ready: called when the first request can be answered.
         opened: called before that, when everything is loaded: others may listen at the sockets until it returns.
         signals: on which it stops, even where whoever started it ignores them.
+        beat: called twice a second by the event loop, as a sign that it is not stuck.
     """
     service = Service.open(settings, writer)
     try:
         _warm(service)
-        server = Server(configured(settings, make_app(service)), ready)
+        server = Server(configured(settings, make_app(service)), ready, beat)
         if opened is not None:
             opened()
 
@@ -62,6 +67,21 @@ def answer(
         server.run(sockets)
     finally:
         service.close()
+        if service.gates.busy:
+            _exit_soon()
+
+
+def _exit_soon() -> None:
+    """End the process even if threads that nobody waits for still compute, as soon as everything else is done.
+
+    Threads of requests are daemons, but the interpreter waits for those that help them in compiled loops.
+    """
+
+    def exit_late() -> None:
+        time.sleep(EXIT_SECONDS)
+        os._exit(0)  # everything acknowledged is saved
+
+    threading.Thread(target=exit_late, daemon=True).start()
 
 
 def _warm(service: Service) -> None:
@@ -95,7 +115,8 @@ def main() -> int:
 
         try:
             settings, ready = Settings.from_json(order["settings"]), partial(_say, tell, {"ready": True})
-            answer(settings, sockets, order["writer"], ready, opened, (signal.SIGTERM,))
+            beat = partial(_beat, order["tell"])
+            answer(settings, sockets, order["writer"], ready, opened, (signal.SIGTERM,), beat)
         except (ValueError, OSError, MemoryError, ImportError) as error:
             _say(tell, {"error": " ".join(str(error).split())})
             return 2
@@ -105,6 +126,14 @@ def main() -> int:
 def _say(file: Any, words: dict[str, Any]) -> None:
     with contextlib.suppress(BrokenPipeError):
         print(json.dumps(words), file=file, flush=True)
+
+
+def _beat(pipe: int) -> None:
+    """Tell the supervisor that the event loop runs, without waiting for a supervisor that does not read."""
+    os.set_blocking(pipe, False)
+    with contextlib.suppress(BlockingIOError, BrokenPipeError):
+        os.write(pipe, b'{"beat": true}\n')
+    os.set_blocking(pipe, True)
 
 
 if __name__ == "__main__":
