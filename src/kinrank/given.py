@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")  # how a whole number is written
+CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff]")  # no part of a line of text
 INT64 = np.iinfo(np.int64)
 UINT64 = np.iinfo(np.uint64)
 
@@ -58,6 +59,20 @@ def names(ids: Any, parameter: str = "ids") -> NDArray[Any]:
             found = _numbers(entries, min(entries, default=0), max(entries, default=0), parameter)
     _check_different(found, parameter)
     return found
+
+
+def check_new_names(ids: NDArray[Any], parameter: str = "ids") -> None:
+    """Refuse texts with control characters or line separators, which no address, no line of a file can carry.
+
+    Only for names that are given now: galleries of kinrank 0.1.0 may have such names, and are still read.
+    """
+    if ids.dtype.kind != "O" or not CONTROL.search("".join(ids.tolist())):
+        return
+    place, name = next((place, name) for place, name in enumerate(ids.tolist()) if CONTROL.search(name))
+    raise ValueError(
+        f"{parameter} has {name!r:.80} at {place}, with a control character or a line separator in it; give a name "
+        "that is a line of text"
+    )
 
 
 def size_of(ids: NDArray[Any]) -> int:

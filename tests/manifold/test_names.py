@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 import uuid
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,11 @@ import numpy as np
 import pytest
 
 import kinrank as kr
+from kinrank.manifold.beside import log_of
+from kinrank.manifold.log import Log
+from kinrank.manifold.log_records import Change
 from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.replay import LogApplied
 
 BIG = 2**63 + 5
 METHOD = kr.AQE(k=2)
@@ -29,8 +34,8 @@ def rows(count: int, seed: int = 0) -> np.ndarray:
         [*range(11), 2**64 - 1],
         np.array(range(12), object),
         [uuid.UUID(int=i + 1) for i in range(12)],
-        [f"name {'x' * i}\0" for i in range(12)],
-        ["\0" * (i + 1) for i in range(12)],
+        [f"name {'x' * i} " for i in range(12)],
+        [" " * (i + 1) for i in range(12)],
     ],
 )
 def test_ids_survive_everything(ids: Any, tmp_path: Path) -> None:
@@ -142,3 +147,25 @@ def test_numbers_never_shift() -> None:
 def test_saved_names_that_contradict_themselves_are_refused(arrays: dict[str, Any], following: float | None) -> None:
     with pytest.raises(ValueError, match=r"its |ids|next_number="):
         Names.restored(4, dict(arrays), following)
+
+
+def test_galleries_with_names_that_are_refused_today_are_still_read_and_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders and logs of kinrank 0.1.0 may have names with control characters."""
+    given = rows(6)
+    with monkeypatch.context() as before:
+        before.setattr("kinrank.given.check_new_names", lambda *_: None)
+        kr.Manifold.build(given[:4], kr.AQE(k=1), ids=["\0", "b\tc", "d\n", "a\0"]).save(tmp_path / "g")
+    log = Log(log_of(tmp_path / "g"), 0)
+    log.append([Change(1, ["e\n"], given[4:5])])
+    log.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LogApplied)
+        with kr.Manifold.changing(tmp_path / "g") as manifold:
+            manifold.upsert(given[5:], ["b\tc"])
+            manifold.remove(["d\n"])
+            manifold.refresh()
+    assert sorted(kr.Manifold.load(tmp_path / "g").ids.tolist()) == ["\0", "a\0", "b\tc", "e\n"]
+    with pytest.raises(ValueError, match="control character"):
+        manifold.upsert(given[:2], ["b\tc", "x\ty"])

@@ -8,11 +8,9 @@ sees only similarities (CSA, SSR) allows. Beside them methods that need no weigh
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +23,7 @@ from kinrank.datasets.benchmark import BENCHMARKS, Benchmark, load
 from kinrank.evaluation import evaluate
 from kinrank.evaluation.compare import paired
 from kinrank.evaluation.trials import PLAIN
+from kinrank.files.scratch import scratch_folder
 from kinrank.learned import RECIPES, fit
 from kinrank.methods import Method, resolve
 from kinrank.progress import Progress, Show
@@ -126,9 +125,9 @@ def _tests(course: Course, method: str) -> list[tuple[str, Benchmark]]:
 
 def _fitted(course: Course, method: str, seed: int, options: dict[str, Any]) -> list[Run]:
     """A fit, and how it does on every set it is judged on."""
-    with tempfile.TemporaryDirectory(prefix="kinrank-") as place:
+    with scratch_folder() as place:
         started = time.perf_counter()
-        made = fit(method, course.vectors, course.labels, Path(place) / "weights.npz", seed, **options)
+        made = fit(method, course.vectors, course.labels, place / "weights.npz", seed, **options)
         check_whole(made)
         seconds = time.perf_counter() - started
         return [_ranked(made, bench)._replace(fit_seconds=seconds) for _, bench in _tests(course, method)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from kinrank.bench.record import record
 from kinrank.datasets.turntable import NAMES, turntable
 from kinrank.encoders import Embedded
 from kinrank.evaluation import Truth, compare, evaluate
+from kinrank.files.scratch import scratch_folder
 from kinrank.progress import Progress, Show
 
 PICTURES, TRUTH = "roxford5k_thumbnails.zip", "revisited/gnd_roxford5k.pkl"
@@ -104,9 +104,9 @@ def _toys(given: dict[str, Any]) -> tuple[Embedded, Embedded | None, dict[str, T
     images = needed("PIL.Image", "drawing pictures", "images")
     drawn, labels, angles = turntable(TOYS, VIEWS, PIXELS, progress=Progress(given["progress"]))
     kinds = [NAMES[label] for label in labels.tolist()]
-    with tempfile.TemporaryDirectory(prefix="kinrank-") as folder:
+    with scratch_folder() as folder:
         for kind, angle, pixels in zip(kinds, angles.tolist(), drawn, strict=True):
-            images.fromarray(pixels).save(Path(folder) / f"{kind}_{angle:03.0f}.jpg", quality=90)
+            images.fromarray(pixels).save(folder / f"{kind}_{angle:03.0f}.jpg", quality=90)
         gallery = kinrank.embed(folder, **given)
     named = np.array([name.rpartition("_")[0] for name in gallery.ids])
     return gallery, None, {"toy": Truth.from_labels(named)}, f"{TOYS} toys, {VIEWS} views of each"

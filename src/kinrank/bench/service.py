@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from kinrank.bench.record import record
 from kinrank.bench.serving import memory_bytes, processor_seconds, running
 from kinrank.bench.synthetic import curves
 from kinrank.datasets.benchmark import load as published
+from kinrank.files.scratch import scratch_folder
 from kinrank.manifold import Manifold
 from kinrank.progress import Progress, Show
 from kinrank.web.settings import Limits, Settings
@@ -67,9 +67,9 @@ def service(
         "workers": workers, "k": 10,
     }  # fmt: skip
     report = Progress(progress)
-    with tempfile.TemporaryDirectory(prefix="kinrank-") as place:
-        load = _prepared(gallery, queries, Path(place), seconds)
-        folder = Path(place) / "gallery"
+    with scratch_folder() as place:
+        load = _prepared(gallery, queries, place, seconds)
+        folder = place / "gallery"
         settings = Settings(str(folder), writable=True, port=0, workers=workers, limits=limits or Limits())
         with running(settings) as (address, process):
             load = replace(load, address=address)

@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from kinrank.files.atomic import writable as writable
+from kinrank.files.scratch import scratch_folder
 from kinrank.manifold import NotFolded
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
@@ -120,8 +120,8 @@ def ranking_target(output: Path, format: str | None) -> Iterator[Path]:
     if output != STANDARD:
         yield output
         return
-    with tempfile.TemporaryDirectory(prefix="kinrank-") as folder:
-        path = Path(folder) / f"ranking.{format or 'csv'}"
+    with scratch_folder() as folder:
+        path = folder / f"ranking.{format or 'csv'}"
         yield path
         sys.stdout.flush()
         with path.open("rb") as file:

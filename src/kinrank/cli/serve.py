@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 import threading
 import webbrowser
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from kinrank.cli.encoding import Content, Encoder, TextColumn, TextIds, with_enc
 from kinrank.cli.output import Quiet, bars
 from kinrank.deferred import needed
 from kinrank.encoders import Options
+from kinrank.files.scratch import scratch_folder
 from kinrank.progress import Show, both
 
 File = Path | None
@@ -141,7 +141,7 @@ def serve(
     if watch and readers and not writers:
         raise ValueError("--watch changes the gallery; give a --token write:SECRET, too")
     limits = Limits(body=max_body, k=max_k, seconds=timeout, waiting=concurrency)
-    with tempfile.TemporaryDirectory(prefix="kinrank-") as scratch:
+    with scratch_folder() as scratch:
         common: dict[str, Any] = {
             "host": host, "port": port, "read_tokens": readers, "write_tokens": writers, "workers": workers,
             "limits": limits, "cache": cache_folder(),
@@ -152,7 +152,7 @@ def serve(
                 source, images=images, texts=texts, labels=labels, truth=truth, queries=queries,
                 query_names=query_names, query_labels=query_labels, ids=ids, gallery_key=gallery_key,
                 set_name=set_name, store=store, encoder=encoder, options=options, content=content, column=column,
-                id_column=id_column, keep=keep, scratch=Path(scratch), progress=page.heard(both(progress, bars(quiet))),
+                id_column=id_column, keep=keep, scratch=scratch, progress=page.heard(both(progress, bars(quiet))),
                 tell=None if quiet else note, **common,
             )  # fmt: skip
             if watch and not made.follows:
@@ -170,7 +170,7 @@ def serve(
 
         page = Waiting(quiet, open_page)
         named = "toys" if source is None else source.name or str(source)
-        last = [Settings(manifold="", title=named, scratch=scratch, **common)]
+        last = [Settings(manifold="", title=named, scratch=str(scratch), **common)]
         raise typer.Exit(run(last[0], announce, prepare, page.at))
 
 

@@ -18,7 +18,7 @@ from kinrank.distributed.cluster import WAIT, Cluster, connected, seconds
 from kinrank.distributed.files import share_gallery, workplace
 from kinrank.manifold import Manifold
 from kinrank.manifold.gallery import gallery_over
-from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.names import Names, check_new_ids
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.methods import Method, resolve
 from kinrank.methods.served import Kept
@@ -77,7 +77,7 @@ def build(
         shared, space = _shared(gallery, place, metric)
         run.know(shared, "vectors")
         n = len(shared)
-        names = Names(n, check_ids(ids, n))
+        names = Names(n, check_new_ids(ids, n))
 
         def lists(k: int) -> Neighbors:
             width = min(k, n)

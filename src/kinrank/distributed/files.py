@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kinrank.features import bounded, check, load, unit
+from kinrank.files.scratch import scratch_folder
 from kinrank.stores.rows import unit_blocks
 
 
@@ -22,8 +23,12 @@ def workplace(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
     """A fresh folder inside `folder`, or where temporary files go; removed afterwards."""
     if folder is not None and not Path(folder).is_dir():
         raise ValueError(f"folder={os.fspath(folder)!r} is not a folder; give one that every worker can read")
-    with tempfile.TemporaryDirectory(prefix="kinrank-", dir=folder) as place:
-        yield Path(place)
+    if folder is None:
+        with scratch_folder() as place:
+            yield place
+        return
+    with tempfile.TemporaryDirectory(prefix="kinrank-", dir=folder) as name:  # which may not know locks
+        yield Path(name)
 
 
 def create(folder: str | Path, name: str, shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:

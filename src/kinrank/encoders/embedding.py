@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,6 +22,7 @@ from kinrank.encoders.sources import Source, check_names
 from kinrank.features import Vectors
 from kinrank.files.arrays import read_npy
 from kinrank.files.atomic import replacing
+from kinrank.files.scratch import scratch_folder
 from kinrank.parameters import whole_number
 from kinrank.progress import Progress, Show
 
@@ -124,8 +124,9 @@ def embed(
         check_names(items.names)  # they are written one per line: known now, not after an hour of work
     used = opened or report.one(OPENING, Recipe(PLAIN[items.content], Options(**options)).open)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kinrank-"))) / "part"
-        if target is not None:
+        if target is None:
+            folder = stack.enter_context(scratch_folder()) / "part"
+        else:
             folder = target.with_name(f"{target.name}.part")
         with Part.opened(folder, used.facts, used.dimensions, items.identity) as part:
             encode_missing(items, items.names, used, part, batch, workers, report)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from kinrank.encoders.base import PICTURES, TEXTS, Encoder
+from kinrank.given import CONTROL
 from kinrank.pictures.archives import Archive, by_name
 from kinrank.pictures.images import decoded
 
@@ -161,7 +162,7 @@ def check_names(names: Sequence[str]) -> None:
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"the id {twice!r:.100} stands there more than once; every item needs one of its own")
     for name in names:
-        if not name.strip() or any(sign in name for sign in "\r\n\0"):
+        if not name.strip() or CONTROL.search(name):
             raise ValueError(f"{name!r:.100} cannot be an id; give a line of text for every item")
 
 

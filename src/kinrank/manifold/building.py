@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from kinrank.manifold.gallery import gallery_over, local_index
-from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.names import Names, check_new_ids
 from kinrank.manifold.remembered import Remembered
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.memory import NotEnoughMemory, allowed_bytes, in_words, parse_bytes
@@ -36,7 +36,7 @@ def built(
     vectors, space, own = gallery_with_ids(gallery_or_store, metric)
     if own is not None and ids is not None:
         raise ValueError(f"ids= is not needed: the items have those of {gallery_or_store!r}; leave it out")
-    names = Names(len(vectors), check_ids(ids, len(vectors)) if own is None else own)
+    names = Names(len(vectors), check_new_ids(ids, len(vectors)) if own is None else own)
     if isinstance(gallery_or_store, EngineStore):
         store: Store | None = Keyed(gallery_or_store, names.all, vectors, space.scale)
     else:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.features import Vectors, scale_of
 from kinrank.manifold.gallery import gallery_over, local_index
-from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.names import Names, check_new_ids
 from kinrank.manifold.remembered import distances_of_tenth, no_copies
 from kinrank.manifold.snapshot import Snapshot
 from kinrank.progress import Progress
@@ -31,7 +31,7 @@ SAME = 2e-6  # the most by which an entry of a row may differ, from rounding, th
 def added(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike | None, tolerance: float | None = None) -> Snapshot:
     """The snapshot with more items behind those it has."""
     rows = snapshot.space.rows(vectors, "vectors", snapshot.vectors.shape[1])
-    names = snapshot.names.and_more(ids, len(rows))
+    names = snapshot.names.and_more(check_new_ids(ids, len(rows)), len(rows))
     if not len(rows):
         return snapshot
     snapshot.method.check_changes(snapshot.kept, "add items")
@@ -57,10 +57,10 @@ def upserted(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike) -> Snapshot
             "this manifold names items by their numbers, and has no ids to replace items by; build it with ids=, or "
             "use remove and add"
         )
-    given = check_ids(ids, len(rows))
+    places = {name: place for place, name in enumerate(before.all.tolist())}
+    given = check_new_ids(ids, len(rows), places)
     if given is None:
         raise ValueError(f"ids= is missing; give the name of each of the {len(rows)} rows, new or there already")
-    places = {name: place for place, name in enumerate(before.all.tolist())}
     there = [places[name] for name in given.tolist() if name in places]
     names = before.swapped(there, given, len(rows))
     if not len(rows):

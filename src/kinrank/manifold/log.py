@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,14 +46,14 @@ class Log:
         path: the file.
         version: that of the last change in it, or that it begins behind.
         left: changes that the folder does not hold, oldest first, as they were found at the start.
-        broken: why nothing more can be appended; empty as long as it can.
+        broken: why nothing more can be appended, without the path, for clients; empty as long as it can.
     """
 
     def __init__(self, path: Path, position: int) -> None:
         """Open the log of a folder that holds the changes up to `position`; it is made if it is not there."""
         self.path, self.version, self.broken = path, position, ""
         self.left: list[Change] = []
-        self._key, self._number = secrets.token_bytes(16), -1
+        self._key, self._number = os.urandom(16), -1
         self._ends: list[tuple[int, int]] = []  # of each block, the last version and where it ends
         for part in path.parent.glob(f".{_escaped(path.name)}.*.part"):  # from a process that was killed
             part.unlink(missing_ok=True)
@@ -123,13 +122,14 @@ class Log:
         if self._number >= 0:
             os.close(self._number)
             self._number = -1
-            self.broken = f"{self.path} is closed"
+            self.broken = "the log is closed"
             if remove:
                 self.path.unlink(missing_ok=True)
 
     def _break(self, error: BaseException) -> None:
         why = error.strerror if isinstance(error, OSError) else None
-        self.broken = f"{self.path} could not be written ({why or type(error).__name__}); start the service again"
+        self.broken = f"the log could not be written ({why or type(error).__name__}); start the service again"
+        said.error("%s could not be written (%s); nothing more is appended", self.path, error)
 
     def _renew(self, base: int, blocks: bytes) -> None:
         """Replace the file in one step, and go on with the new one: it is open before it takes the old one's place."""

@@ -10,6 +10,7 @@ Ids are kept as int64, as uint64 where one needs it, or as Python texts (dtype o
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -189,6 +190,15 @@ def check_ids(ids: Any, count: int) -> NDArray[Any] | None:
     names = given.names(ids)
     if len(names) != count:
         raise ValueError(f"ids has {len(names)} names but there are {count} items; give one for each")
+    return names
+
+
+def check_new_ids(ids: Any, count: int, known: Container[Any] = ()) -> NDArray[Any] | None:
+    """What `check_ids` returns, for ids that a user gives: those that are not `known` must be lines of text."""
+    names = check_ids(ids, count)
+    if names is not None and names.dtype.kind == "O":
+        fresh = np.array([name not in known for name in names.tolist()], np.bool_)
+        given.check_new_names(names[fresh])
     return names
 
 

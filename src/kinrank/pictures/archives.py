@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from kinrank.files.opening import regular
+from kinrank.given import CONTROL
 from kinrank.pictures.images import ENDINGS
 
 Endings = tuple[str, ...]
@@ -291,4 +292,4 @@ def _is_hidden(name: str) -> bool:
 
 def _is_text(name: str) -> bool:
     """Whether it is one line and can be sent as UTF-8: names on a disk are bytes."""
-    return not any("\ud800" <= sign <= "\udfff" or sign in "\r\n" for sign in name)
+    return CONTROL.search(name) is None

@@ -332,7 +332,7 @@ def test_a_full_disk_refuses_a_change_and_takes_the_next(folder: Path, monkeypat
     with Writer(folder) as service:
         with monkeypatch.context() as patched:
             patched.setattr("kinrank.manifold.log._write_at", full)
-            with pytest.raises(Unavailable, match=r"g.log \(No space left on device\), and was not made; try again"):
+            with pytest.raises(Unavailable, match=r"the log \(No space left on device\), and was not made; try again"):
                 service.put(rows_of(1), ["x"])
             with pytest.raises(Unavailable):
                 service.remove(["n0"])
@@ -374,7 +374,7 @@ def test_a_folder_that_cannot_be_saved_is_saved_later(
             service.put(rows_of(1), ["y"])
             assert service.wait(2, 10)
             assert position_in(read_manifest(folder)) == 0
-            assert "could not be written" in service.trouble
+            assert service.trouble.startswith("the gallery could not be saved (No space left on device)")
         _until_saved(folder, 2)
     assert "what was saved there before is untouched" in caplog.text
     assert kr.Manifold.load(folder).ids.tolist()[-2:] == ["x", "y"]
@@ -400,7 +400,7 @@ def test_an_unexpected_error_ends_the_changes_and_keeps_the_log(
         patched.setattr(Applied, "apply", lambda *_: 1 / 0)
         receipt = service.put(rows_of(1), ["x"])
         assert not service.wait(receipt.version, 10)
-        with pytest.raises(Unavailable, match=r"cannot be applied any more \(ZeroDivisionError: .*g.log: start the"):
+        with pytest.raises(Unavailable, match=r"cannot be applied any more \(ZeroDivisionError\).* the log: start the"):
             service.put(rows_of(1), ["y"])
         with pytest.raises(Unavailable):
             service.sync()
@@ -575,6 +575,6 @@ def test_nobody_waits_for_a_database_that_will_not_be_followed(tmp_path: Path, m
     service = Writer(tmp_path / "g", store)
     monkeypatch.setattr(service._applied, "save", lambda _: (_ for _ in ()).throw(MemoryError("none left")))
     store.held["x"] = rows_of(1, 5)[0]
-    with pytest.raises(InDoubt, match="none left"):
+    with pytest.raises(InDoubt, match=r"\(MemoryError\); look for it"):
         service.sync()
     service.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -15,8 +16,11 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from kinrank.memory import NotEnoughMemory
 from kinrank.web.http.gate import Busy, Late
 from kinrank.web.http.models import Problem
-from kinrank.web.lasting.writer import InDoubt, Unavailable
+from kinrank.web.http.redaction import redaction_of
+from kinrank.web.lasting.receipts import InDoubt, Unavailable, reason
+from kinrank.web.settings import Settings
 
+log = logging.getLogger("kinrank.web")
 AGAIN = {"Retry-After": "1"}
 KEYS = 100  # of a body, at most: each that is not known would be told
 MEANINGS = {
@@ -67,8 +71,12 @@ class JsonRoute(APIRoute):
         return handled
 
 
-def handle_problems(app: FastAPI) -> None:
-    """Every error that has a sentence for users is answered with it."""
+def handle_problems(app: FastAPI, settings: Settings) -> None:
+    """Every error that has a sentence for users is answered with it, without the folders of this machine."""
+    redacted = redaction_of(settings)
+
+    def told(error: Exception) -> dict[str, str]:
+        return {"detail": clean(redacted(str(error)))}
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
@@ -76,11 +84,11 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(ValueError)
     async def refused(_: Request, error: ValueError) -> Response:
-        return answered({"detail": clean(str(error))}, 422)
+        return answered(told(error), 422)
 
     @app.exception_handler(NotEnoughMemory)
     async def too_much(_: Request, error: NotEnoughMemory) -> Response:
-        return answered({"detail": clean(str(error))}, 422)
+        return answered(told(error), 422)
 
     @app.exception_handler(Busy)
     async def busy(_: Request, error: Busy) -> Response:
@@ -89,16 +97,18 @@ def handle_problems(app: FastAPI) -> None:
     @app.exception_handler(Late)
     @app.exception_handler(InDoubt)
     async def in_doubt(_: Request, error: Exception) -> Response:
-        return answered({"detail": clean(str(error))}, 504)
+        return answered(told(error), 504)
 
     @app.exception_handler(Unavailable)
     async def unavailable(_: Request, error: Unavailable) -> Response:
-        return answered({"detail": clean(str(error))}, 503, AGAIN)
+        return answered(told(error), 503, AGAIN)
 
     @app.exception_handler(OSError)
     async def out_of_reach(_: Request, error: OSError) -> Response:
-        """A vector database that is gone, or a disk."""
-        return answered({"detail": clean(str(error))}, 503, AGAIN)
+        """A vector database that is gone, or a disk. The message may name files and hosts, and goes to the log only."""
+        log.error("a request failed: %s: %s", type(error).__name__, error)
+        words = f"something that this service needs does not work ({reason(error)}); its log says what. Try again later"
+        return answered({"detail": words}, 503, AGAIN)
 
     @app.exception_handler(StarletteHTTPException)
     async def http(request: Request, error: StarletteHTTPException) -> Response:

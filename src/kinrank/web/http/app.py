@@ -44,7 +44,7 @@ def make_app(service: Service) -> FastAPI:
         redirect_slashes=False,
         middleware=[Middleware(Guard, settings=service.settings, metrics=metrics)],
     )
-    handle_problems(app)
+    handle_problems(app, service.settings)
     app.include_router(api(service))
     app.include_router(view(service))
     app.include_router(pictures(service))

@@ -27,7 +27,7 @@ def preparing_app(settings: Settings, stages: Stages) -> FastAPI:
     guard = Middleware(Guard, settings=settings, metrics=Uncounted())
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, middleware=[guard])
     app.router.route_class = JsonRoute
-    handle_problems(app)
+    handle_problems(app, settings)
 
     @app.get("/")
     async def page() -> Response:

@@ -13,6 +13,7 @@ from kinrank.manifold.log import Log, said
 from kinrank.manifold.log_records import Change
 from kinrank.manifold.replay import replayed, replayed_log
 from kinrank.stores import Store
+from kinrank.web.lasting.receipts import reason
 
 FOLD = 2**20  # bytes of the log that are not needed any more, from which on it is begun anew
 AGAIN = 1.0  # seconds until a save that failed is tried again
@@ -25,7 +26,7 @@ class Applied:
         manifold: what is searched.
         log: what was acknowledged; changes that it held at the start are in `manifold`.
         version: of the last change in `manifold`.
-        unsaved: why the folder could not be saved the last time; empty if it could.
+        unsaved: why the folder could not be saved the last time, without its path, for clients; empty if it could.
     """
 
     def __init__(self, folder: Path, store: Store | None, fold: int = FOLD) -> None:
@@ -66,7 +67,7 @@ class Applied:
         except OSError as error:
             if not self.unsaved:
                 said.error("%s; it is tried again every %g seconds", error, AGAIN)
-            self.unsaved = str(error)
+            self.unsaved = f"the gallery could not be saved ({reason(error)}); the log keeps its changes"
             return
         self.unsaved = ""
         with alone():

@@ -10,7 +10,7 @@ from typing import Any
 from kinrank.manifold.log import Log, said
 from kinrank.manifold.log_records import Change, Vectors
 from kinrank.web.lasting.known import Known
-from kinrank.web.lasting.receipts import InDoubt, Receipt, Refused, Unavailable
+from kinrank.web.lasting.receipts import InDoubt, Receipt, Refused, Unavailable, reason
 
 
 class Wish:
@@ -95,7 +95,9 @@ class Commits:
             unknown = self._log.version != before or self._log.broken != broken
             for wish in wishes:
                 wish.error = wish.error or (InDoubt if unknown else Unavailable)(self._why_not(error))
-            if not isinstance(error, OSError):
+            if isinstance(error, OSError):
+                said.error("a change could not be written to %s (%s)", self._log.path, error)
+            else:
                 said.exception("a change could not be logged")
             if not isinstance(error, Exception):
                 raise
@@ -127,5 +129,4 @@ class Commits:
     def _why_not(self, error: BaseException) -> str:
         if self._log.broken or self.closed:
             return self._log.broken or self.closed
-        why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-        return f"the change could not be written to {self._log.path} ({why}), and was not made; try again later"
+        return f"the change could not be written to the log ({reason(error)}), and was not made; try again later"

@@ -16,7 +16,7 @@ from kinrank.manifold.log import said
 from kinrank.manifold.manifest import MANIFEST, POSITION
 from kinrank.manifold.reading import Held, opened, read
 from kinrank.stores import Store
-from kinrank.web.lasting.receipts import Receipt, Refused
+from kinrank.web.lasting.receipts import Receipt, Refused, reason
 from kinrank.web.lasting.remote import Remote, serve_writer
 
 __all__ = ["Following", "serve_writer"]
@@ -120,7 +120,7 @@ class Following:
             except Exception as error:  # damaged, deleted, or too large: what was there before is searched on
                 if not self.trouble:
                     said.error("%s cannot be followed (%s: %s)", self.folder, type(error).__name__, error)
-                self.trouble = f"{self.folder} cannot be followed: {error}"
+                self.trouble = f"the gallery cannot be read ({reason(error)}); searches use what was read before"
             self._look.wait(AGAIN if self.trouble else HURRY if self._waiting else EVERY)
             self._look.clear()
 

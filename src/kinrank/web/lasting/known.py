@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 
 from kinrank.given import INT64, listed
-from kinrank.manifold.names import Names, check_ids
+from kinrank.manifold.names import Names, check_new_ids
 
 
 class Made(NamedTuple):
@@ -46,7 +46,7 @@ class Known:
 
     def put(self, given: Any, count: int, replace: bool) -> Made:
         """`count` items come, under given names or under the next numbers; a ValueError if they cannot."""
-        ids = check_ids(given, count)
+        ids = check_new_ids(given, count, self.names)
         if not count:
             return Made([], None, 0, 0)
         if ids is None and (self.following is not None or self._undecided):

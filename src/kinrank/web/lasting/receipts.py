@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 from kinrank.client import Receipt
 
-__all__ = ["InDoubt", "InUse", "Receipt", "Refused", "Unavailable"]
+__all__ = ["InDoubt", "InUse", "Receipt", "Refused", "Unavailable", "reason"]
 
 OVER_STORE = (
     "queries cannot be observed by a service over a vector database; serve the folder without --store, or observe them "
@@ -26,3 +29,9 @@ class InDoubt(Unavailable):
 
 class InUse(OSError):
     """Somebody else holds the lock of the folder."""
+
+
+def reason(error: BaseException) -> str:
+    """A few words about an error that a client may read: the system's own, or the name of its class."""
+    number = error.errno if isinstance(error, OSError) else None
+    return type(error).__name__ if number is None or number not in errno.errorcode else os.strerror(number)

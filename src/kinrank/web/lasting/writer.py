@@ -32,7 +32,7 @@ from kinrank.stores import Store
 from kinrank.web.lasting.applying import AGAIN, FOLD, Applied
 from kinrank.web.lasting.commits import Commits, Wish
 from kinrank.web.lasting.known import Known
-from kinrank.web.lasting.receipts import OVER_STORE, InDoubt, InUse, Receipt, Refused, Unavailable
+from kinrank.web.lasting.receipts import OVER_STORE, InDoubt, InUse, Receipt, Refused, Unavailable, reason
 
 __all__ = ["InDoubt", "InUse", "Receipt", "Refused", "Unavailable", "Writer"]
 
@@ -97,7 +97,7 @@ class Writer:
 
     @property
     def trouble(self) -> str:
-        """Why changes are not made, or made and not saved; empty if all is well."""
+        """Why changes are not made, or made and not saved, without any path; empty if all is well."""
         return self._broken or self._applied.log.broken or self._applied.unsaved
 
     def put(self, vectors: ArrayLike, ids: Any = None, replace: bool = False) -> Receipt:
@@ -196,8 +196,8 @@ class Writer:
         except BaseException as error:
             said.exception("the changes in %s could not be applied", self._applied.log.path)
             self._fail(
-                f"changes cannot be applied any more ({type(error).__name__}: {error}); those that were acknowledged "
-                f"are kept in {self._applied.log.path}: start the service again"
+                f"changes cannot be applied any more ({reason(error)}); those that were acknowledged are kept in the "
+                "log: start the service again"
             )
 
     def _turn(self) -> bool:
@@ -221,7 +221,9 @@ class Writer:
         except BaseException as error:
             for one in asked:  # nobody waits for an answer that never comes
                 if not one.done():
-                    one.set_exception(InDoubt(f"the vector database may be followed or not ({error}); look for it"))
+                    one.set_exception(
+                        InDoubt(f"the vector database may be followed or not ({reason(error)}); look for it")
+                    )
             raise
         return not closing or bool(changes)
 
@@ -235,10 +237,10 @@ class Writer:
         try:
             came, left, other = self._applied.follow()
         except Exception as error:
-            said.info("the vector database could not be followed", exc_info=True)
-            kind = Refused if isinstance(error, ValueError) else Unavailable
+            said.warning("the vector database could not be followed (%s: %s)", type(error).__name__, error)
+            kind, why = (Refused, str(error)) if isinstance(error, ValueError) else (Unavailable, reason(error))
             for one in asked:
-                one.set_exception(kind(f"the vector database could not be followed: {error}"))
+                one.set_exception(kind(f"the vector database could not be followed: {why}"))
             return
         if came or left or other:
             self._reached(self.version + 1)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from kinrank.web.http.preparing import preparing_app
+from kinrank.web.http.redaction import without_folders
 from kinrank.web.processes.protocol import configured
 from kinrank.web.processes.server import Leaving
 from kinrank.web.processes.stages import Stages
@@ -66,9 +67,10 @@ class Preparing:
 
 
 def _sentence(error: Exception) -> str:
+    """The message for the page, without folders: whoever started the service sees all of it."""
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+        return f"{os.path.basename(os.fsdecode(error.filename))}: {error.strerror}"
+    return without_folders(" ".join(str(error).split())) or type(error).__name__
 
 
 @contextlib.contextmanager

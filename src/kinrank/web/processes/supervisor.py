@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from kinrank.files.scratch import scratch_folder
 from kinrank.web.processes.child import Child
 from kinrank.web.processes.listening import listening
 from kinrank.web.settings import Settings
@@ -58,8 +58,7 @@ def run(
     allow_files(2 * settings.limits.connections + 1000)
     with contextlib.ExitStack() as opened:
         if not settings.scratch:
-            scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="kinrank-"))
-            settings = replace(settings, scratch=scratch)
+            settings = replace(settings, scratch=str(opened.enter_context(scratch_folder())))
         groups = listening(settings.host, settings.port, settings.workers)
         for one in (one for group in groups for one in group):
             opened.enter_context(one)
@@ -129,7 +128,7 @@ def writing(settings: Settings) -> Iterator[str | None]:
     with contextlib.ExitStack() as opened:
         path = str(Path(settings.scratch) / "writer")
         if len(os.fsencode(path)) > LONGEST:
-            path = str(Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="kinrank-"))) / "writer")
+            path = str(opened.enter_context(scratch_folder()) / "writer")
         store = None if settings.store is None else open_store(settings.store)
         writer = opened.enter_context(contextlib.closing(Writer(settings.manifold, store)))
         opened.enter_context(contextlib.closing(serve_writer(writer, path)))
