@@ -27,7 +27,8 @@ SHAPES = sorted(KINDS)
 def row_of(name: str, edition: int) -> Rows:
     """The vector of an item, which follows from its name and its edition: from a tight cluster, a copy, an outlier."""
     seed = zlib.crc32(f"{name}/{edition}".encode())
-    return rows_of(SHAPES[seed % len(SHAPES)], seed, 1, WIDTH)[0]
+    rows = rows_of(SHAPES[seed % len(SHAPES)], seed, 1, WIDTH)
+    return rows.reshape(WIDTH)
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,8 @@ class ManifoldMachine(RuleBasedStateMachine):
             rows[snapshot.remembered.queries] = np.stack(self.model.queries)
         if "beta" not in snapshot.kept.arrays:  # too few items for graphs: nothing was measured
             return kr.Manifold.build(rows, method)
-        powers = replace(method, **{name: snapshot.kept.facts[name] for name in FACTS})
+        measured: dict[str, Any] = {name: snapshot.kept.facts[name] for name in FACTS}
+        powers = replace(method, **measured)
         with mock.patch.object(diffusion, "graph_weights", return_value=snapshot.kept.arrays["beta"]):
             return kr.Manifold.build(rows, powers)
 

@@ -31,4 +31,4 @@ def run(methods: list[kr.Method], exact: bool, examples: int, steps: int) -> Non
 
 @pytest.mark.parametrize(("methods", "exact"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_changes_agree_with_the_model(methods: list[kr.Method], exact: bool) -> None:
-    run(methods, exact, examples=6, steps=12)
+    run(methods, exact, examples=4, steps=10)
