@@ -6,8 +6,9 @@ import contextlib
 import gc
 import os
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from kinrank.methods import LPMT, METHODS, Method, resolve
 from kinrank.methods.learned import Learned
 from kinrank.progress import Progress, Show
 from kinrank.rerank import rerank
+from kinrank_entry.interrupts import interrupts_blocked
 
 FEW = 90  # items of a gallery that every method works on
 DIMENSIONS = 8
@@ -39,10 +41,9 @@ def warm_up(processes: int | None = None, progress: Show = None) -> float:
     gc.disable()  # compilers make many objects that live long: looking through them takes a twentieth of the time
     try:
         with contextlib.ExitStack() as stack:
-            # fresh processes: forked ones would inherit threads that are not there
-            spawned = get_context("spawn")
-            pool = stack.enter_context(ProcessPoolExecutor(count, spawned, gc.disable)) if count else None
-            elsewhere = {} if pool is None else {job: pool.submit(_run, job) for job in jobs}
+            pool = stack.enter_context(_workers(count)) if count else None
+            with interrupts_blocked():
+                elsewhere = {} if pool is None else {job: pool.submit(_run, job) for job in jobs}
             steps = ["lpmt", "prepared", *reversed(jobs)]
             for job in Progress(progress).each("compiling", steps, len(steps)):
                 if job not in elsewhere or elsewhere[job].cancel():  # nobody has begun with it yet
@@ -54,6 +55,21 @@ def warm_up(processes: int | None = None, progress: Show = None) -> float:
         if collecting:
             gc.enable()
     return time.perf_counter() - started
+
+
+@contextlib.contextmanager
+def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that run jobs; after an error or Ctrl-C they are ended at once, with what they have begun."""
+    others = set(active_children())
+    # fresh processes: forked ones would inherit threads that are not there
+    with ProcessPoolExecutor(count, get_context("spawn"), gc.disable) as pool:
+        try:
+            yield pool
+        except BaseException:
+            for worker in set(active_children()) - others:
+                worker.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def warm(method: Method | str) -> None:

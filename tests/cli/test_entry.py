@@ -94,6 +94,42 @@ def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
     assert (done.returncode, done.stderr) == (130, "kinrank: interrupted\n")
 
 
+def test_ctrl_c_does_not_keep_the_lock_of_the_compiler() -> None:
+    """An interrupt just behind `acquire` would leave llvmlite's lock taken, and other threads waiting for ever."""
+    program = (
+        "import os, signal, sys, threading, time\n"
+        "import kinrank_entry.start\n"
+        "from kinrank.cli.mistakes import guarded\n"
+        "from llvmlite.binding import ffi\n"
+        "class Interrupted:\n"
+        "    def __init__(self, lock):\n"
+        "        self.lock = lock\n"
+        "    def acquire(self):\n"
+        "        self.lock.acquire()\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        time.sleep(0.01)\n"
+        "    def release(self):\n"
+        "        self.lock.release()\n"
+        "lock = ffi._LLVMLock()\n"
+        "real = lock._lock\n"
+        "lock._lock = Interrupted(real)\n"
+        "def work():\n"
+        "    with lock:\n"
+        "        time.sleep(60)\n"
+        "code = guarded(work)\n"
+        "free = []\n"
+        "other = threading.Thread(target=lambda: free.append(real.acquire(timeout=5)))\n"
+        "other.start()\n"
+        "other.join()\n"
+        "print(code, free)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("130 [True]\n", "kinrank: interrupted\n")
+
+
 def test_an_ignored_interrupt_stays_ignored() -> None:
     """Shells start background jobs with SIGINT ignored."""
     program = "import kinrank_entry.start, signal; signal.raise_signal(signal.SIGINT); print('on')"

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from kinrank.web.settings import Settings
+from kinrank_entry.interrupts import interrupts_blocked
 
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a worker is started again that died soon after its start
 SOON = 20.0  # seconds
@@ -42,7 +41,7 @@ class Child:
         self._told = open(told, "rb", buffering=0)  # noqa: SIM115 - as long as the process
         os.set_blocking(told, False)
         sockets = [one.fileno() for one in self._sockets]
-        with _interrupts_blocked():
+        with interrupts_blocked():
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "kinrank.web.processes.worker"],
                 stdin=subprocess.PIPE,
@@ -122,16 +121,3 @@ class Child:
         with contextlib.suppress(BrokenPipeError):
             assert self.process.stdin is not None
             self.process.stdin.close()
-
-
-@contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Start processes that do not get SIGINT: Ctrl-C reaches the supervisor, which stops them.
-
-    A process inherits the blocked signals, so that Ctrl-C cannot hit it during its imports, before it ignores SIGINT.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
