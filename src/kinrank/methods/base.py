@@ -19,9 +19,10 @@ from kinrank.stages.marks import Marks
 from kinrank.stages.masks import EVERYONE, Masks
 from kinrank.stages.turnover import Turnover
 
-# Estimated times of `Method.seconds` were fitted to one core of a virtual machine (2 GHz class server processor, 2026),
-# with 500 to 2,000 candidates of 128 and 1,024 dimensions: curves, random directions and tight clusters, whichever
-# took longest.
+# The constants of `Method.seconds` were set by hand against measured times, on a core of a shared virtual machine (AMD
+# EPYC, 2026): curves with 500 to 2,000 candidates of 128 dimensions and 2,000 of 1,024; random directions and tight
+# clusters with 2,000 of 128. The slowest of the three counted. Known to be too small by up to 2 times: k-reciprocal and
+# SCA with long lists, and LPMT with a very small tolerance, which is refused all the same.
 SEARCH_SECONDS = 5e-11  # per inner product and dimension of the neighbour search
 LIST_SECONDS = 5e-7  # per entry of a neighbour list
 
