@@ -64,7 +64,7 @@ from kinrank.stores import ArrayStore, Store
 from kinrank.stores.opening import open_store
 from kinrank.whitening import Whitening, whiten
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AQE",

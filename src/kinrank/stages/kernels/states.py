@@ -73,15 +73,14 @@ def average(
             if not weight > 0.0:  # the same question as above, also for NaN: more would not fit
                 continue
             for entry in range(indptr[lists[row, column]], indptr[lists[row, column] + 1]):
-                item, added = indices[entry], weight * data[entry]
-                if not added > 0.0:  # outside the region, or an underflow
+                item = indices[entry]
+                if not weight * data[entry] > 0.0:  # outside the region, or an underflow
                     continue
                 if mass[item] < 0.0:
                     touched[count] = item
                     count += 1
-                    mass[item] = added
-                else:
-                    mass[item] += added
+                    mass[item] = 0.0
+                mass[item] += weight * data[entry]
         for place in range(count):
             gathered[place] = mass[touched[place]]
             mass[touched[place]] = UNTOUCHED
