@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "kinrank"
 
 # Every room may import from rooms above it, and from itself. Rooms on one line do not know each other.
 ORDER = [
-    ["parameters", "progress", "memory", "deadline", "deferred", "given"],
+    ["parameters", "progress", "memory", "deadline", "interrupts", "deferred", "given"],
     ["ranking"],
     ["files", "fuse"],
     ["pictures", "features"],

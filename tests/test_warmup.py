@@ -134,7 +134,7 @@ try:
     sys.exit("this process can still write")
 except PermissionError:
     pass
-from kinrank.cli import main
+from kinrank_entry.start import main
 
 sys.argv[0] = "kinrank"
 main()

@@ -5,11 +5,6 @@ Example:
     >>> ranking = kr.rerank(queries, gallery)  # LPMT, queries and gallery in one graph
 """
 
-import sys
-
-if sys.argv[:1] == ["-m"] and "kinrank.cli" in sys.orig_argv:  # `python -m kinrank.cli`, which imports this file first
-    import kinrank_entry.start  # noqa: F401 - Ctrl-C during the imports below ends the command without a traceback
-
 from kinrank.augment import DBA, augment
 from kinrank.client import Client
 from kinrank.combine import Combined, combine

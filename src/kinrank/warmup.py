@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
+from kinrank.interrupts import interrupts_blocked
 from kinrank.manifold import Manifold
 from kinrank.methods import LPMT, METHODS, Method, resolve
 from kinrank.methods.learned import Learned
 from kinrank.progress import Progress, Show
 from kinrank.rerank import rerank
-from kinrank_entry.interrupts import interrupts_blocked
 
 FEW = 90  # items of a gallery that every method works on
 DIMENSIONS = 8

@@ -12,7 +12,7 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
 
 def main() -> None:
     """Run the command `kinrank`."""
-    from kinrank_entry.streams import replace_closed_streams
+    from kinrank.cli.streams import replace_closed_streams
 
     replace_closed_streams()
     from kinrank.cli.app import app

@@ -352,7 +352,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert done.stderr == ""
 
 
-def test_control_c_ends_quietly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_c_ends_with_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: Any, **others: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(10)
@@ -363,7 +363,7 @@ def test_control_c_ends_quietly(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         result = run(folder, *ASK, "--method", "aqe", "-o", "@r.npz")
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, "", "")
+    assert (result.exit_code, result.stdout, result.stderr.strip()) == (130, "", "kinrank: interrupted")
     assert not (folder / "r.npz").exists()
 
 

@@ -16,7 +16,6 @@ import pytest
 from reference.commands import bad, good
 
 SCRIPT = str(Path(sys.executable).with_name("kinrank"))
-MODULE = ("-m", "kinrank.cli")
 VERBS = ["--help", "search @m --queries @rows.npy", "rerank --gallery @rows.npy -o @r.npz"]
 
 
@@ -64,11 +63,10 @@ def interrupted(command: list[str], imports: int) -> tuple[int, str]:
     return running.wait(timeout=60), "".join(said)
 
 
-@pytest.mark.parametrize("start", [(SCRIPT,), MODULE], ids=["script", "module"])
 @pytest.mark.parametrize("words", VERBS)
-def test_ctrl_c_during_imports_is_one_line(folder: Path, words: str, start: tuple[str, ...]) -> None:
+def test_ctrl_c_during_imports_is_one_line(folder: Path, words: str) -> None:
     for imports in (1, random.Random(words).randrange(2, 600)):
-        code, said = interrupted([*start, *words_in(folder, words)], imports)
+        code, said = interrupted([SCRIPT, *words_in(folder, words)], imports)
         assert (code, said.strip()) == (130, "kinrank: interrupted"), imports
 
 
@@ -194,7 +192,7 @@ def test_closed_messages_are_nobodys_concern(folder: Path) -> None:
 def test_closed_streams_leave_no_descriptor_to_files(folder: Path) -> None:
     """A file that is opened as descriptor 1 would receive what native code prints."""
     program = (
-        "import sys; from kinrank_entry.streams import replace_closed_streams; replace_closed_streams();"
+        "import sys; from kinrank.cli.streams import replace_closed_streams; replace_closed_streams();"
         "print(open('/dev/null').fileno(), file=sys.__stderr__)"
     )
     line = f'exec {sys.executable} -c "{program}" <&- >&-'

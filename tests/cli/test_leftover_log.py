@@ -210,9 +210,8 @@ def test_a_damaged_log_stops_every_change(place: Path, kind: str) -> None:
     assert "g.log" in said
     assert "move it away" in said
     manifold.remove(["g3"])
-    if kind != "block":  # a reader of a few bytes does not see that
-        with pytest.raises(ChangedMeanwhile, match="move it away"):
-            manifold.save(place / "g")
+    with pytest.raises(ChangedMeanwhile, match=r"move it away|cannot be read|lacks . changes?"):
+        manifold.save(place / "g")
     after = files_in(place)
     assert after == before
     log.unlink()

@@ -11,10 +11,10 @@ from typing import Any
 from typer import Abort, Exit
 from typer.core import TyperGroup
 
+from kinrank.cli.streams import output_was_lost
 from kinrank.cli.wording import in_flags
+from kinrank.interrupts import interruptible
 from kinrank_entry import INTERRUPTED, MESSAGE
-from kinrank_entry.interrupts import interruptible
-from kinrank_entry.streams import output_was_lost
 
 MISTAKES = (ValueError, OSError, MemoryError, ImportError)
 OFF = ("", "0", "no", "false")  # what KINRANK_TRACEBACK may say for no

@@ -82,11 +82,19 @@ def has_log(folder: Path) -> bool:
 
 def last_logged(folder: Path) -> int:
     """The version of the last change in the log of a folder; 0 without a readable log. Reads a few bytes per block."""
-    return _last_version(log_of(folder)) or 0
+    found = _scan(log_of(folder))
+    return 0 if found is None else found.last
 
 
-def _last_version(path: Path) -> int | None:
-    """The version of the last change in a log; None if it cannot be read, or is no log."""
+class LogScan(NamedTuple):
+    """The version of the last change in a log, and whether bytes follow it that are not a readable block."""
+
+    last: int
+    damaged: bool
+
+
+def _scan(path: Path) -> LogScan | None:
+    """Follow the blocks of a log to its end; None if it cannot be read, or is no log."""
     try:
         if not path.is_file():  # nor a pipe, whose reading would never end
             return None
@@ -94,12 +102,12 @@ def _last_version(path: Path) -> int | None:
             size, head = os.fstat(file.fileno()).st_size, read_head(file)
             if head is None:
                 return None
-            last = head.base
+            last, end = head.base, file.tell()
             while (block := read_block(file, head.key, size)) is not None:
                 count, _, length, _ = block
                 last += count
-                file.seek(length, os.SEEK_CUR)
-            return last
+                end = file.seek(length, os.SEEK_CUR)
+            return LogScan(last, end < size)
     except OSError:
         return None
 
@@ -124,8 +132,14 @@ def unapplied(folder: Path, position: int) -> str | None:
     if not has_log(folder):
         return None
     path = log_of(folder)
-    if _last_version(path) is None:
+    found = _scan(path)
+    if found is None:
         return f"{path} is not a log that kinrank can read; restore it, or move it away, which discards its changes"
+    if found.damaged:
+        return (
+            f"{path} has bytes at its end that cannot be read, which may hold acknowledged changes; make your change in "
+            "`with Manifold.changing(path)`, which looks at them, or save to another path"
+        )
     missing = left_out(folder, position, alone=True)
     if missing is None:
         return None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinrank.features import Vectors, scale_of
+from kinrank.given import check_new_names
 from kinrank.manifold.gallery import gallery_over, local_index
 from kinrank.manifold.names import Names, check_new_ids
 from kinrank.manifold.remembered import distances_of_tenth, no_copies
@@ -31,9 +32,11 @@ SAME = 2e-6  # the most by which an entry of a row may differ, from rounding, th
 def added(snapshot: Snapshot, vectors: ArrayLike, ids: ArrayLike | None, tolerance: float | None = None) -> Snapshot:
     """The snapshot with more items behind those it has."""
     rows = snapshot.space.rows(vectors, "vectors", snapshot.vectors.shape[1])
-    names = snapshot.names.and_more(check_new_ids(ids, len(rows)), len(rows))
+    names = snapshot.names.and_more(ids, len(rows))
     if not len(rows):
         return snapshot
+    if names.ids is not None:
+        check_new_names(names.ids[-len(rows) :])
     snapshot.method.check_changes(snapshot.kept, "add items")
     return _changed(snapshot, _everyone(snapshot), rows, names, tolerance)
 

@@ -189,7 +189,7 @@ def test_the_lines_hold_a_vector_that_was_given(known: Collection) -> None:
 
 
 def test_no_id_and_no_address_can_be_code(known: Collection) -> None:
-    evil = """x"]); import os; os.system('true')\n#"""
+    evil = """x"]); import os; os.system('true') #"""
     manifold = kinrank.Manifold.build(arcs()[:3], ids=[evil, "'", "\\"])
     for name in (evil, "'", "\\"):
         asked = Asked(("item", name), positives=[other for other in (evil, "'") if other != name])

@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from kinrank.interrupts import interrupts_blocked
 from kinrank.web.settings import Settings
-from kinrank_entry.interrupts import interrupts_blocked
 
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a worker is started again that died soon after its start
 SOON = 20.0  # seconds
