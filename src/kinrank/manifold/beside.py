@@ -137,8 +137,8 @@ def unapplied(folder: Path, position: int) -> str | None:
         return f"{path} is not a log that kinrank can read; restore it, or move it away, which discards its changes"
     if found.damaged:
         return (
-            f"{path} has bytes at its end that cannot be read, which may hold acknowledged changes; make your change in "
-            "`with Manifold.changing(path)`, which looks at them, or save to another path"
+            f"{path} has bytes at its end that cannot be read, which may hold acknowledged changes; make your change "
+            "in `with Manifold.changing(path)`, which looks at them, or save to another path"
         )
     missing = left_out(folder, position, alone=True)
     if missing is None:

@@ -68,7 +68,8 @@ def api(service: Service) -> APIRouter:
     @router.post("/observe", response_model=Changed, summary="Remember queries, so that later ones find more")
     async def observe(asked: Observe) -> Response:
         _observing(service)
-        rows = await gates.searches.run(_queries, service, asked)
+        encoded = asked.texts is not None or asked.images is not None
+        rows = await (gates.reranks if encoded else gates.searches).run(_queries, service, asked)
         return _changed(await gates.changes.run(service.gallery.observe, rows))
 
     @router.get("/items/{id:path}", summary="One item and its neighbours", response_model=dict[str, Any])
@@ -95,16 +96,17 @@ def api(service: Service) -> APIRouter:
 
 
 def _gate_of(service: Service, asked: Search) -> Gate:
-    """Where a search waits: what the prepared gallery answers is not held up by methods of the client's choice.
+    """The queue of a search: the prepared gallery answers in milliseconds, and never waits for anything slower.
 
-    A ValueError if such a method would take too long. A `budget` of the client's own may take as long as the gallery
-    is large, and so waits with the others.
+    Methods of the client's choice are slower, and refused with a ValueError if they would take too long. So are
+    pictures and texts, which are encoded first, and a `budget`, which may take as long as the gallery is large.
     """
     gates, limits, manifold, method = service.gates, service.settings.limits, service.manifold, service.manifold.method
     if asked.method is not None or asked.parameters:
         method = method_asked(method, asked.method, asked.parameters)
     if asked.candidates is None and method == manifold.method:
-        return gates.searches if asked.budget is None else gates.reranks
+        slow = any(one is not None for one in (asked.budget, asked.texts, asked.images))
+        return gates.reranks if slow else gates.searches
     size, dimensions = manifold._snapshot.vectors.shape
     items = min(asked.candidates or CANDIDATES, size)
     items = items if asked.where is None else min(2 * items, size)  # the nearest of those and the nearest of all

@@ -109,7 +109,7 @@ class Gates:
 
     Attributes:
         searches: what the prepared gallery answers; milliseconds each.
-        reranks: methods, parameters and candidates of the client's choice; seconds each.
+        reranks: methods, parameters and candidates of the client's choice, and pictures and texts; seconds each.
         changes: items added and removed.
         asking: facts about the service.
         pictures: pictures and lists of items.

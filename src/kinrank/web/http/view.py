@@ -77,7 +77,7 @@ def view(service: Service) -> APIRouter:
 
     @router.post("/view/encode", summary="The vector of a picture, or of a text", response_model=dict[str, Any])
     async def encode(given: Upload) -> Response:
-        return await gates.searches.run(lambda: answered(_encoded(service, given)))
+        return await gates.reranks.run(lambda: answered(_encoded(service, given)))
 
     @router.post("/view/enter", status_code=204, summary="Show a token once, and be known by a cookie")
     async def enter(given: Token) -> Response:
