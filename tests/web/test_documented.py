@@ -118,7 +118,7 @@ def test_limits_are_those_of_the_service() -> None:
         f"| {given['max_k']} | `--max-k` |",
         f"| {given['timeout']:g} | `--timeout` |",
         f"| {given['concurrency']} | `--concurrency` |",
-        f"`candidates` or `budget` | {limits.rerank_waiting} |",
+        f"or with `texts` or `images` | {limits.rerank_waiting} |",
         f"| {limits.rerank_seconds:g}: a third of `--timeout` | `--timeout` |",
         f"| queries per search | {limits.queries} |",
         f"`candidates` | {limits.candidates} |",
