@@ -147,21 +147,21 @@ def test_nothing_can_unpickle() -> None:
 
 
 def test_import_is_light() -> None:
-    """Under half a second of work, best of three, and nothing heavy comes along.
+    """Less than eight times the work of `import numpy`, best of five, and nothing heavy comes along.
 
-    On a machine that is slow at the moment, in units of what numpy takes, which is 0.1 s on the one this was set on.
+    A ratio within one process, because seconds say more about the load of a machine: about 5 where this was set.
     """
     program = (
         "import sys, json; from time import process_time as now; start = now(); import numpy; middle = now(); "
         "import kinrank; end = now(); print(json.dumps([middle - start, end - start, sorted(sys.modules)]))"
     )
-    seconds = []
-    for _ in range(3):
+    ratios = []
+    for _ in range(5):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         numpy, spent, modules = json.loads(done.stdout)
-        seconds.append(spent / max(1.0, numpy / 0.1))
+        ratios.append(spent / numpy)
     assert [name for name in HEAVY if name in modules] == []
-    assert min(seconds) < 0.5, f"import kinrank takes {min(seconds):.2f} s"
+    assert min(ratios) < 8, f"import kinrank takes {min(ratios):.1f} times as long as import numpy"
 
 
 def test_the_command_line_is_light_too() -> None:

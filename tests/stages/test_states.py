@@ -14,6 +14,7 @@ from kinrank.neighbors import Neighbors
 from kinrank.stages import graph, states
 from kinrank.stages.csr import Rows, matrix_of
 from kinrank.stages.kernels import states as kernels
+from kinrank.stages.kernels.arrays import UNTOUCHED
 from reference import lpmt as twin
 
 Problem = tuple[NDArray[np.float32], Neighbors, NDArray[np.float64], NDArray[np.int64]]
@@ -261,12 +262,12 @@ def test_products_that_underflow_add_no_entry() -> None:
     )
     lists, weights = np.array([[0, 1, 1]], np.int32), np.array([[1e-30, 1e-30, 1.0]], np.float32)
     items, masses, sizes = np.zeros((1, 4), np.int32), np.zeros((1, 4), np.float32), np.zeros(1, np.int64)
-    mass = np.full(4, kernels.UNTOUCHED)
+    mass = np.full(4, UNTOUCHED)
     kernels.average(0, 1, lists, weights, regions, mass, items, masses, sizes)
     assert items[0, : sizes[0]].tolist() == [0, 1, 2]
     assert (masses[0, : sizes[0]] > 0).all()
-    assert (mass == kernels.UNTOUCHED).all()
+    assert (mass == UNTOUCHED).all()
     only_tiny = np.array([[1e-30, 0.0, 0.0]], np.float32)
     kernels.average(0, 1, lists, only_tiny, regions, mass, items, masses, sizes)
     assert items[0, : sizes[0]].tolist() == [0]
-    assert (mass == kernels.UNTOUCHED).all()
+    assert (mass == UNTOUCHED).all()

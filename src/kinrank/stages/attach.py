@@ -27,9 +27,10 @@ from kinrank.neighbors import Neighbors
 from kinrank.stages import direct
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import attach as kernels
+from kinrank.stages.kernels.arrays import UNTOUCHED
 from kinrank.stages.kernels.compiled import chunks, over_threads
 from kinrank.stages.kernels.fusion import Mixture
-from kinrank.stages.kernels.states import UNTOUCHED, average
+from kinrank.stages.kernels.states import average
 from kinrank.stages.kernels.transport import Transport
 from kinrank.stages.kernels.wide import Wide
 from kinrank.stages.masks import EVERYONE, Mask, Masks

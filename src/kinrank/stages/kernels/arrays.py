@@ -8,6 +8,17 @@ import numpy as np
 
 from kinrank.stages.kernels.compiled import inner
 
+UNTOUCHED = np.float32(-1.0)  # marks an item that a sum of masses has not reached; no mass is negative
+
+
+@inner
+def untouched(count: Any) -> Any:
+    """(count,) float32, all UNTOUCHED."""
+    sums = np.empty(count, np.float32)
+    for place in range(count):
+        sums[place] = UNTOUCHED
+    return sums
+
 
 @inner
 def nobody(count: Any) -> Any:

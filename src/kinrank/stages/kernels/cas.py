@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.stages.kernels.arrays import nobody, numbered
+from kinrank.stages.kernels.arrays import UNTOUCHED, nobody, numbered, untouched
 from kinrank.stages.kernels.compiled import compiled, inner
 from kinrank.stages.kernels.context import gather, scratch
 from kinrank.stages.kernels.order import comes_after, sift_down
@@ -234,33 +234,35 @@ def walk(start: Any, stop: Any, mixture: Any, matrix: Any, columns: Any, values:
     lists, weights = mixture
     items = len(columns)
     work = scratch(items)
-    middle, last = scratch(items), scratch(items)
+    spread, final = untouched(items), untouched(items)
+    passed, reached = np.empty(items, np.int32), np.empty(items, np.int32)
     for row in range(start, stop):
-        passed = 0
+        middle = 0
         for entry in range(gather(row, mixture, matrix, work)):
             column = work.touched[entry]
+            mass = work.total[column]
             for place in range(lists.shape[1]):
-                passed = _add(row, lists[column, place], work.total[column] * weights[column, place], middle, passed)
-        reached = 0
-        for entry in range(passed):
-            column = middle.touched[entry]
+                other, share = lists[column, place], mass * weights[column, place]
+                if spread[other] < 0.0 and share > 0.0:
+                    passed[middle] = other
+                    middle += 1
+                    spread[other] = 0.0
+                spread[other] += share
+        size = 0
+        for entry in range(middle):
+            column = passed[entry]
+            mass = spread[column]
+            spread[column] = UNTOUCHED
             for step in range(matrix.indptr[column], matrix.indptr[column + 1]):
-                reached = _add(row, matrix.indices[step], middle.total[column] * matrix.data[step], last, reached)
-        _largest(row, last.touched[:reached], last.total, columns[row], values[row])
-
-
-@inner
-def _add(row: Any, item: Any, mass: Any, sums: Any, size: Any) -> Any:
-    """Add mass to an item of one row's sum; returns how many items the sum has now. sums: Scratch."""
-    if mass > 0.0:
-        if sums.seen[item] != row:
-            sums.seen[item] = row
-            sums.touched[size] = item
-            sums.total[item] = mass
-            size += 1
-        else:
-            sums.total[item] += mass
-    return size
+                other, share = matrix.indices[step], mass * matrix.data[step]
+                if final[other] < 0.0 and share > 0.0:
+                    reached[size] = other
+                    size += 1
+                    final[other] = 0.0
+                final[other] += share
+        _largest(row, reached[:size], final, columns[row], values[row])
+        for entry in range(size):
+            final[reached[entry]] = UNTOUCHED
 
 
 @inner

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from kinrank.stages.kernels.arrays import UNTOUCHED, untouched
 from kinrank.stages.kernels.compiled import compiled
 from kinrank.stages.kernels.graph import position
 from kinrank.stages.kernels.largest import counting, largest
-
-UNTOUCHED = np.float32(-1.0)  # marks an item that the current sum has not reached; no mass is negative
 
 
 @compiled
@@ -53,9 +52,7 @@ def average(
     """
     indptr, indices, data = regions.indptr, regions.indices, regions.data
     if len(mass) == 0:
-        mass = np.empty(len(indptr) - 1, np.float32)
-        for item in range(len(mass)):
-            mass[item] = UNTOUCHED
+        mass = untouched(len(indptr) - 1)
     longest = 1 + 0 * start  # a number that is written out would be compiled once more
     for row in range(start, stop):
         total = 0
