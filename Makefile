@@ -117,7 +117,7 @@ fuzz-web: $(VENV)/browser.stamp
 	SERVICE_SECONDS=300 $(VENV)/bin/python -m pytest tests/web/test_fuzz.py
 
 test-faults: $(VENV)/dev.stamp
-	$(VENV)/bin/python -m pytest -m faults tests/faults
+	$(VENV)/bin/python -m pytest $(TWO) -m faults tests/faults
 
 soak: $(VENV)/dev.stamp
 	PYTHONPATH=tests $(VENV)/bin/python -m faults.service_soak --seconds $(SOAK_SECONDS)

@@ -228,7 +228,10 @@ SMALL = [  # lists far shorter than the gallery, where graphs are sparse and fal
 @pytest.mark.parametrize("method", SMALL, ids=lambda method: repr(method)[:40])
 def test_short_lists_keep_the_promises_too(method: Method) -> None:
     # four times the tolerance: an early end of the diffusion and of Sinkhorn shows more on sparse graphs
-    check_method(method, rtol=4 * RTOL, skip=[check.__name__ for check in INPUT_CHECKS])
+    skip = [check.__name__ for check in INPUT_CHECKS]
+    if not isinstance(method, kinrank.LPMT):  # what others keep does not depend on how short their lists are
+        skip.append("prepared_galleries_survive")
+    check_method(method, rtol=4 * RTOL, skip=skip)
 
 
 @pytest.mark.parametrize("kind", KINDS)

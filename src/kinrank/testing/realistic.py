@@ -79,7 +79,6 @@ def _changes(manifold: Manifold, data: RealisticGallery) -> Iterator[tuple[str, 
     yield "after remove", lambda: manifold.remove(gone)
     yield "after upsert", lambda: manifold.upsert(data.queries, ["item 0", "item 2", "new 1", "new 2"])
     yield "after forget", manifold.forget
-    yield "after refresh", manifold.refresh
 
 
 def _refuses(method: Method, error: ValueError) -> bool:
