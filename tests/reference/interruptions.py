@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 TESTS = Path(__file__).parents[1]
-MOMENTS = int(os.environ.get("KINRANK_INTERRUPTIONS", "6"))  # 50 for a long run
+MOMENTS = int(os.environ.get("KINRANK_INTERRUPTIONS", "4"))  # 50 for a long run
 INTERRUPTED = 130
 PATIENCE = 300  # seconds that a run may take on a busy machine
 # Python's own start takes some milliseconds, in which Ctrl-C ends Python itself; the clock starts behind that.
