@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +17,7 @@ pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 
 from kinrank import deadline
 from kinrank.web.http.gate import CHANGED, Busy, Gate, Late
+from kinrank.web.http.threads import Threads
 
 
 def test_an_answer_and_an_error_come_through() -> None:
@@ -203,3 +206,29 @@ def test_threads_do_not_keep_the_process_alive() -> None:
         "began.wait()\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+class Picture:
+    """Something large that a request works on."""
+
+
+def test_work_that_fails_leaves_nothing_for_the_garbage_collector() -> None:
+    """Refused pictures used to stay in memory until a collection, because their errors referred to themselves."""
+    kept: list[weakref.ref[Picture]] = []
+
+    def work() -> None:
+        picture = Picture()
+        kept.append(weakref.ref(picture))
+        raise ValueError("not a picture")
+
+    threads = Threads(1, "test")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(2):
+            assert isinstance(threads.submit(work).exception(30), ValueError)
+        threads.submit(int).result(30)  # the thread is done with both
+        assert [one() for one in kept] == [None, None]
+    finally:
+        gc.enable()
+        threads.close()

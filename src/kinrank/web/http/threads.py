@@ -26,6 +26,9 @@ class Job(NamedTuple):
             found = self.work()
         except BaseException as error:  # it belongs to whoever waits for the result
             self.future.set_exception(error)
+            # The error knows this frame, the frame this job, and the job its error. Such a circle would keep the
+            # pictures of a refused request in memory until the next garbage collection.
+            del self
         else:
             self.future.set_result(found)
 
