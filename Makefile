@@ -35,36 +35,36 @@ $(VENV)/core.stamp: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e .
 	@touch $@
 
-$(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e '.[dev]'
+$(VENV)/dev.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[dev]' -e ./bench
 	@touch $@ $(VENV)/core.stamp
 
-$(VENV)/engines.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e '.[engines]'
+$(VENV)/engines.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[engines]' -e ./bench
 	@touch $@ $(VENV)/dev.stamp $(VENV)/core.stamp
 
-$(VENV)/web.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e '.[web]'
+$(VENV)/web.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[web]' -e ./bench
 	@touch $@ $(VENV)/core.stamp
 
-$(VENV)/browser.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e '.[browser]'
+$(VENV)/browser.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[browser]' -e ./bench
 	@touch $@ $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
 
-$(VENV)/images.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e '.[images,web]'
+$(VENV)/images.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[images,web]' -e ./bench
 	@touch $@ $(VENV)/web.stamp $(VENV)/core.stamp
 
-$(VENV)/learned.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e '.[dev,torch]'
+$(VENV)/learned.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[dev,torch]' -e ./bench
 	@touch $@ $(VENV)/dev.stamp $(VENV)/core.stamp
 
-$(VENV)/encoders.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e '.[encoders]'
+$(VENV)/encoders.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[encoders]' -e ./bench
 	@touch $@ $(VENV)/images.stamp $(VENV)/learned.stamp $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
 
-$(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e '.[docs]'
+$(VENV)/docs.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[docs]' -e ./bench
 	@touch $@ $(VENV)/core.stamp
 
 out:
@@ -84,10 +84,10 @@ test: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest $(TWO)
 
 test-fast: $(VENV)/dev.stamp
-	$(VENV)/bin/python -m pytest -m fast
+	$(VENV)/bin/python -m pytest -m "not slow and not faults"
 
 test-stores: $(VENV)/engines.stamp
-	$(VENV)/bin/python -m pytest tests/stores tests/integrations tests/test_examples.py tests/bench/test_stores.py
+	$(VENV)/bin/python -m pytest tests/stores tests/integrations tests/test_examples.py tests/bench/test_vector_databases.py
 	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (stores or integrations)'
 
 # timm and OpenCLIP need torchvision, of which there is no CPU build: they stand apart, where tests mend what it lacks
@@ -100,7 +100,7 @@ test-encoders: $(VENV)/encoders.stamp out/torchvision/stamp
 	PYTHONPATH=out/torchvision $(VENV)/bin/python -m pytest tests/encoders/test_timm.py tests/encoders/test_open_clip.py
 
 test-learned: $(VENV)/learned.stamp
-	$(VENV)/bin/python -m pytest $(TWO) tests/learned tests/methods/test_learned.py tests/cli/test_fit.py tests/bench/test_learned.py 'tests/test_examples.py::test_example_runs[learned_reranker.py]'
+	$(VENV)/bin/python -m pytest $(TWO) tests/learned tests/methods/test_learned_method.py tests/cli/test_fit.py tests/bench/test_fit_gain.py 'tests/test_examples.py::test_example_runs[learned_reranker.py]'
 	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (csa or ssr or lattqe or learned)'
 
 # axe-core finds what people who cannot see or use a mouse would stumble over
@@ -111,7 +111,7 @@ chromium:
 	@command -v chromedriver > /dev/null || (apt-get update -qq && apt-get install -y -qq chromium chromium-driver > /dev/null)
 
 test-web: $(VENV)/browser.stamp $(AXE) chromium
-	KINRANK_NEED_BROWSER=1 KINRANK_AXE=$(AXE) $(VENV)/bin/python -m pytest tests/web/test_page.py tests/web/test_preparing_page.py tests/web/test_upload_page.py tests/web/test_photos_page.py tests/web/test_fuzz.py
+	KINRANK_NEED_BROWSER=1 KINRANK_AXE=$(AXE) $(VENV)/bin/python -m pytest tests/web/test_page.py tests/web/test_wait_page_browser.py tests/web/test_upload_page.py tests/web/test_photos_page.py tests/web/test_fuzz.py
 
 fuzz-web: $(VENV)/browser.stamp
 	SERVICE_SECONDS=300 $(VENV)/bin/python -m pytest tests/web/test_fuzz.py

@@ -1,4 +1,4 @@
-"""LPMT with one parameter changed at a time, on every set -> the tables behind docs/decisions/0001 and 0009.
+"""Tables of docs/decisions/0001 and 0009: LPMT with one parameter changed at a time, on every set.
 
 python benchmarks/defaults.py --data FOLDER [--sets roxford5k,coil20]
 """
@@ -9,7 +9,7 @@ import argparse
 import sys
 
 import kinrank
-from kinrank.datasets.benchmark import BENCHMARKS, load
+from kinrank_bench.datasets.benchmark import BENCHMARKS, load
 
 CHANGES: list[dict[str, object]] = [
     {},
@@ -72,7 +72,7 @@ def main() -> None:
     print("|---" * (len(columns) + 1) + "|")
     for change in CHANGES:
         known = {declared.name for declared in kinrank.LPMT.parameters()}
-        kind = kinrank.LPMT if known >= set(change) else kinrank.LPMTAblation
+        kind = kinrank.LPMT if known >= set(change) else kinrank.methods.LPMTAblation
         method = kind(**change)  # type: ignore[arg-type]
         row = []
         for bench in sets:

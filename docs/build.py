@@ -1,8 +1,8 @@
-"""METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its pictures,
+"""METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its figures,
 and the numbers in README.md, docs/stores/README.md, docs/service/README.md, docs/paper.md, docs/diagnose.md,
 docs/photos.md, docs/whitening.md and docs/learned.md.
 
-`python docs/build.py` writes what changed; `--check` only says what would change, and ends with 1.
+`python docs/build.py` writes the pages that changed; `--check` only lists them, and exits with 1 if there are any.
 """
 
 from __future__ import annotations

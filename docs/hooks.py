@@ -1,6 +1,6 @@
-"""Texts beside docs/, examples and public names -> further pages of the site, its navigation, links that work there.
+"""Files outside docs/, examples and public names -> further pages of the site, its navigation and working links.
 
-The Markdown files are written for whoever reads them in the repository. mkdocs calls the functions below while it
+The Markdown files are written to be read in the repository. mkdocs calls the functions below while it
 builds the site from them.
 """
 
@@ -36,14 +36,14 @@ CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", flags=re.MULTILINE | re.DOTALL)
 
 
 class NoTags(Extension):
-    """`<F, S>` in a text is a product, not a tag that a browser would swallow."""
+    """`<F, S>` in a text is a product, not an HTML tag."""
 
     def extendMarkdown(self, md: Markdown) -> None:
         md.inlinePatterns.deregister("html")
 
 
 def on_config(config: Any) -> Any:
-    """The navigation; lists of methods, decisions and modules are those that exist."""
+    """The navigation; methods, decisions and modules are listed automatically."""
     decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("0*.md"))
     config.nav = [
         {
@@ -60,7 +60,7 @@ def on_config(config: Any) -> Any:
                 {"Thermodynamics of a step": "thermodynamics.md"},
                 {"Will it help?": "diagnose.md"},
                 {"A page of evidence": "report.md"},
-                {"Sets to measure on": "datasets.md"},
+                {"Benchmark sets": "datasets.md"},
                 {"The paper, on your features": "paper.md"},
                 {"Beyond one machine": "scale.md"},
                 {"Examples": "examples.md"},
@@ -108,13 +108,13 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links that lead out of docs/ lead to the pages made of what stands there."""
+    """Redirect links that leave docs/ to the pages generated from their targets."""
     where = page.file.src_uri
     return markdown if page.file.generated_by else _relocated(f"docs/{where}", markdown, where)
 
 
 def _titles(folder: str) -> list[tuple[str, str]]:
-    """(heading, name) of every page in a folder of docs/ but its first one."""
+    """(heading, name) of every page in a folder of docs/ except its README."""
     pages = sorted(path for path in (ROOT / "docs" / folder).glob("*.md") if path.stem != "README")
     return [(path.read_text("utf-8").partition("\n")[0].removeprefix("# "), path.stem) for path in pages]
 
@@ -124,7 +124,7 @@ def _last(module: str) -> str:
 
 
 def _relocated(name: str, text: str, page: str | None = None) -> str:
-    """The text of a file of the repository with its links as they are on the site."""
+    """The text of a file in the repository, with links adapted to the site."""
     start = posixpath.dirname(page or TEXTS[name])
 
     def moved(found: re.Match[str]) -> str:
@@ -138,7 +138,7 @@ def _relocated(name: str, text: str, page: str | None = None) -> str:
 
 
 def _page_of(target: str) -> str:
-    """Where a file or folder of the repository is on the site."""
+    """The page of the site for a file or folder in the repository."""
     if target in TEXTS or target in COPIES:
         return TEXTS.get(target, target)
     if target.startswith("examples"):

@@ -1,4 +1,4 @@
-"""How much does re-ranking help, and is it more than chance?"""
+"""Measure how much re-ranking helps, and whether it is more than chance."""
 
 import kinrank as kr
 from kinrank.testing import toy
@@ -11,4 +11,4 @@ scores = {
 }
 for name, score in scores.items():
     print(f"{name:<14}{score['mAP']!r}")
-print(kr.compare(scores["none"], scores["lpmt"], "mAP"))
+print(kr.evaluation.compare_scores(scores["none"], scores["lpmt"], "mAP"))

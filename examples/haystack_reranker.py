@@ -1,8 +1,8 @@
-"""Re-rank what a Haystack retriever found: pip install 'kinrank[haystack]'."""
+"""Re-rank the results of a Haystack retriever: pip install 'kinrank[haystack]'."""
 
 import os
 
-os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")  # before the import: nothing is sent
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")  # before the import, so that nothing is sent
 
 from haystack import Document, Pipeline
 from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever

@@ -1,4 +1,4 @@
-"""Re-rank what a search in a LanceDB table found: pip install 'kinrank[lancedb]'."""
+"""Re-rank the results of a search in a LanceDB table: pip install 'kinrank[lancedb]'."""
 
 import tempfile
 
@@ -16,7 +16,7 @@ with tempfile.TemporaryDirectory() as folder:
     rows = [{"text": view, "vector": row} for view, row in zip(views, data.gallery.tolist(), strict=True)]
     table = lancedb.connect(folder).create_table("views", rows)
 
-    search = table.search(query).distance_type("cosine").limit(60)  # many: what is not found cannot be ranked up
+    search = table.search(query).distance_type("cosine").limit(60)  # many: only what is found can be re-ranked
     plain = search.to_list()
     better = search.rerank(KinrankReranker(query, top_n=10), query_string=f"a view of {wanted}").to_list()
 

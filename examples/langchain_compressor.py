@@ -1,4 +1,4 @@
-"""Re-rank what a LangChain retriever found: pip install 'kinrank[langchain]'."""
+"""Re-rank the results of a LangChain retriever: pip install 'kinrank[langchain]'."""
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -16,7 +16,7 @@ vectors = dict(zip([query, *views], [data.queries[1], *data.gallery], strict=Tru
 
 
 class Table(Embeddings):
-    """A stand-in for a model: it looks vectors up."""
+    """Stand-in for a model that looks up vectors."""
 
     def embed_documents(self, texts):
         return [vectors[text].tolist() for text in texts]
@@ -27,7 +27,7 @@ class Table(Embeddings):
 
 store = InMemoryVectorStore(Table())
 store.add_documents([Document(page_content=view, metadata={"right": wanted in view}) for view in views])
-retriever = store.as_retriever(search_kwargs={"k": 60})  # many: what is not found cannot be ranked up
+retriever = store.as_retriever(search_kwargs={"k": 60})  # many: only what is found can be re-ranked
 
 # The store has the vectors of the documents, so only the query is embedded.
 nearest = KinrankCompressor(Table(), vectors=lambda document: store.store[document.id]["vector"], top_n=10)

@@ -1,4 +1,4 @@
-"""Re-rank what a LlamaIndex index found: pip install 'kinrank[llamaindex]'."""
+"""Re-rank the results of a LlamaIndex index: pip install 'kinrank[llamaindex]'."""
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -16,7 +16,7 @@ vectors = dict(zip([query, *views], [data.queries[1], *data.gallery], strict=Tru
 
 
 class Table(BaseEmbedding):
-    """A stand-in for a model: it looks vectors up."""
+    """Stand-in for a model that looks up vectors."""
 
     def _get_text_embedding(self, text):
         return vectors[text].tolist()
@@ -29,7 +29,7 @@ class Table(BaseEmbedding):
 
 
 index = VectorStoreIndex([TextNode(text=view) for view in views], embed_model=Table())
-# The index has the vectors of the nodes, and the retriever passes that of the query on: nothing is embedded twice.
+# The index has the vectors of the nodes, and the retriever passes on that of the query, so nothing is embedded twice.
 nearest = KinrankPostprocessor(vectors=lambda node: index.vector_store.get(node.node_id), top_n=10)
 engine = index.as_query_engine(llm=MockLLM(), similarity_top_k=60, node_postprocessors=[nearest])
 

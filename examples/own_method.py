@@ -1,4 +1,4 @@
-"""Write a method, use it like any other, and check that it keeps every promise."""
+"""Write a method, use it like any other, and check that it fulfils the contract."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,12 +12,12 @@ from kinrank.testing import check_method, toy
 
 @dataclass(frozen=True, kw_only=True)
 class Shared(kr.Method):
-    """An item is near when it is near the query, and near the k items that are nearest to the query."""
+    """Rank items by their distance to the query and to its k nearest items."""
 
     name: ClassVar[str] = "shared"
     paper: ClassVar[str] = "none: an example"
 
-    k: int = parameter(5, "nearest items of the query that are asked too", low=1)
+    k: int = parameter(5, "nearest items of the query that are used as well", low=1)
     weight: float = parameter(0.5, "share of their opinion", low=0, high=1)
 
     def prepare(self, items, progress):

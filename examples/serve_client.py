@@ -1,4 +1,4 @@
-"""Serve a prepared gallery, and search, explain and change it from another program."""
+"""Serve a prepared gallery; search, explain and change it from another program."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""metric="euclidean": vectors whose length matters; on unit vectors the same as "cosine"."""
+"""metric="euclidean": vectors whose length matters; on unit vectors equal to "cosine"."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.features import scale_of, unit
-from kinrank.items import Items
-from kinrank.neighbors import Neighbors, nearest, pairwise
+from kinrank.neighbors import Neighbors, find_nearest, pairwise_distances
+from kinrank.problem import Items
 from kinrank.progress import SILENT
-from kinrank.stages import context as stage
-from kinrank.stages.changed_lists import lists_after
-from kinrank.stages.turnover import Turnover
+from kinrank.stages import reciprocal_sets as stage
+from kinrank.stages.graph_update import ChangedGallery, update_lists
+from kinrank.stages.item_change import ItemChange
+from kinrank.vector_input import compute_rms_length, to_unit_rows
 from reference import cas as cas_twin
 from reference import context, diffusion
 from reference import lpmt as lpmt_twin
 from reference import neighbors as twin
 from reference.commands import bad, good
 from reference.expansion import expansion_distances
-from reference.lengths import EUCLIDEAN, made, same_but_for_ties
+from reference.vectors_of_any_length import EUCLIDEAN, made, same_but_for_ties
+
+pytestmark = pytest.mark.slow
 
 Ready = Callable[..., kr.Method]
 
 
 def scaled(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    return rows / np.float32(scale_of(rows))
+    return rows / np.float32(compute_rms_length(rows))
 
 
 @pytest.mark.parametrize("name", list(kr.METHODS))
 def test_unit_vectors_are_ranked_as_by_cosine(name: str, ready: Ready) -> None:
-    rows, method = unit(made(90)), ready(name)
+    rows, method = to_unit_rows(made(90)), ready(name)
     cosine = kr.rerank(rows[:15], rows[15:], method)
     lengths = kr.rerank(rows[:15], rows[15:], method, metric=EUCLIDEAN)
     assert same_but_for_ties(cosine, lengths)
@@ -69,17 +71,17 @@ def matrix(method: kr.Method, rows: NDArray[np.float32], queries: int) -> NDArra
 @pytest.mark.parametrize(
     ("method", "transcribed"),
     [
-        (kr.NoReranking(), lambda q, g: twin.distances(q, g)),
-        (kr.KNN(k=5), lambda q, g: -context.knn(q, g, 5)),
+        (kr.methods.NoReranking(), lambda q, g: twin.distances(q, g)),
+        (kr.methods.KNN(k=5), lambda q, g: -context.knn(q, g, 5)),
         (kr.KReciprocal(k1=6, k2=3), lambda q, g: context.k_reciprocal(q, g, 6, 3, kr.KReciprocal().lam)),
-        (kr.SCA(k1=6, k2=3), lambda q, g: context.sca(q, g, 6, 3)),
+        (kr.methods.SCA(k1=6, k2=3), lambda q, g: context.sca(q, g, 6, 3)),
         (kr.CAS(k1=8, k2=4, k3=6, k4=3, k5=8), lambda q, g: cas_twin.cas(q, g, 8, 4, 6, 3, 8)),
         (kr.DFS(k=8, kq=4, tol=1e-9, maxiter=99), lambda q, g: -diffusion.dfs(q, g, 8, 4, 3.0, 0.99, 1e-9, 99)),
-        (kr.AQE(k=4), lambda q, g: expansion_distances(q, g, "average", 4)),
-        (kr.AQEwD(k=5, kdba=3), lambda q, g: expansion_distances(q, g, "decay", 5, 3)),
+        (kr.methods.AQE(k=4), lambda q, g: expansion_distances(q, g, "average", 4)),
+        (kr.methods.AQEwD(k=5, kdba=3), lambda q, g: expansion_distances(q, g, "decay", 5, 3)),
         (kr.AlphaQE(k=6, kdba=4, alpha=2.5), lambda q, g: expansion_distances(q, g, "alpha", 6, 4, alpha=2.5)),
         (
-            kr.DQE(k=3, negatives=3, kdba=3, negatives_dba=2),
+            kr.methods.DQE(k=3, negatives=3, kdba=3, negatives_dba=2),
             lambda q, g: expansion_distances(q, g, "discriminative", 3, 3, 2, negatives=3),
         ),
     ],
@@ -88,24 +90,35 @@ def matrix(method: kr.Method, rows: NDArray[np.float32], queries: int) -> NDArra
 def test_slow_twins_agree_on_rows_of_any_length(method: kr.Method, transcribed: Any) -> None:
     rows = scaled(made(60))
     found, expected = matrix(method, rows, 9), transcribed(rows[:9], rows[9:])
-    if isinstance(method, kr.DFS):  # what the diffusion does not reach is put behind the others
+    if isinstance(method, kr.DFS):  # unreached items follow the others
         reached = expected < 0
         found, expected = found[reached], expected[reached]
-    np.testing.assert_allclose(found, expected, atol=2e-3 if isinstance(method, kr.DQE) else 2e-4)
+    np.testing.assert_allclose(found, expected, atol=2e-3 if isinstance(method, kr.methods.DQE) else 2e-4)
 
 
 def test_the_slow_twin_of_lpmt_agrees_on_rows_of_any_length() -> None:
     rows = scaled(made(40, spread=0.4))
     setting: dict[str, Any] = {
-        "k1": 12, "k2": 3, "kappa": 2.0, "rho": 2.0, "gamma": 2.0, "k": 5, "sigma": 0.5, "mu": 0.23, "lam": 0.2,
-        "path_k": 5, "cycles": 1, "support": 0, "share": 0.5,
-    }  # fmt: skip
+        "k1": 12,
+        "k2": 3,
+        "kappa": 2.0,
+        "rho": 2.0,
+        "gamma": 2.0,
+        "k": 5,
+        "sigma": 0.5,
+        "mu": 0.23,
+        "lam": 0.2,
+        "path_k": 5,
+        "cycles": 1,
+        "support": 0,
+        "share": 0.5,
+    }
     method = kr.LPMT(**setting, theta=0.0, transport="exact", tolerance=1e-9)
     items = Items.joint(rows[:6], rows[6:], unit=False)
     prepared = method.prepare(items, SILENT)
-    from kinrank.stages.chains import chains_from
+    from kinrank.stages.step_costs import find_chains
 
-    chained = chains_from(items.queries, prepared.steps)[0]
+    chained = find_chains(items.queries, prepared.steps)[0]
     d, expected = lpmt_twin.chained(rows, **setting, neighbors="diffused")
     np.testing.assert_allclose(items.query_distances(np.arange(6)), d[:6, 6:], atol=1e-5)
     np.testing.assert_allclose(chained, expected[:6], rtol=2e-3, atol=1e-5)
@@ -120,22 +133,22 @@ def test_neighbours_of_rows_of_any_length(count: int, factor: float) -> None:
     rows *= np.float32(factor)
     own = np.arange(len(rows))
     some = own[::37]
-    found = nearest(rows, rows, 12, own=own, unit=False)
+    found = find_nearest(rows, rows, 12, own=own, unit=False)
     expected = twin.nearest(rows[some], rows, 12, own=some)
     for row, wanted in zip(some, expected, strict=True):
         np.testing.assert_allclose(found.distances[row], [gap for gap, _ in wanted], rtol=1e-4, atol=1e-6 * factor)
     assert found.indices[7, :12].tolist() == [7, *range(20, 31)]
     assert found.distances[3, 1] == 0.0
-    table = pairwise(rows[some], rows, unit=False)
+    table = pairwise_distances(rows[some], rows, unit=False)
     np.testing.assert_allclose(table, twin.distances(rows[some], rows), rtol=1e-3, atol=1e-4 * factor)
     assert (table[np.arange(len(some)), some] == 0).all()
-    far = stage.farthest(rows, unit=False)
+    far = stage.find_farthest_squared(rows, unit=False)
     np.testing.assert_allclose(np.sqrt(far[some]), twin.distances(rows[some], rows).max(axis=1), rtol=1e-3)
 
 
 def test_digits_are_kept_far_from_the_origin() -> None:
     rows = made(300, 6, spread=0.0) + np.float32(1000)
-    found = nearest(rows, rows, 8, own=np.arange(300), unit=False)
+    found = find_nearest(rows, rows, 8, own=np.arange(300), unit=False)
     expected = twin.nearest(rows[:20], rows, 8, own=np.arange(20))
     assert [[item for _, item in row] for row in expected] == found.indices[:20].tolist()
 
@@ -156,7 +169,7 @@ def test_candidates_from_stores_of_either_metric(name: str) -> None:
     rows = made(150)
     queries, gallery = rows[:10], rows[10:]
     ranking = kr.rerank(queries, gallery, name, candidates=40, metric=EUCLIDEAN)
-    store = kr.ArrayStore(gallery, EUCLIDEAN)
+    store = kr.stores.ArrayStore(gallery, EUCLIDEAN)
     assert ranking.meta["metric"] == EUCLIDEAN
     assert (kr.rerank(queries, store, name, candidates=40).indices == ranking.indices).all()
     first = set(store.search(queries, 40).indices[0].tolist())
@@ -165,7 +178,7 @@ def test_candidates_from_stores_of_either_metric(name: str) -> None:
     assert whole.indices.shape == (10, 140)
     everyone = kr.rerank(None, store, name, candidates=20)
     assert (everyone.indices != np.arange(140)[:, None]).all()
-    units = unit(rows)
+    units = to_unit_rows(rows)
     cosine = kr.rerank(units[:10], units[10:], name, candidates=40)
     assert same_but_for_ties(cosine, kr.rerank(units[:10], units[10:], name, candidates=40, metric=EUCLIDEAN))
 
@@ -177,11 +190,11 @@ def test_unknown_metrics_and_numbers_too_large() -> None:
         lambda metric: kr.rerank(None, rows, metric=metric),
         lambda metric: kr.rerank(None, rows, candidates=5, metric=metric),
         lambda metric: kr.Manifold.build(rows, metric=metric),
-        lambda metric: kr.ArrayStore(rows, metric),
-        lambda metric: kr.explain(None, rows, 0, 1, metric=metric),
-        lambda metric: kr.augment(rows, metric=metric),
-        lambda metric: kr.groups(rows, metric=metric),
-        lambda metric: kr.compare_methods(None, rows, truth, "aqe", metric=metric),
+        lambda metric: kr.stores.ArrayStore(rows, metric),
+        lambda metric: kr.explain(None, rows, query=0, item=1, metric=metric),
+        lambda metric: kr.augmentation.augment(rows, metric=metric),
+        lambda metric: kr.near_duplicates(rows, metric=metric),
+        lambda metric: kr.compare(None, rows, truth, methods="aqe", metric=metric),
     ]
     for call in calls:
         for name in ("manhattan", 3):
@@ -189,8 +202,8 @@ def test_unknown_metrics_and_numbers_too_large() -> None:
                 call(name)
     huge = rows.copy()
     huge[7] *= 1e25
-    with pytest.raises(ValueError, match=r"row 7 holds numbers beyond 1e.15, too large to be compared by their dist"):
-        kr.ArrayStore(huge, EUCLIDEAN)
+    with pytest.raises(ValueError, match=r"row 7 holds numbers beyond 1e.15, too large to compute distances"):
+        kr.stores.ArrayStore(huge, EUCLIDEAN)
     with pytest.raises(ValueError, match="queries row 7 holds numbers beyond"):
         kr.rerank(huge, rows, metric=EUCLIDEAN)
     tiny = kr.rerank(None, rows * np.float32(1e-30), "none", metric=EUCLIDEAN)
@@ -199,22 +212,22 @@ def test_unknown_metrics_and_numbers_too_large() -> None:
 
 def test_augment_groups_and_comparisons() -> None:
     rows = made(80)
-    mixed = kr.augment(rows, metric=EUCLIDEAN)
+    mixed = kr.augmentation.augment(rows, metric=EUCLIDEAN)
     lengths, before = np.linalg.norm(mixed, axis=1), np.linalg.norm(rows, axis=1)
     assert before.min() < lengths.min() < lengths.max() < before.max()
-    assert (np.abs(np.linalg.norm(kr.augment(rows), axis=1) - 1) < 1e-5).all()
+    assert (np.abs(np.linalg.norm(kr.augmentation.augment(rows), axis=1) - 1) < 1e-5).all()
     near = np.concatenate([rows, rows[:3] + np.float32(1e-3), rows[3:6] * 2])
-    found = kr.groups(near, 0.05, metric=EUCLIDEAN)
+    found = kr.near_duplicates(near, 0.05, metric=EUCLIDEAN)
     assert [group.items.tolist() for group in found] == [[0, 80], [1, 81], [2, 82]]
     assert found[0].distances[0] == pytest.approx(1e-3 * np.sqrt(12), rel=1e-2)
     manifold = kr.Manifold.build(near, "aqe", metric=EUCLIDEAN)
-    assert len(kr.groups(manifold, 0.05)) == 3
-    with pytest.raises(ValueError, match="max_distance=None is not allowed; give a distance from 0"):
-        kr.groups(manifold)
-    with pytest.raises(ValueError, match="metric='cosine' is not that of the manifold, which was built by euclidean"):
-        kr.groups(manifold, 0.05, metric="cosine")
+    assert len(kr.near_duplicates(manifold, 0.05)) == 3
+    with pytest.raises(ValueError, match="max_distance=None is not allowed; give a distance >= 0"):
+        kr.near_duplicates(manifold)
+    with pytest.raises(ValueError, match="metric='cosine' differs from that of the manifold, which is 'euclidean'"):
+        kr.near_duplicates(manifold, 0.05, metric="cosine")
     labels = np.arange(80) % 4
-    trials = kr.compare_methods(None, rows, kr.Truth.from_labels(labels), "aqe", metric=EUCLIDEAN)
+    trials = kr.compare(None, rows, kr.Truth.from_labels(labels), methods="aqe", metric=EUCLIDEAN)
     expected = kr.evaluate(kr.rerank(None, rows, "aqe", metric=EUCLIDEAN), kr.Truth.from_labels(labels), ["mAP"])
     assert trials.about == "percent, 80 queries, 80 items, joint, euclidean; best mAP first"
     scores = {trial.method: trial.scores["mAP"].mean for trial in trials}
@@ -233,32 +246,33 @@ def test_the_command_line_takes_a_metric(tmp_path: Path) -> None:
         tmp_path, *["rerank", "--gallery", "@g.npy", "--queries", "@q.npy", "--metric", "euclidean", "-o", "@joint.npz"]
     )
     manifold = kr.Manifold.build(rows[:50], metric=EUCLIDEAN)
-    assert (kr.load_ranking(tmp_path / "found.npz").indices == manifold.search(rows[50:]).indices).all()
+    assert (kr.Ranking.load(tmp_path / "found.npz").indices == manifold.search(rows[50:]).indices).all()
     joint = kr.rerank(rows[50:], rows[:50], metric=EUCLIDEAN)
-    assert (kr.load_ranking(tmp_path / "joint.npz").indices == joint.indices).all()
+    assert (kr.Ranking.load(tmp_path / "joint.npz").indices == joint.indices).all()
     assert "euclidean" in good(tmp_path, "info", "@m")
-    assert "(distance at most 0.3)" in good(tmp_path, "groups", "@m", "--max-distance", "0.3")
+    assert "(distance at most 0.3)" in good(tmp_path, "near-duplicates", "@m", "--max-distance", "0.3")
     assert "(distance at most 0.3)" in good(
-        tmp_path, *["groups", "--gallery", "@g.npy", "--metric", "euclidean", "--max-distance", "0.3"]
+        tmp_path, *["near-duplicates", "--gallery", "@g.npy", "--metric", "euclidean", "--max-distance", "0.3"]
     )
     words = "compare --gallery @g.npy --labels @labels.csv --methods aqe --metric"
     assert good(tmp_path, *words.split(), "euclidean") != good(tmp_path, *words.split(), "cosine")
     for command in ("build --gallery @g.npy -o @n", "rerank --gallery @g.npy -o @r.npz", words[:-9]):
         said = bad(tmp_path, *command.split(), "--metric", "manhattan")
         assert "--metric 'manhattan' is not allowed; give one of: cosine, euclidean" in said
-    assert "--max-distance" in bad(tmp_path, "groups", "@m")
+    assert "--max-distance" in bad(tmp_path, "near-duplicates", "@m")
 
 
 def test_neighbour_lists_follow_changes() -> None:
     rows = scaled(made(400, 6, spread=1.0))
     before, stay = rows[:300], np.arange(20, 300)
-    near = nearest(before, before, 20, own=np.arange(300), unit=False)
+    near = find_nearest(before, before, 20, own=np.arange(300), unit=False)
     after = np.concatenate([before[stay], rows[300:]])
 
     def search(items: NDArray[np.int64], k: int) -> Neighbors:
-        return nearest(after[items], after, k, own=items, unit=False)
+        return find_nearest(after[items], after, k, own=items, unit=False)
 
-    found = lists_after(near, after, search, True, Turnover(300, stay, 100), 20, 10, unit=False)
-    expected = nearest(after, after, 20, own=np.arange(380), unit=False)
+    gallery = ChangedGallery(ItemChange(300, stay, 100), after, search, exact=True, unit=False)
+    found = update_lists(near, gallery, 20, 10)
+    expected = find_nearest(after, after, 20, own=np.arange(380), unit=False)
     assert np.array_equal(found.indices[:, :10], expected.indices[:, :10])
     np.testing.assert_allclose(found.distances[:, :10], expected.distances[:, :10], atol=1e-6)

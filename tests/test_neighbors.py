@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kinrank.features import unit
-from kinrank.items import Items
-from kinrank.neighbors import Neighbors, nearest, pairwise
+from kinrank.neighbors import Neighbors, find_nearest, pairwise_distances
+from kinrank.problem import Items
+from kinrank.vector_input import to_unit_rows
 from reference import neighbors as twin
 
-TIE = 3e-7  # float32 distances this near may change places
+TIE = 3e-7  # float32 distances this close may change places
 
 
 def rows(seed: int, count: int, dimensions: int, kinds: int | None = None) -> NDArray[np.float32]:
-    """Unit rows; with `kinds` only so many different ones, repeated at random."""
+    """Return unit rows; with `kinds` only so many distinct ones, repeated at random."""
     rng = np.random.default_rng(seed)
-    drawn = unit(rng.normal(size=(kinds or max(count, 1), dimensions)).astype(np.float32))
+    drawn = to_unit_rows(rng.normal(size=(kinds or max(count, 1), dimensions)).astype(np.float32))
     return drawn[rng.integers(0, kinds, count)] if kinds else drawn[:count]
 
 
@@ -45,7 +45,7 @@ def agrees(found: Neighbors, expected: list[list[tuple[float, int]]]) -> None:
 )
 def test_nearest_is_brute_force(seed: int, queries: int, items: int, dimensions: int, k: int) -> None:
     asked, gallery = rows(seed, queries, dimensions), rows(seed + 1, items, dimensions)
-    found = nearest(asked, gallery, k)
+    found = find_nearest(asked, gallery, k)
     assert found.indices.shape == (queries, min(k, items))
     agrees(found, twin.nearest(asked, gallery, k))
 
@@ -54,21 +54,21 @@ def test_nearest_is_brute_force(seed: int, queries: int, items: int, dimensions:
 @given(seed=st.integers(0, 10**6), kinds=st.integers(1, 5), items=st.integers(1, 60), k=st.integers(1, 70))
 def test_equal_vectors_are_ordered_by_item_number(seed: int, kinds: int, items: int, k: int) -> None:
     gallery = rows(seed, items, 7, kinds)
-    found = nearest(gallery, gallery, k)
+    found = find_nearest(gallery, gallery, k)
     expected = twin.nearest(gallery, gallery, k)
     assert found.indices.tolist() == [[item for _, item in row] for row in expected]
-    own = nearest(gallery, gallery, k, own=np.arange(items))
+    own = find_nearest(gallery, gallery, k, own=np.arange(items))
     expected = twin.nearest(gallery, gallery, k, np.arange(items))
     assert own.indices.tolist() == [[item for _, item in row] for row in expected]
     assert (own.indices[:, 0] == np.arange(items)).all()
-    others = nearest(gallery, gallery, k, own=np.arange(items), self_first=False)
+    others = find_nearest(gallery, gallery, k, own=np.arange(items), self_first=False)
     expected = twin.nearest(gallery, gallery, k, np.arange(items), self_first=False)
     assert others.indices.tolist() == [[item for _, item in row] for row in expected]
 
 
 def test_duplicates_are_at_distance_zero_in_large_blocks() -> None:
     gallery = rows(3, 5000, 24, kinds=3)
-    found = nearest(gallery[:3], gallery, 20)
+    found = find_nearest(gallery[:3], gallery, 20)
     for row in range(3):
         equal = np.flatnonzero((gallery == gallery[row]).all(axis=1))[:20]
         np.testing.assert_array_equal(found.indices[row], equal)
@@ -77,9 +77,9 @@ def test_duplicates_are_at_distance_zero_in_large_blocks() -> None:
 
 @pytest.mark.parametrize("spread", [1e-3, 1e-4, 1e-5])
 def test_near_duplicates_are_told_apart_where_products_are_not(spread: float, rng: np.random.Generator) -> None:
-    """Inner products of these rows are all 1 up to rounding; only differences tell which are nearest."""
-    crowd = unit((1 + spread * rng.normal(size=(700, 32))).astype(np.float32))
-    found = nearest(crowd[:20], crowd, 10, own=np.arange(20))
+    """Inner products of these rows are all 1 up to rounding; only differences show which are nearest."""
+    crowd = to_unit_rows((1 + spread * rng.normal(size=(700, 32))).astype(np.float32))
+    found = find_nearest(crowd[:20], crowd, 10, own=np.arange(20))
     expected = twin.nearest(crowd[:20], crowd, 10, np.arange(20))
     for row in range(20):
         assert found.indices[row].tolist() == [item for _, item in expected[row]]
@@ -90,7 +90,7 @@ def test_rows_with_and_without_an_own_item_together(rng: np.random.Generator) ->
     own = np.array([4, -1, 2, -1])
     asked = gallery[[4, 7, 2, 9]]
     for k in (1, 3, 30, 99):
-        found = nearest(asked, gallery, k, own=own)
+        found = find_nearest(asked, gallery, k, own=own)
         agrees(found, twin.nearest(asked, gallery, k, own))
         assert found.indices[:, 0].tolist() == [4, 7, 2, 9]
         assert (found.indices >= 0).all()
@@ -99,9 +99,9 @@ def test_rows_with_and_without_an_own_item_together(rng: np.random.Generator) ->
 def test_lists_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     gallery = rows(8, 900, 16)
     monkeypatch.setenv("KINRANK_THREADS", "1")
-    alone = nearest(gallery, gallery, 12)
+    alone = find_nearest(gallery, gallery, 12)
     monkeypatch.setenv("KINRANK_THREADS", "5")
-    shared = nearest(gallery, gallery, 12)
+    shared = find_nearest(gallery, gallery, 12)
     assert alone.indices.tobytes() == shared.indices.tobytes()
     assert alone.distances.tobytes() == shared.distances.tobytes()
 
@@ -111,7 +111,7 @@ def test_lists_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None
 def test_pairwise_is_the_distance(seed: int, left: int, right: int, dimensions: int) -> None:
     a, b = rows(seed, left, dimensions), rows(seed + 1, right, dimensions)
     b = np.concatenate([b, a])  # with duplicates, which are at 0
-    table = pairwise(a, b)
+    table = pairwise_distances(a, b)
     np.testing.assert_allclose(table, twin.distances(a, b).reshape(table.shape), atol=2e-5)
     assert (np.diagonal(table[:, right:]) == 0).all()
 
@@ -129,7 +129,7 @@ def test_lists_of_items_grow_and_are_cut() -> None:
 
 
 def test_when_everyone_asks_nobody_is_its_own_answer() -> None:
-    items = Items.everyone(rows(4, 12, 5, kinds=2))
+    items = Items.from_gallery(rows(4, 12, 5, kinds=2))
     lists = items.query_neighbors(4)
     assert lists.indices.shape == (12, 4)
     assert not (lists.indices == np.arange(12)[:, None]).any()

@@ -1,4 +1,4 @@
-"""Declared hyper-parameters: one declaration gives the check, the words and the type."""
+"""Declared hyper-parameters: one declaration gives the check, the text and the type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import kinrank
 from kinrank import parameters
-from kinrank.methods.base import Method
+from kinrank.methods.base import Method, full_repr
 from kinrank.parameters import parameter
 
 
@@ -44,7 +44,7 @@ class Example(Method):
         ({"width": None}, "width=None"),
         (
             {"power": 0},
-            "power=0 is not allowed; give a number > 0 and <= 16, or none to have it measured from the data",
+            "power=0 is not allowed; give a number > 0 and <= 16, or none to measure it from the data",
         ),
         ({"power": 17}, "power=17"),
         ({"power": "none"}, "power='none'"),
@@ -77,7 +77,7 @@ def test_the_declaration_is_read_back_in_order() -> None:
 
 def test_an_unknown_parameter_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="radius"):
-        kinrank.AQE(radius=3)  # type: ignore[call-arg]
+        kinrank.methods.AQE(radius=3)  # type: ignore[call-arg]
 
 
 def test_what_may_be_measured_is_none_until_it_is_given() -> None:
@@ -86,35 +86,35 @@ def test_what_may_be_measured_is_none_until_it_is_given() -> None:
     assert Example(power=np.float32(2)).power == 2.0
     assert type(Example(power=2).power) is float
     allowed = Example.parameters()[-1].allowed
-    assert allowed == "a number > 0 and <= 16, or none to have it measured from the data"
+    assert allowed == "a number > 0 and <= 16, or none to measure it from the data"
 
 
 def test_rho_gamma_share_and_direct_of_lpmt_are_measured_unless_given() -> None:
     method = kinrank.LPMT()
     assert (method.rho, method.gamma, method.share, method.direct) == (None, None, None, None)
-    assert "rho=None, gamma=None, share=None" in method.spelled_out()
-    assert "direct=None" in method.spelled_out()
+    assert "rho=None, gamma=None, share=None" in full_repr(method)
+    assert "direct=None" in full_repr(method)
     assert {entry.name for entry in kinrank.LPMT.parameters() if entry.optional} == {"rho", "gamma", "share", "direct"}
     given = kinrank.LPMT(rho=1, gamma=2.5, share=0, direct=0)
-    assert (given.rho, given.gamma, given.share) == (1.0, 2.5, 0.0)  # 0 is a share, not a sign for anything
+    assert (given.rho, given.gamma, given.share) == (1.0, 2.5, 0.0)  # 0 is a share without special meaning
     assert given.direct == 0.0
     wrong = [("rho", 0), ("gamma", 0), ("share", -1), ("rho", 17), ("share", 1.1), ("direct", -0.1), ("direct", 1.5)]
     for name, value in wrong:
-        with pytest.raises(ValueError, match=f"LPMT: {name}={value} is not allowed.*or none to have it measured"):
+        with pytest.raises(ValueError, match=f"LPMT: {name}={value} is not allowed.*or none to measure it"):
             kinrank.LPMT(**{name: value})
 
 
 @pytest.mark.parametrize("word", ["none", "None", "auto"])
 def test_the_command_line_says_none_or_auto(word: str) -> None:
-    from kinrank.cli.flags import method_from
+    from kinrank.cli.methods import parse_method
 
-    assert method_from("lpmt", ["--rho", word, "--gamma=1.5", "--share", word]) == kinrank.LPMT(gamma=1.5)
+    assert parse_method("lpmt", ["--rho", word, "--gamma=1.5", "--share", word]) == kinrank.LPMT(gamma=1.5)
     with pytest.raises(ValueError, match="k2"):
-        method_from("lpmt", ["--k2", word])
+        parse_method("lpmt", ["--k2", word])
 
 
 def test_a_number_of_items_has_no_upper_end() -> None:
-    assert parameters.whole_number(10**400, "k") == parameters.MOST
+    assert parameters.check_whole_number(10**400, "k") == parameters.MAX_COUNT
     manifold = kinrank.Manifold.build(np.eye(5, dtype=np.float32))
     assert manifold.search(np.eye(5)[:1], k=10**30, depth=10**30, budget=10**30).depth == 5
-    assert kinrank.rerank(np.eye(5)[:1], np.eye(5), candidates=10**30, depth=10**30).depth == 5
+    assert kinrank.rerank(np.eye(5)[:1], np.eye(5), candidates=10**30, k=10**30).depth == 5

@@ -1,4 +1,4 @@
-"""Appendix B as code: the master equation, the ends of the flow, its cost, its entropy, and that no flow costs less."""
+"""Appendix B of the paper: the master equation, the ends of the flow, its cost, its entropy, and its optimality."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kinrank import LPMT, thermodynamics
-from kinrank.explain import explain_prepared, transitions
-from kinrank.features import unit
-from kinrank.items import Items
+from kinrank.joint_explanation import explain_in_graph, trace_transitions
+from kinrank.problem import Items
 from kinrank.progress import SILENT
 from kinrank.stages import transport
-from kinrank.thermodynamics import Stage, from_flows, produced, stage, stage_between
+from kinrank.thermodynamics import Stage, from_flows, split_entropy, stage, stage_between
+from kinrank.vector_input import to_unit_rows
 from reference import thermodynamics as slow
+
+pytestmark = pytest.mark.slow
 
 Floats = NDArray[np.float64]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -31,7 +33,7 @@ def distance(n: int, rng: np.random.Generator) -> Floats:
 
 
 def state(n: int, rng: np.random.Generator, empty: float = 0.4) -> Floats:
-    """A random distribution; some items hold nothing."""
+    """Return a random distribution in which some items hold nothing."""
     masses = rng.random(n) * (rng.random(n) > empty)
     masses[rng.integers(n)] += 0.1
     return np.asarray(masses / masses.sum())
@@ -47,7 +49,7 @@ def random_stage(seed: int, **more: Any) -> tuple[Stage, Floats]:
 def by_hand() -> list[tuple[Stage, Floats]]:
     line = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
     made = [
-        stage([1, 0, 0, 0], [0, 0, 0, 1], line),  # everything goes, to where nothing was
+        stage([1, 0, 0, 0], [0, 0, 0, 1], line),  # all mass moves to an empty item
         stage([0.25] * 4, [0.5, 0.5, 0, 0], line, duration=3.0, theta=0.2),
         stage([0, 0.5, 0.5, 0], [0.5, 0, 0, 0.5], line, theta=5.0),
         stage([0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], line, duration=0.01),
@@ -56,7 +58,7 @@ def by_hand() -> list[tuple[Stage, Floats]]:
 
 
 def inner(one: Stage, each: int = 7) -> Floats:
-    """Moments inside of every transfer, not at their ends, where rates may be infinite."""
+    """Return moments inside every transfer, not at its ends, where rates may be infinite."""
     count = max(len(one.masses), 1)
     inside = (np.arange(each) + 0.5) / each
     return np.asarray((np.arange(count)[:, None] + inside).ravel() * one.duration / count)
@@ -131,12 +133,14 @@ def test_cost_and_entropy_are_the_printed_integrals(number: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, st.floats(0.01, 50.0))
 def test_entropy_bounds_the_cost(seed: int, theta: float) -> None:
-    """cost^2 <= entropy * mobility; and mass moved, activity and entropy hang together as in any optimal flow."""
+    """cost^2 <= entropy * mobility; and moved mass, activity and entropy are related as in any optimal flow."""
     one, _ = random_stage(seed, theta=theta)
     entropy = one.entropy_production()
     assert entropy.total >= 0.0
     assert entropy.states + entropy.environment == pytest.approx(entropy.total)
-    assert entropy.states == pytest.approx(transport.entropy(one.end) - transport.entropy(one.start), abs=1e-9)
+    assert entropy.states == pytest.approx(
+        transport.state_entropy(one.end) - transport.state_entropy(one.start), abs=1e-9
+    )
     assert one.cost() <= one.bound() * (1 + 1e-9)
     if one.moved:
         assert entropy.total == pytest.approx(2 * one.moved * np.arctanh(one.moved / one.activity()))
@@ -149,7 +153,7 @@ def test_the_bound_is_reached_where_all_ways_are_equally_long() -> None:
 
 
 def test_entropy_alone_bounds_nothing() -> None:
-    """The same cost is paid with as little entropy as you like: mass then moves fast, in both directions."""
+    """Arbitrarily little entropy is possible at equal cost: mass then moves fast, in both directions."""
     line = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
     flows = [stage([1, 0, 0, 0], [0, 0, 0, 1], line, theta=theta) for theta in (0.1, 1.0, 10.0, 1000.0)]
     assert {round(one.cost(), 6) for one in flows} == {3.0}
@@ -166,7 +170,7 @@ def test_random_plans_and_detours_never_cost_less(seed: int) -> None:
     one, cost = random_stage(seed)
     rng = np.random.default_rng(seed)
     for plan in (slow.random_plan(one.start, one.end, rng), np.outer(one.start, one.end)):
-        other = stage(one.start, one.end, cost, plan)
+        other = stage(one.start, one.end, cost, plan=plan)
         check_flow(other)
         np.testing.assert_allclose(other.state(1.0), one.end, atol=1e-12)
         assert other.cost() >= one.cost() - 1e-5
@@ -177,7 +181,7 @@ def test_random_plans_and_detours_never_cost_less(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(9))
 def test_random_markov_processes_never_cost_less_and_obey_the_bounds(seed: int) -> None:
-    """Currents on all edges at once, with loops: dearer than the optimal flow between the same ends."""
+    """Currents on all edges at once, with loops, cost more than the optimal flow between the same ends."""
     rng = np.random.default_rng(seed)
     n = 3 + seed % 4
     cost, rates = distance(n, rng), slow.random_rates(n, rng, speed=(0.1, 1.0, 4.0)[seed % 3])
@@ -188,7 +192,9 @@ def test_random_markov_processes_never_cost_less_and_obey_the_bounds(seed: int) 
     assert found["cost"] <= np.sqrt(found["entropy"] * found["mobility"]) * (1 + 1e-9)
     assert found["entropy"] >= 2 * found["moved"] * np.arctanh(found["moved"] / found["activity"]) * (1 - 1e-9)
     assert found["states"] + found["environment"] == pytest.approx(found["entropy"], rel=1e-6)
-    assert found["states"] == pytest.approx(transport.entropy(optimal.end) - transport.entropy(optimal.start), abs=1e-3)
+    assert found["states"] == pytest.approx(
+        transport.state_entropy(optimal.end) - transport.state_entropy(optimal.start), abs=1e-3
+    )
 
 
 def test_without_a_metric_a_detour_can_cost_less() -> None:
@@ -201,7 +207,7 @@ def test_without_a_metric_a_detour_can_cost_less() -> None:
 
 
 def test_currents_are_what_the_first_item_gains_from_the_second() -> None:
-    """The sign that q' = T q gives; the paper's words have it the other way round."""
+    """The sign follows from q' = T q; the text of the paper has the opposite sign."""
     one = stage([1.0, 0.0], [0.4, 0.6], [[0.0, 2.0], [2.0, 0.0]], duration=3.0)
     assert one.currents(1.5)[1, 0] == pytest.approx(0.2)
     assert one.currents(1.5)[0, 1] == pytest.approx(-0.2)
@@ -249,7 +255,7 @@ def test_equal_states_have_nothing_to_do() -> None:
         ({"cost": [[0, 1, 2], [1, 0, 1]]}, "cost has shape"),
         ({"cost": [[0, -1], [-1, 0]]}, "none below 0"),
         ({"cost": [[0, 1], [2, 0]]}, "symmetric"),
-        ({"plan": [[1, 0], [0, 0]]}, "plan does not carry p into q"),
+        ({"plan": [[1, 0], [0, 0]]}, "plan does not turn p into q"),
         ({"plan": [[1, 0, 0]]}, "plan has shape"),
         ({"theta": 0.0}, "theta=0.0"),
         ({"duration": -1}, "duration=-1"),
@@ -271,12 +277,12 @@ def prepared() -> Any:
     angles = np.linspace(0.0, 2.6, 40)
     rows = np.stack([np.cos(angles), np.sin(angles), 0.2 * np.sin(7 * angles)], axis=1)
     method = LPMT(k1=12, k2=4, k=5, path_k=5, transport="exact", rho=1.0, gamma=3.0)
-    return method.prepare(Items.everyone(unit(rows.astype(np.float32))), SILENT)
+    return method.prepare(Items.from_gallery(to_unit_rows(rows.astype(np.float32))), SILENT)
 
 
 def test_sparse_states_give_the_flow_of_dense_ones(prepared: Any) -> None:
     vectors = prepared.items.vectors
-    a, b = (transport.state_of(prepared.states, item) for item in (3, 6))
+    a, b = (transport.get_state(prepared.states, item) for item in (3, 6))
     sparse = stage_between(a, b, vectors)
     p, q = np.zeros((2, len(vectors)))
     p[a[0]], q[b[0]] = a[1], b[1]
@@ -291,15 +297,16 @@ def test_sparse_states_give_the_flow_of_dense_ones(prepared: Any) -> None:
 
 
 def test_explanations_tell_what_the_flows_of_their_steps_do(prepared: Any) -> None:
-    why, steps = explain_prepared(prepared, 0, 39, flows=3), transitions(prepared, 0, 39)
+    why, steps = explain_in_graph(prepared, 0, 39, flows=3), trace_transitions(prepared, 0, 39)
     assert len(steps) == len(why.costs) > 2
     for number, step in enumerate(steps):
         entropy = step.entropy_production()
         assert step.cost() == pytest.approx(why.costs[number] ** (1 / 3), rel=1e-3, abs=1e-6)  # gamma is 3
-        assert why.flows[number] == tuple(step.flows[:3])
+        named = [(f"item {source}", f"item {target}", *rest) for source, target, *rest in step.flows[:3]]
+        assert why.flows[number] == tuple(named)
         assert why.moved[number] == step.moved
         assert why.entropy[number] == entropy.total == pytest.approx(np.log(2) * step.moved)
         assert why.entropy_of_states[number] == entropy.states
-    assert transitions(prepared, 5, 5) == []
-    assert produced(0.5, 0.1).environment == pytest.approx(0.5 * np.log(2) - 0.1)
+    assert trace_transitions(prepared, 5, 5) == []
+    assert split_entropy(0.5, 0.1).environment == pytest.approx(0.5 * np.log(2) - 0.1)
     assert thermodynamics.force() == np.log(2)

@@ -1,4 +1,4 @@
-"""`kinrank warmup` reaches every loop, and machine code is read from where nothing can be written."""
+"""`kinrank warmup` compiles every loop, and compiled code is read from read-only folders."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from typer.testing import CliRunner
 import kinrank
 from kinrank import warmup
 from kinrank.cli.app import app
-from kinrank.stages.kernels import cache
-from kinrank.stages.kernels.cache import NOT_KEPT
+from kinrank.stages.kernels import compiler
+from kinrank.stages.kernels.compiler import NOT_CACHED_MESSAGE
+
+pytestmark = pytest.mark.slow
 
 LOOP = """
-from kinrank.stages.kernels.compiled import compiled
+from kinrank.stages.kernels.compiler import compile_kernel
 
 
-@compiled
+@compile_kernel
 def double(start, stop, values, result):
     for place in range(start, stop):
         result[place] = 2 * values[place]
@@ -38,13 +40,13 @@ def double(start, stop, values, result):
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
-    monkeypatch.setattr(warmup, "_run", done.append)
+    monkeypatch.setattr(warmup, "_run_job", done.append)
     return done
 
 
 def test_every_method_is_warmed_up_joint_and_served(jobs: list[str]) -> None:
     assert warmup.warm_up(processes=1) >= 0
-    alike = {"lpmt-ablation", "csa", "ssr", "lattqe", "lattdba+lattqe"}  # they have no loops of their own
+    alike = {"lpmt-ablation", "csa", "ssr", "lattqe", "lattdba+lattqe"}  # without loops of their own
     assert set(kinrank.METHODS) - alike | {"prepared", "served", "changed"} == set(jobs)
     assert len(jobs) == len(set(jobs))
 
@@ -57,15 +59,15 @@ def test_the_command_says_how_long_it_took(jobs: list[str]) -> None:
 
 
 def test_a_method_is_warmed_up_on_both_sides_of_small() -> None:
-    warmup.warm("lpmt")
-    loops = kinrank.stages.kernels.diffusion
+    warmup.warm_up_method("lpmt")
+    loops = kinrank.stages.diffusion
     assert loops.nearest_rows.signatures
     assert loops.block_nearest_rows.signatures
 
 
 @pytest.fixture
 def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
-    """A loop in a file of its own, as a process that starts would get it."""
+    """Return a loop in a file of its own, as a new process would load it."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     path = tmp_path / "loops.py"
     path.write_text(LOOP)
@@ -120,14 +122,14 @@ def test_a_named_folder_is_the_only_one_looked_into(
     doubled(loop())
     assert loop()._cache.cache_path == str(tmp_path / "__pycache__")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "named"))
-    assert isinstance(loop()._cache._beside, caching.NullCache)
+    assert isinstance(loop()._cache._source_folder, caching.NullCache)
 
 
 LOCKED = """
 import ctypes, os, sys
 
 header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-if os.geteuid() == 0:  # root may write everywhere, unless it gives that up
+if os.geteuid() == 0:  # root may write everywhere unless it drops that right
     assert ctypes.CDLL(None).capset(header, none) == 0
 try:
     open(os.path.join(os.path.dirname(os.environ["PYTHONPATH"]), "note"), "w")
@@ -143,7 +145,7 @@ main()
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder that cannot be written to: the package in it without machine code, a home, vectors."""
+    """Return a read-only folder: the package without compiled code, a home, vectors."""
     if not hasattr(ctypes.CDLL(None), "capset") and not hasattr(os, "geteuid"):
         pytest.skip("needs permissions as Linux has them")
     folder = tmp_path_factory.mktemp("locked")
@@ -182,20 +184,20 @@ def test_a_locked_down_container_compiles_without_keeping_the_code(
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "ranking.npz").is_file()
-    assert done.stderr == f"{NOT_KEPT}\n"
-    assert "NUMBA_CACHE_DIR" in NOT_KEPT
+    assert done.stderr == f"{NOT_CACHED_MESSAGE}\n"
+    assert "NUMBA_CACHE_DIR" in NOT_CACHED_MESSAGE
 
 
 def test_a_disk_that_fills_up_meanwhile_is_said_once(
     loop: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(compiler, "_logged_messages", set())
     monkeypatch.setattr(caching.IndexDataCacheFile, "save", full)
     with caplog.at_level("WARNING", "kinrank"):
         double = loop()
         assert doubled(double) == [0.0, 2.0, 4.0]
         double(0, 1, np.zeros(1, np.float32), np.zeros(1, np.float32))
-    assert [record.getMessage() for record in caplog.records] == [cache.COMPILING, NOT_KEPT]
+    assert [record.getMessage() for record in caplog.records] == [compiler.COMPILING_MESSAGE, NOT_CACHED_MESSAGE]
 
 
 def full(*_: Any) -> None:
@@ -230,4 +232,4 @@ def test_compiling_is_said_once_by_a_process_and_those_it_starts(tmp_path: Path)
         [sys.executable, str(tmp_path / "work.py")], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == f"{cache.COMPILING}\n"
+    assert done.stderr == f"{compiler.COMPILING_MESSAGE}\n"

@@ -1,31 +1,31 @@
 # ruff: noqa: E501 - sentences
-"""Scores of one mode -> a table of all methods and sets, and what its marks mean."""
+"""Scores of one mode -> a table of all methods and sets, and its legend."""
 
 from __future__ import annotations
 
 from generator.pages import table
 from generator.records import Result, Scores
 from generator.titles import TITLES
-from kinrank.bench.accuracy_tables import verdict
+from kinrank_bench.accuracy import gain_verdict
 
 HEADS = {
     "candidates": (
-        "Accuracy over candidates",
-        "Each query on its own, in a graph of its 500 nearest items, as over a vector database; at most {most} queries of "
-        "a set, evenly taken. Where every item of a set queries the others, every fourth asks and the rest is the gallery. "
-        "Seconds are of all these queries together.",
+        "Accuracy with candidates",
+        "Each query alone, in a graph of its 500 nearest items, as with a vector database; at most {most} queries per "
+        "set, evenly sampled. If every item of a set is a query, every fourth item is used as a query and the rest is the gallery. "
+        "Seconds are for all these queries together.",
     ),
     "online": (
         "Accuracy online",
-        "Queries that are in no graph, asked of a gallery that was prepared without them (`Manifold`); where every item of "
-        "a set queries the others, every fourth is taken out of the gallery and asks. Methods that are missing here are "
-        "not made to answer queries they have never seen. Seconds are of the search alone.",
+        "New queries against a gallery that was prepared without them (`Manifold`). If every item of a set is a query, "
+        "every fourth item is removed from the gallery and used as a query. Methods that are missing here do not "
+        "support new queries. Seconds are for the search alone.",
     ),
 }
 
 
 def section(mode: str, scores: Scores) -> list[str]:
-    """The part of the page about one mode other than joint."""
+    """The section about a mode other than joint."""
     if not panels(scores):
         return []
     most = max(result["queries"] for results in scores.values() for result in results.values())
@@ -55,24 +55,24 @@ def table_of(scores: Scores) -> str:
 
 
 def is_paired(scores: Scores) -> bool:
-    """Whether every result was compared with no re-ranking, query by query."""
+    """True if every result was compared with no re-ranking, query by query."""
     return all("gain_low" in result for results in scores.values() for result in results.values())
 
 
 def legend(scores: Scores) -> str:
-    """What the marks and the last column of the table mean."""
+    """The meaning of the marks and of the last column of the table."""
     marks = "↓: worse than no re-ranking, by the mean."
     if is_paired(scores):
         marks = (
-            "↑ better, ↓ worse than no re-ranking: the whole 95 % interval of the difference, query by query, lies on that "
+            "↑ better, ↓ worse than no re-ranking: the whole 95 % interval of the paired difference is on that "
             "side of 0."
         )
     name = TITLES.get(largest(scores), largest(scores))
-    return f"Bold: the best mean of a column. {marks} Seconds are those of the largest set, {name}."
+    return f"Bold: the best mean in a column. {marks} Seconds are for the largest set, {name}."
 
 
 def largest(scores: Scores) -> str:
-    """The set with the most queries times items, whose times say most."""
+    """The set with the most queries times items, for which times are most meaningful."""
     results = [next(iter(scores[key].values())) for key in panels(scores)]
     return str(max(results, key=lambda result: result["queries"] * result["items"])["set"])
 
@@ -85,5 +85,5 @@ def title(key: tuple[str, str, str]) -> str:
 def _cell(result: Result, best: bool, paired: bool) -> str:
     value = f"{100 * result['mean']:.1f}"
     value = f"**{value}**" if best else value
-    mark = verdict(result) if paired else "↓" if result["worse"] else ""
+    mark = gain_verdict(result) if paired else "↓" if result["worse"] else ""
     return f"{value} {mark}".rstrip()

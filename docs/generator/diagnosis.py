@@ -5,14 +5,14 @@ from __future__ import annotations
 from generator.pages import table
 from generator.records import Measurements
 from generator.titles import TITLES
-from kinrank.bench.diagnosis_tables import parts_of
+from kinrank_bench.diagnosis import build_diagnosis_tables
 
 
 def parts(found: Measurements) -> list[str]:
-    """Predicted and measured gains, gains by right answers, and what preparing the vectors changes."""
+    """Predicted and measured gains, gains by number of relevant items, and the effect of preprocessing."""
     if not found.diagnosis:
         return ["Nothing has been measured yet: `kinrank bench diagnosis --data DIR`, then `make docs`."]
     made = []
-    for part in parts_of(found.diagnosis, TITLES):
-        made += [part.about, table(part.rows), *([part.note] if part.note else [])]
+    for part in build_diagnosis_tables(found.diagnosis, TITLES):
+        made += [part.title, table([part.head, *part.rows]), *part.notes]
     return [*made, f"Printed by `kinrank bench diagnosis --data DIR`, {found.machines['diagnosis']}."]

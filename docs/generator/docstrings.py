@@ -1,7 +1,7 @@
-"""Docstrings as they are written here -> docstrings as the API reference reads them; an extension of griffe.
+"""Docstrings in our style -> docstrings in the style of the API reference; a griffe extension.
 
-`Example:` becomes the section of that name, whose lines are code. A line `queries, gallery: as in rerank` that speaks
-of several parameters becomes one line for each.
+`Example:` becomes an Examples section, whose lines are code. A line `queries, gallery: as in rerank` about
+several parameters becomes one line for each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHARED = re.compile(
 
 
 class HouseStyle(Extension):
-    """Called by griffe for every function and class once it is read."""
+    """griffe calls this for every function and class."""
 
     def on_function(self, *, func: Any, **_: Any) -> None:
         _rewrite(func, {parameter.name.lstrip("*") for parameter in func.parameters})
@@ -35,7 +35,7 @@ def _rewrite(thing: Any, known: set[str]) -> None:
 
 
 def readable(text: str, known: set[str]) -> str:
-    """The docstring in Google's style; only names that exist are taken apart."""
+    """The docstring in Google's style; only names that exist are split."""
 
     def apart(found: re.Match[str]) -> str:
         names = found["names"].split(", ")

@@ -1,4 +1,4 @@
-"""Measurements -> pictures: accuracy against time, a panel per set; online accuracy by what is remembered."""
+"""Measurements -> figures: accuracy against time, a panel per set; online accuracy by observed queries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def picture(found: Measurements, path: Path) -> None:
 
 
 def remembered_picture(found: Measurements, path: Path) -> None:
-    """Online mAP against the share of the other queries that are remembered, a line per set and truth, as SVG."""
+    """Online mAP against the share of the other queries that were observed, a line per set and truth, as SVG."""
     plt = _pyplot()
     figure, (lines, bars) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(3, 2))
     for number, (key, results) in enumerate(found.remembered.items()):
@@ -65,7 +65,7 @@ def remembered_picture(found: Measurements, path: Path) -> None:
                 change, low, high = (100 * row[part] for part in ("change", "change_low", "change_high"))
                 bars.plot([at, at], [low, high], color=colour, linewidth=1, alpha=0.5)
                 bars.plot([at], [change], "o", color=colour, markersize=3)
-    lines.set(xlabel="remembered, % of the other queries", ylabel="mAP of a new query, %", xticks=[*SHARES.values()])
+    lines.set(xlabel="observed, % of the other queries", ylabel="mAP of a new query, %", xticks=[*SHARES.values()])
     bars.axhline(0, color="#999999", linestyle="--", linewidth=0.8)
     bars.set(ylabel="change of mAP, with 95 % intervals", xticks=range(len(OTHERS)))
     bars.set_xticklabels(OTHERS)
@@ -75,7 +75,7 @@ def remembered_picture(found: Measurements, path: Path) -> None:
 
 
 def _pyplot() -> Any:
-    """matplotlib's pyplot, which writes SVG without dates: equal numbers give equal files."""
+    """matplotlib's pyplot, set up to write reproducible SVG files."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -112,7 +112,7 @@ def _colour(name: str) -> str:
 
 
 def front(results: dict[str, Result]) -> set[str]:
-    """The methods that no other beats in time and accuracy together."""
+    """The methods that no other method beats in both time and accuracy."""
     return {
         name
         for name, mine in results.items()

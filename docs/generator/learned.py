@@ -5,8 +5,8 @@ from __future__ import annotations
 from generator.pages import table
 from generator.records import Measurements
 from generator.titles import TITLES
-from kinrank.bench.learned import rows_of
 from kinrank.learned import IMPORTS, RECIPES
+from kinrank_bench.fit_gain import learned_table
 
 COMMAND = "kinrank bench learned --data DIR"
 
@@ -15,19 +15,20 @@ def parts(found: Measurements) -> list[str]:
     """A sentence and a table."""
     if not found.learned:
         return [f"Nothing has been measured yet: `{COMMAND}`, then `make docs`.", *options()]
+    measured = learned_table(found.learned, TITLES)
     seeds = len(found.learned["seeds"])
     return [
-        table(rows_of(found.learned, TITLES)),
-        f"mAP in percent, joint, the mean over {seeds} seeds with its 95 % interval (Student's t), each at its "
-        "last step. Gained: over no re-ranking, with the 95 % interval over queries, paired. Fit: the slowest of the "
-        "seeds, pseudo-labels included; rank: all queries, GSS with its training. "
+        table([measured.head, *measured.rows]),
+        f"mAP in percent, joint, the mean over {seeds} seeds with its 95 % interval (Student's t), each after its "
+        "last step. Gained: the gain over no re-ranking, with the paired 95 % interval over queries. Fit: the slowest "
+        "of the seeds, including pseudo-labels; rank: all queries, for GSS including training. "
         f"Printed by `{COMMAND}`, {found.machines['learned']}.",
         *options(),
     ]
 
 
 def options() -> list[str]:
-    """What `kinrank fit` can be told of a network, and what published weights do not tell."""
+    """The options of `kinrank fit` for a network and for published weights."""
     rows: list[tuple[str, ...]] = [("option", "default", "allowed", "meaning")]
     for title, kinds in (("fit", RECIPES), ("fit --checkpoint", IMPORTS)):
         for name, kind in kinds.items():
@@ -35,6 +36,6 @@ def options() -> list[str]:
                 rows.append((f"`{title} {name}`: `{entry.name}`", f"`{entry.default}`", entry.allowed, entry.meaning))
     return [
         "## Options of a fit",
-        "Keywords of `kinrank.fit` and `kinrank.import_weights`, flags of `kinrank fit`.",
+        "Keyword arguments of `kinrank.fit` and `kinrank.learned.import_weights`, and flags of `kinrank fit`.",
         table(rows),
     ]

@@ -1,33 +1,33 @@
 # ruff: noqa: E501 - sentences
-"""The record of `kinrank bench defaults` -> tables and a sentence about sets left out when the defaults were fitted."""
+"""The record of `kinrank bench defaults` -> tables and a sentence about sets held out when the defaults were fitted."""
 
 from __future__ import annotations
 
 from generator.pages import table
 from generator.records import Measurements, Result
 from generator.titles import TITLES
-from kinrank.bench.defaults import places
+from kinrank_bench.default_parameters import mean_places
 
 HEADS = {
-    "joint": "Joint, the rule fitted without the set:",
-    "online": "Online, as LPMT comes, beside the methods that can be served:",
-    "candidates": "Over the 500 nearest candidates of a query, at most {most} queries a set, as LPMT comes:",
+    "joint": "Joint, with the rule fitted without the set:",
+    "online": "Online, LPMT with its defaults and the other methods that support a prepared gallery:",
+    "candidates": "With the 500 nearest candidates of a query, at most {most} queries per set, LPMT with its defaults:",
 }
 
 
 def section(found: Measurements) -> list[str]:
     """Paragraphs and tables of the page "which method when"."""
     parts = [
-        "The rule that says how much chains count was fitted on all sets but one and judged on that one, in turn; in "
-        "the table every number of LPMT is of a set that had no part in it. mAP, and R@1 behind it.",
+        "The rule for the weight of chains was fitted on all sets but one and evaluated on that one, for each set in turn. "
+        "So every joint number of LPMT is for a set that was not used to fit the rule. Each cell is mAP / R@1.",
     ]
     for mode, head in HEADS.items():
         rows = [row for row in found.left_out if row["mode"] == mode and "mean" in row]
         if rows:
-            order = sorted(places(rows).items(), key=lambda entry: entry[1])
+            order = sorted(mean_places(rows).items(), key=lambda entry: entry[1])
             best = ", ".join(f"{name} {place:.1f}" for name, place in order[:5])
             most = max(row["queries"] for row in rows)
-            parts += [head.format(most=most), _table(rows), f"Mean place of {len(order)} methods, by mAP: {best}."]
+            parts += [head.format(most=most), _table(rows), f"Mean rank of {len(order)} methods, by mAP: {best}."]
     return parts
 
 
@@ -39,10 +39,10 @@ def sentence(found: Measurements) -> str:
     methods = dict.fromkeys(row["method"] for row in found.left_out if row["mode"] == "joint")
     others = [name for name in methods if name not in ("lpmt", "none")]
     return (
-        "On data its rule was not fitted on (each set left out in turn, joint), beside no re-ranking and "
-        f"{len(others)} other methods ({', '.join(others)}): ahead of all in {ahead} of {len(pairs)} columns, behind the "
-        f"best of them by at most {100 * behind:.1f} points of mAP; "
-        "[the table](docs/which-method-when.md#sets-left-out). Printed by "
+        "On held-out sets, which were not used to fit its rule (each set in turn, joint), LPMT is better than no re-ranking and "
+        f"{len(others)} other methods ({', '.join(others)}) in {ahead} of {len(pairs)} columns. In the others it is behind the "
+        f"best method by at most {100 * behind:.1f} points of mAP; "
+        "see [the table](docs/which-method-when.md#held-out-sets). Printed by "
         "`kinrank bench defaults --data DIR`."
     )
 

@@ -1,4 +1,4 @@
-"""A method class -> its page: what it does, equation, parameters, cost, odd input, slips, measurements."""
+"""A method class -> its page: summary, equation, parameters, cost, unusual input, known mistakes, measurements."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import inspect
 import os
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
 from generator.odd_input import answers
 from generator.published import published
-from kinrank.memory import in_words
+from kinrank.cli.methods import name_flag
+from kinrank.memory_limit import format_bytes
 from kinrank.methods import Method
-from kinrank.methods.learned import Learned
+from kinrank.methods.learned_method import LearnedMethod
 from kinrank.parameters import Parameter
 
 NOTE = "<!-- Written by docs/build.py (`make docs`) from the source; change the docstring, not this page. -->"
 
-ASKED = "Each answer is what the method did when this page was built; the tests ask again."
-MADE_UP = " With small made-up weights: others may order items otherwise."
+ASKED = "Each result was computed when this page was built; the tests compute it again."
+MADE_UP = " With small random weights; other weights may give a different order."
 
 
 @dataclass
 class Told:
-    """The paragraphs of a docstring, sorted by what they are about."""
+    """The paragraphs of a docstring by topic."""
 
     summary: list[str] = field(default_factory=list)
     equation: list[str] = field(default_factory=list)
@@ -35,7 +37,7 @@ class Told:
 
 
 def told(kind: type[Method]) -> Told:
-    """Paragraphs before the equation are the summary; `Cost:`, `Helps` and `Example:` open their own."""
+    """Paragraphs before the equation are the summary; `Cost:`, `Helps` and `Example:` start their own."""
     found = Told()
     for paragraph in (inspect.getdoc(kind) or "").split("\n\n"):
         if paragraph.startswith("Cost:"):
@@ -57,12 +59,12 @@ def told(kind: type[Method]) -> Told:
 
 
 def page(kind: type[Method], measured: list[str]) -> str:
-    """The whole page; `measured` are lines from the benchmark's records, none where nothing was measured."""
+    """The whole page; `measured` are lines from the benchmark records, empty if there are none."""
     text = told(kind)
     helps, hurts = ([*re.split(r"(?<=\.) (?=Hurts)", text.helps, maxsplit=1), ""])[:2]
     parts = [
         NOTE,
-        "<!-- needs: torch -->" if issubclass(kind, Learned) else "",
+        "<!-- needs: torch -->" if issubclass(kind, LearnedMethod) else "",
         f"# {kind.__name__}: `{kind.name}`",
         *text.summary,
         f"Paper: {kind.paper}.",
@@ -73,10 +75,10 @@ def page(kind: type[Method], measured: list[str]) -> str:
         text.cost[:1].upper() + text.cost[1:],
         reserved(kind),
         *(["## When it helps, when it hurts", helps, hurts] if helps else []),
-        "## Answers to odd input",
-        ASKED + (MADE_UP if issubclass(kind, Learned) else ""),
-        table([("input", "answer"), *answers(kind)]),
-        "What all methods share (NaN, wrong shapes, no items, too little memory) is in the "
+        "## Unusual input",
+        ASKED + (MADE_UP if issubclass(kind, LearnedMethod) else ""),
+        table([("input", "result"), *answers(kind)]),
+        "For input that all methods treat alike (NaN, wrong shapes, no items, too little memory), see the "
         "[guide](../guide.md#bad-input).",
         "## Variants and the published program",
         published().get(kind.name) or variants(kind),
@@ -93,40 +95,40 @@ def parameter_table(kind: type[Method]) -> str:
     """Name, default, allowed, meaning; each name is a keyword in Python and a flag on the command line."""
     declared = kind.parameters()
     if not declared:
-        return "It has none."
+        return "None."
     rows = [(f"`{entry.name}`", shown(entry), entry.allowed, entry.meaning) for entry in declared]
     return table([("name", "default", "allowed", "meaning"), *rows])
 
 
 def shown(declared: Parameter) -> str:
-    """The default as it is typed in Python."""
+    """The default as a Python expression."""
     return f"`{declared.default!r}`"
 
 
 def reserved(kind: type[Method]) -> str:
-    """What `rerank` sets aside for it, by its own estimate; some methods need an array per thread."""
+    """The method's own estimate of its memory; some methods need an array per thread."""
     with mock.patch.dict(os.environ, KINRANK_THREADS="2"):
         estimate = kind().memory(40_100, 100, 128)
     if not estimate:
         return ""
     return (
-        f"Its own estimate, with which `max_memory=` is compared before it starts, is {in_words(estimate)} "
-        "of working memory for 100 queries and 40 000 items of 128 dimensions, at the defaults and with two "
-        "threads, beside the vectors and the result."
+        f"Memory estimate, which is checked against `max_memory=` before the start: {format_bytes(estimate)} "
+        "of working memory for 100 queries and 40 000 items with 128 dimensions, with the defaults and two "
+        "threads, in addition to the vectors and the result."
     )
 
 
 def variants(kind: type[Method]) -> str:
-    """Of a method that published.md does not name: its docstring's own sentences about variants."""
+    """For a method that is not in published.md: the sentences about variants in its docstring."""
     sentences = re.split(r"(?<=[.:;]) ", _line(inspect.getdoc(kind) or ""))
     return " ".join(said for said in sentences if "variant=" in said) or "No difference is known."
 
 
 def command(kind: type[Method]) -> str:
-    """Command lines that run it, with its first parameter as an example; a learned method is fitted first."""
-    first, before = [f"--{entry.name.replace('_', '-')} {entry.default}" for entry in kind.parameters()[:1]], ""
-    if issubclass(kind, Learned):
-        name = kind().fitted_as
+    """Command lines that run the method, with its first parameter as an example; a learned method is fitted first."""
+    first, before = [f"{name_flag(entry.name)} {entry.default}" for entry in kind.parameters()[:1]], ""
+    if issubclass(kind, LearnedMethod):
+        name = kind().weights_name
         first = [f"--weights {name}.npz"]
         before = f"$ kinrank fit {name} --features f.npy --labels l.npy -o {name}.npz\n"
     words = ["$ kinrank rerank --queries q.npy --gallery g.npy --method", kind.name, *first, "-o ranking.npz"]
@@ -135,33 +137,32 @@ def command(kind: type[Method]) -> str:
 
 def index(methods: dict[str, type[Method]]) -> str:
     """The page that lists all others."""
-    rows: list[tuple[Any, ...]] = [("method", "class", "in a sentence", "paper")]
+    rows: list[tuple[Any, ...]] = [("method", "class", "summary", "paper")]
     for name, kind in methods.items():
         sentence = re.split(r"(?<=\.) ", " ".join(told(kind).summary))[0]
         rows.append((f"[`{name}`]({name}.md)", f"`{kind.__name__}`", sentence, kind.paper))
     parts = [
         NOTE,
         "# Methods",
-        "One page per method, built from its source. Pick one by what you know about your data in "
-        "[Which method when](../which-method-when.md); LPMT has [a page on how its paper is read]"
-        "(../lpmt.md).",
+        "One page per method, generated from its source. [Which method when](../which-method-when.md) helps you "
+        "choose one for your data. [How we read LPMT](../lpmt.md) explains our interpretation of the LPMT paper.",
         table(rows),
-        "Every one is used the same way: `kinrank.rerank(queries, gallery, kinrank.AQE(k=4))`, or by name: "
-        '`kinrank.rerank(queries, gallery, "aqe")`. The names with a plus sign augment the gallery too. '
-        "CSA, SSR and LAttQE rank by weights that are [fitted first](../learned.md).",
+        "Use all of them in the same way: `kinrank.rerank(queries, gallery, kinrank.methods.AQE(k=4))`, or by name: "
+        '`kinrank.rerank(queries, gallery, "aqe")`. Methods with a plus sign in their name also augment the gallery. '
+        "CSA, SSR and LAttQE need weights that you [fit first](../learned.md).",
         "```console\n$ kinrank methods\n$ kinrank methods lpmt\n```",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def table(rows: list[tuple[Any, ...]]) -> str:
-    """Rows as a Markdown table, the first one its heading."""
+def table(rows: Sequence[Sequence[Any]]) -> str:
+    """Rows as a Markdown table; the first row is the header."""
     lines = ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
 def _formula(text: str) -> list[str]:
-    """A first sentence of equations as a block, a line per clause; the sentences after it as text."""
+    """The first sentence, with equations, as a block with a line per clause; the other sentences as text."""
     equation, _, rest = text.partition(". ")
     clauses = [textwrap.fill(clause, 100, subsequent_indent="    ") for clause in equation.rstrip(".").split("; ")]
     return ["```text\n" + "\n".join(clauses) + "\n```", _line(rest)]

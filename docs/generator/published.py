@@ -1,4 +1,4 @@
-"""published.md beside this file -> what to say about the published programs of each method."""
+"""published.md in this folder -> the paragraph about the published program of each method."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ def parts(found: Measurements) -> list[str]:
     made = [
         _accuracy(found),
         f"{ranked(name for name, *_ in found.scores)} [The files](docs/datasets.md#the-fixed-sets).",
-        "Bold: better than no re-ranking, ↓: worse; the whole interval of what was gained lies on that side of 0, each "
-        "row on its own. 95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the "
-        "published tables); one set of defaults for all sets; ROxford5k under the revisited protocol. A query that "
-        "comes alone gains less, see [the guide](docs/guide.md#joint-candidates-online). Printed by "
+        "Bold: better than no re-ranking, ↓: worse; the whole interval of the gain is on that side of 0, for each row "
+        "separately. 95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the "
+        "published tables); one set of defaults for all sets; ROxford5k under the revisited protocol. A single query "
+        "gains less, see [the guide](docs/guide.md#joint-candidates-online). Printed by "
         f"`kinrank bench accuracy --data DIR`, {found.machines['accuracy']}.",
     ]
     if found.left_out:
@@ -36,55 +36,55 @@ def parts(found: Measurements) -> list[str]:
         search = found.search
         made.append(
             f"Speed: joint LPMT on ROxford5k ({search['items']} items, {search['dimensions']} dimensions) takes "
-            f"{ours['seconds']:.1f} s, {ours['multiple']:.1f} times an exact search for the {search['k']} nearest "
-            f"neighbours of the same items ({search['seconds']:.2f} s, FAISS, same threads, same run), and "
+            f"{ours['seconds']:.1f} s, {ours['multiple']:.1f} times as long as an exact search for the {search['k']} "
+            f"nearest neighbours of the same items ({search['seconds']:.2f} s, FAISS, same threads, same run), and "
             f"{ours['peak_bytes'] / 1e6:.0f} MB. Printed by `kinrank bench speed --data DIR`."
         )
     return made + _candidates(found) + _online(found)
 
 
 def _candidates(found: Measurements) -> list[str]:
-    """What somebody waits for who re-ranks what a vector database found."""
+    """Latency of re-ranking the results of a vector database."""
     counts = sorted(count for count, name in found.candidates if name == "lpmt")
     if not counts:
         return []
     times = "; ".join(
         f"{count} candidates: {1000 * found.candidates[count, 'lpmt']['seconds']:.0f} ms, "
-        f"{found.candidates[count, 'lpmt']['multiple']:.1f} times k-reciprocal re-ranking of the same"
+        f"{found.candidates[count, 'lpmt']['multiple']:.1f} times as long as k-reciprocal re-ranking"
         for count in counts
     )
     return [
-        f"One query over its candidates, 512 dimensions, their search included: {times}. Printed by "
+        f"One query with its candidates, 512 dimensions, including the search for them: {times}. Printed by "
         "`kinrank bench candidates --data DIR`."
     ]
 
 
 def _online(found: Measurements) -> list[str]:
-    """What a service gets: one query at a time against a gallery prepared once."""
+    """Numbers of a service: one query at a time against a gallery prepared once."""
     ways = found.modes.get(("roxford5k", "medium"), {})
     if not found.points or not {"search", "online", "alone"} <= ways.keys():
         return []
     points = [found.points[items] for items in sorted(found.points)]
     parts = [
         f"{point['items']:,} items: {1000 * point['latency_seconds']:.1f} ms, built in {point['build_seconds']:.0f} s "
-        f"and {point['build_bytes_per_vector_byte']:.1f} times the bytes of the vectors"
+        f"with {point['build_bytes_per_vector_byte']:.1f} times the memory of the vectors"
         for point in points
         if point["items"] >= 100_000
     ]
     mean = {way: f"{100 * result['mean']:.1f}" for way, result in ways.items()}
     return [
-        "One query at a time, never in the graph, against a gallery prepared once (`Manifold`, online): ROxford5k "
-        f"medium {mean['search']} without re-ranking, **{mean['online']}** online, {mean['alone']} if the graph were "
-        f"rebuilt for every query. Median latency of one query with an IVF index, 128 dimensions: {'; '.join(parts)}. "
-        "Printed by `kinrank bench scale --data DIR`."
+        "One query at a time, never in the graph, against a gallery prepared once (`Manifold`, online): mAP on "
+        f"ROxford5k medium is {mean['search']} without re-ranking, **{mean['online']}** online, and {mean['alone']} if "
+        "the graph is rebuilt for every query. Median latency of one query with an IVF index, 128 dimensions: "
+        f"{'; '.join(parts)}. Printed by `kinrank bench scale --data DIR`."
     ]
 
 
 def _accuracy(found: Measurements) -> str:
-    """Joint rows of no re-ranking and LPMT; what it gained, where that was measured query by query."""
+    """Joint rows of no re-ranking and LPMT; with the gain, if it was measured query by query."""
     pairs = {key: results for key, results in found.scores.items() if {"none", "lpmt"} <= results.keys()}
     paired = all("gain_low" in results["lpmt"] for results in pairs.values())
-    gained = ["gained"] if paired else []
+    gained = ["gain"] if paired else []
     rows: list[tuple[str, ...]] = [("set", "measure", "no re-ranking", "LPMT", *gained, "seconds")]
     for (name, truth, measure), results in pairs.items():
         label = TITLES.get(name, name) + (f", {truth}" if name == "roxford5k" else "")

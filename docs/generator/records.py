@@ -1,4 +1,4 @@
-"""Files of JSON lines written by `kinrank bench` -> the newest number of every kind."""
+"""JSON lines files written by `kinrank bench` -> the newest number of every kind."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any
 Result = dict[str, Any]
 Panel = tuple[str, str]  # set and truth
 Scores = dict[tuple[str, str, str], dict[str, Result]]  # set, truth and measure -> method -> result
-ABLATION = "lpmt-ablation"  # at its defaults it is LPMT(direct=0)
+ABLATION = "lpmt-ablation"  # with its defaults it is LPMT(direct=0)
 
 
 @dataclass
 class Measurements:
-    """What was measured last; `until` is the date of the youngest record read, "" where there is none.
+    """The latest measurements; `until` is the date of the newest record read, "" if there is none.
 
     Attributes:
         scores: (set, truth, measure) -> method -> result, as `kinrank bench accuracy` wrote it; joint.
-        apart: the same per mode in which queries are in no common graph: candidates, online.
+        apart: the same for each mode without a joint graph: candidates, online.
         speeds: method -> result of `kinrank bench speed`.
         peaks: method -> result of `kinrank bench memory`.
-        modes: (set, truth) -> way to run -> result, points: items -> result, changes: (items, store) -> result, all of
+        modes: (set, truth) -> mode -> result, points: items -> result, changes: (items, store) -> result, all from
             `kinrank bench scale`.
-        candidates: (how many, method) -> result of `kinrank bench candidates`.
-        remembered: (set, truth) -> what is remembered -> result, of `kinrank bench modes`.
+        candidates: (number, method) -> result of `kinrank bench candidates`.
+        remembered: (set, truth) -> group of observed queries -> result, of `kinrank bench modes`.
         stores: part -> results, of `kinrank bench stores`.
-        service, paper, diagnosis, photos, learned: the last record of the bench of that name.
-        whitening: what it was learned on -> record of `kinrank bench whitening`.
-        left_out: results of the newest `kinrank bench defaults` of every way to run.
-        machines: one line per kind of bench that says where and when it ran.
+        service, paper, diagnosis, photos, learned: the last record of the benchmark of that name.
+        whitening: training set -> record of `kinrank bench whitening`.
+        left_out: results of the newest `kinrank bench defaults` for every mode.
+        machines: for each kind of benchmark, a line with the machine and the date.
     """
 
     scores: Scores = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Measurements:
 
 
 def read(folder: Path, until: str | None = None) -> Measurements:
-    """All records of the folder, the newest wins; with `until`, none younger than that."""
+    """All records of the folder; the newest wins. With `until`, records after this date are ignored."""
     lines = [line for path in sorted(folder.rglob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
     records = sorted((json.loads(line) for line in lines if line.strip()), key=lambda record: str(record["date"]))
     found = Measurements()
@@ -121,6 +121,6 @@ def _score(found: Measurements, result: Result) -> None:
     mode = result.get("mode", "joint")
     scores = found.scores if mode == "joint" else found.apart.setdefault(mode, {})
     methods = scores.setdefault((result["set"], result["truth"], result["measure"]), {})
-    if "gain" in result:  # since then it is not measured a second time under another name
+    if "gain" in result:  # newer records do not measure it again under another name
         methods.pop(ABLATION, None)
     methods[result["method"]] = result

@@ -1,7 +1,7 @@
-"""Public names of kinrank, and modules of its inner rooms -> pages of the API reference, filled by mkdocstrings.
+"""Public names of kinrank, and its internal modules -> pages of the API reference, filled by mkdocstrings.
 
 Only names are read here: the texts come from the docstrings when the site is built. A new public name, method, stage or
-module gets its place by itself.
+module is included automatically.
 """
 
 from __future__ import annotations
@@ -14,20 +14,25 @@ from typing import Any
 from generator.pages import parameter_table, table
 from kinrank import METHODS
 from kinrank.methods import Method
-from kinrank.stores.opening import ENGINES
+from kinrank.stores.base import ENGINES
 
 SOURCE = Path(inspect.getfile(importlib.import_module("kinrank"))).parent
 PUBLIC = {
-    "kinrank": "what `import kinrank as kr` offers; the methods have a page of their own",
-    "kinrank.methods": "every method, its parameters and what `Method` asks of yours",
-    "kinrank.stores": "where vectors live and are searched",
+    "kinrank": "the names in `import kinrank as kr`; the methods have their own page",
+    "kinrank.methods": "every method, its parameters and the `Method` interface for your own",
+    "kinrank.stores": "stores that hold and search vectors",
     "kinrank.evaluation": "truth, measures, means with intervals, paired comparisons",
-    "kinrank.files": "rankings in files",
+    "kinrank.ranking": "rankings and the results of one query",
+    "kinrank.augmentation": "gallery vectors averaged with their neighbours",
+    "kinrank.diagnosis": "will re-ranking help, and with which parameters",
+    "kinrank.encoders": "vectors of pictures and texts",
+    "kinrank.learned": "weights of learned methods",
+    "kinrank.whitening": "whitening of vectors",
     "kinrank.thermodynamics": "one step as a flow: rates, currents, entropy",
     "kinrank.distributed": "the same on a Dask cluster",
-    "kinrank.testing": "the promises of a method as checks, and small sets with known answers",
+    "kinrank.testing": "checks for the guarantees of a method, and small sets with known answers",
 }
-MORE = {  # public names that are imported from a module of their own, because they need an extra
+MORE = {  # public names that are imported from a separate module, because they need an extra
     "kinrank.stores": [
         "kinrank.stores.faiss.FaissStore",
         *(f"kinrank.stores.{engine.module}.{engine.name}" for engine in ENGINES.values()),
@@ -36,7 +41,7 @@ MORE = {  # public names that are imported from a module of their own, because t
 }
 INNER = {
     "kinrank.stages": "the arithmetic: pure functions on arrays, neighbour lists and sparse matrices",
-    "kinrank.manifold": "a prepared gallery: how it is built, answers, changes and is saved",
+    "kinrank.manifold": "a prepared gallery: build, search, change, save",
 }
 FIRST = ["rerank", "Manifold", "Ranking", "evaluate", "compare", "Truth", "explain", "augment", "check_method", "toy"]
 WIDTH = 110
@@ -46,7 +51,7 @@ PLAIN = {"show_root_heading": "false", "show_root_toc_entry": "false", "members"
 def reference() -> dict[str, str]:
     """Markdown by the path of the page, below docs/; the order is that of the navigation."""
     made = {"reference/index.md": _index()}
-    placed: dict[str, str] = {}  # every object has one place; other pages that offer it lead there
+    placed: dict[str, str] = {}  # every object is described once; other pages link to it
     for package in PUBLIC:
         made[path_of(package)] = _methods() if package == "kinrank.methods" else _names(package, placed)
     for room in INNER:
@@ -55,18 +60,18 @@ def reference() -> dict[str, str]:
 
 
 def path_of(module: str) -> str:
-    """Where the page of a module stands: `kinrank.stages.graph` -> `reference/stages/graph.md`."""
+    """The path of a module's page: `kinrank.stages.gaussian_graph` -> `reference/stages/graph.md`."""
     return "reference/" + (module.removeprefix("kinrank.").replace(".", "/")) + ".md"
 
 
 def modules(room: str) -> list[str]:
-    """The modules of a package in the order of their names; kernels and private ones are left to the source."""
+    """The modules of a package in alphabetical order, without kernels and private ones."""
     folder = SOURCE.joinpath(*room.split(".")[1:])
     return [f"{room}.{path.stem}" for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_")]
 
 
 def names_of(package: str) -> dict[str, str]:
-    """Public name -> where it is defined; one page is enough for a method."""
+    """Public name -> where it is defined; methods are described only on their own page."""
     module = importlib.import_module(package)
     methods = {kind.__name__ for kind in METHODS.values()} | {"Method", "METHODS"}
     shown = [name for name in module.__all__ if package != "kinrank" or name not in methods]
@@ -76,7 +81,7 @@ def names_of(package: str) -> dict[str, str]:
 
 
 def members_of(place: str) -> list[str]:
-    """Public functions and properties of a class in the order of the source; fields stand in its docstring."""
+    """Public functions and properties of a class in the order of the source; its docstring describes the fields."""
     module, _, name = place.rpartition(".")
     thing = getattr(importlib.import_module(module), name)
     kinds = (property, classmethod, staticmethod)
@@ -90,7 +95,7 @@ def members_of(place: str) -> list[str]:
 def _defined(package: str, name: str, thing: Any) -> str:
     if inspect.isclass(thing) or inspect.isfunction(thing):
         return f"{thing.__module__}.{thing.__qualname__}"
-    for module in sorted(SOURCE.joinpath(*package.split(".")[1:]).glob("*.py")):  # a constant does not know its module
+    for module in sorted(SOURCE.joinpath(*package.split(".")[1:]).glob("*.py")):  # constants have no __module__
         if module.stem != "__init__" and f"\n{name}" in module.read_text("utf-8"):
             return f"{package}.{module.stem}.{name}"
     return f"{package}.{name}"
@@ -101,9 +106,9 @@ def _names(package: str, placed: dict[str, str]) -> str:
     names = names_of(package)
     elsewhere = [f"[`{name}`][{place}]" for name, place in names.items() if place in placed]
     if elsewhere:
-        parts.append(f"Also offered here: {', '.join(elsewhere)}.")
+        parts.append(f"Also available here: {', '.join(elsewhere)}.")
     if package == "kinrank":
-        parts.append("Also offered here: [`Method`, `METHODS` and every method](methods.md).")
+        parts.append("Also available here: [`Method`, `METHODS` and every method](methods.md).")
     for name, place in names.items():
         if place not in placed:
             placed[place] = name
@@ -113,7 +118,9 @@ def _names(package: str, placed: dict[str, str]) -> str:
 
 def _members(place: str) -> dict[str, str]:
     module, _, name = place.rpartition(".")
-    values = not isinstance(getattr(importlib.import_module(module), name), dict)  # a table of functions is no help
+    values = not isinstance(
+        getattr(importlib.import_module(module), name), dict
+    )  # the value of a dict of functions is not useful
     return {
         "members": f"[{', '.join(members_of(place))}]",
         "show_if_no_docstring": "true",
@@ -129,15 +136,15 @@ def _methods() -> str:
 
 
 def _method(kind: type[Method]) -> str:
-    """Its docstring, and the parameters from their one declaration, which mkdocstrings cannot read."""
+    """The docstring, and the parameters from their declaration, which mkdocstrings cannot read."""
     place = f"{kind.__module__}.{kind.__qualname__}"
     keywords = ", ".join(f"{declared.name}={declared.default!r}" for declared in kind.parameters())
     call = f"{kind.__name__}({keywords})"
     return "\n\n".join(
         [
             f"## {kind.__name__} {{ #{kind.__name__.lower()} }}",
-            f"`{kind.name}`: [cost, odd input and measurements](../methods/{kind.name}.md)",
-            *([f"```python\n{call}\n```"] if len(call) <= WIDTH else []),  # a longer one says less than the table
+            f"`{kind.name}`: [cost, unusual input and measurements](../methods/{kind.name}.md)",
+            *([f"```python\n{call}\n```"] if len(call) <= WIDTH else []),  # the table is clearer than a longer one
             _entry(place, PLAIN),
             *([parameter_table(kind)] if keywords else []),
         ]
@@ -148,14 +155,14 @@ def _module(module: str, placed: dict[str, str]) -> str:
     known = {place: name for place, name in placed.items() if place == f"{module}.{name}"}
     filters = ", ".join(["'!^_'", *(f"'!^{name}$'" for name in known.values())])
     options = {"show_root_heading": "false", "show_root_toc_entry": "false", "filters": f"[{filters}]"}
-    links = [f"Public, and described there: [`{name}`][{place}].\n" for place, name in known.items()]
+    links = [f"Public, described separately: [`{name}`][{place}].\n" for place, name in known.items()]
     return "\n".join([f"# {module}\n", *links, _entry(module, options)]) + "\n"
 
 
 def _index() -> str:
-    parts = ["# API reference", "Generated from the docstrings. Import only what stands in the first table."]
-    parts.append(table([("module", "what it holds"), *((_link(package), said) for package, said in PUBLIC.items())]))
-    parts += ["## For contributors", "The inner rooms. Their names may change from version to version."]
+    parts = ["# API reference", "Generated from the docstrings. Import only from the modules in the first table."]
+    parts.append(table([("module", "content"), *((_link(package), said) for package, said in PUBLIC.items())]))
+    parts += ["## For contributors", "Internal modules. Their names may change from version to version."]
     rows = [("module", "from -> to")]
     for room, said in INNER.items():
         rows.append((f"**{room}**", f"**{said}**"))

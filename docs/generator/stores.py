@@ -9,7 +9,7 @@ from generator.records import Measurements
 
 
 def parts(found: Measurements) -> list[str]:
-    """Where the ranking is the same, where time goes, what growing finds, and large collections."""
+    """Equality of rankings, time per part, expansion of candidates, and large collections."""
     stores = found.stores
     if not stores:
         return ["Nothing has been measured yet: `make bench-stores`, then `make docs`."]
@@ -18,16 +18,16 @@ def parts(found: Measurements) -> list[str]:
 
 
 def _same(stores: dict[str, Any]) -> list[str]:
-    rows: list[tuple[str, ...]] = [("engine", "rankings that are those of the array", "no re-ranking", "LPMT")]
+    rows: list[tuple[str, ...]] = [("engine", "rankings equal to the array's", "no re-ranking", "LPMT")]
     for row in stores.get("same", ()):
         rows.append((row["engine"], f"{row['same_reranked']:.0%}", _scores(row["plain"]), _scores(row["reranked"])))
     if len(rows) == 1:
         return []
     first = stores["same"][0]
     return [
-        f"ROxford5k, {first['queries']} queries over {first['candidates']} candidates, behind them the order of the "
-        "search; mAP, medium / hard. The array holds what the engine gives back, and is searched exactly. Chroma has "
-        "no exact search: its `ef_search` is set so high that it looks at everything.",
+        f"ROxford5k, {first['queries']} queries with {first['candidates']} candidates, followed by the other items in "
+        "the order of the search; mAP, medium / hard. The array holds the vectors that the engine returns, and is "
+        "searched exactly. Chroma has no exact search: its `ef_search` is set high enough to examine everything.",
         table(rows),
     ]
 
@@ -41,14 +41,14 @@ def _times(stores: dict[str, Any]) -> list[str]:
         return []
     first = stores["times"][0]
     return [
-        f"One query at a time over {first['candidates']} candidates of {first['dimensions']} dimensions, median. The "
-        "rest is what is neither the engine's nor the method's.",
+        f"One query at a time with {first['candidates']} candidates of {first['dimensions']} dimensions, median. The "
+        "rest is time spent neither in the engine nor in the method.",
         table(rows),
     ]
 
 
 def _growing(stores: dict[str, Any]) -> list[str]:
-    rows: list[tuple[str, ...]] = [("`expand`", "right images held, medium", "mAP medium", "95 % interval", "mAP hard")]
+    rows: list[tuple[str, ...]] = [("`expand`", "relevant included, medium", "mAP medium", "95 % interval", "mAP hard")]
     for row in stores.get("growing", ()):
         medium = row["medium"]
         interval = f"{100 * medium['low']:.1f} to {100 * medium['high']:.1f}"
@@ -57,15 +57,15 @@ def _growing(stores: dict[str, Any]) -> list[str]:
     if len(rows) == 1:
         return []
     return [
-        "Candidates that grow (`expand`): 1000 candidates, and as many vectors fetched; LPMT, candidates only, exact "
-        "search.",
+        "Expanding the candidates (`expand`): 1000 candidates, and the same number of vectors fetched; LPMT, "
+        "candidates only, exact search.",
         table(rows),
     ]
 
 
 def _scale(stores: dict[str, Any]) -> list[str]:
     rows: list[tuple[str, ...]] = [
-        ("engine", "items", "manifold built", "a query online", "of it in the engine", "sync", "found by own vector")
+        ("engine", "items", "build", "query, online", "of it in the engine", "sync", "items found by own vector")
     ]
     for row in stores.get("scale", ()):
         counts = f"{row['added']} added, {row['removed']} removed, {row['changed']} changed"
@@ -76,7 +76,7 @@ def _scale(stores: dict[str, Any]) -> list[str]:
         )  # fmt: skip
     if len(rows) == 1:
         return []
-    return ["A Manifold from a large collection with an approximate index, and after rows changed there:", table(rows)]
+    return ["A Manifold over a large collection with an approximate index, and a sync after changes:", table(rows)]
 
 
 def _scores(scores: dict[str, Any]) -> str:

@@ -1,10 +1,10 @@
-"""The names of the published sets, as people write them, and what was ranked."""
+"""The usual names of the published sets, and their features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kinrank.datasets.benchmark import BENCHMARKS
+from kinrank_bench.datasets.benchmark import BENCHMARKS
 
 TITLES = {
     "roxford5k": "ROxford5k",
@@ -23,10 +23,10 @@ TITLES = {
 
 
 def ranked(names: Iterable[str]) -> str:
-    """Which vectors of these sets were ranked, in a sentence: numbers of other vectors differ."""
+    """A sentence with the features of these sets: the numbers depend on them."""
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         if name in BENCHMARKS:
             found.setdefault(BENCHMARKS[name].features, []).append(TITLES[name])
     said = "; ".join(f"{', '.join(titles)}: {features}" for features, titles in found.items())
-    return f"What was ranked: {said}. Stronger features start higher."
+    return f"Features: {said}. Stronger features have higher scores without re-ranking."

@@ -11,25 +11,25 @@ from generator.accuracy import title
 from generator.pages import NOTE, table
 from generator.records import Measurements
 from generator.titles import ranked
-from kinrank.memory import in_words
+from kinrank.memory_limit import format_bytes
 
 
 def page(found: Measurements) -> str:
-    """The whole page; without measurements it says how to get them."""
+    """The whole page; without measurements, it contains the commands to run."""
     parts = [
         NOTE,
         f"<!-- records until: {found.until} -->",
         "# Which method when",
-        "Measure on your own data before you decide: `kinrank evaluate` needs labels for a few dozen queries "
-        "only. Until then, this is where to start.",
+        "Measure on your own data before you decide: `kinrank evaluate` needs labels for only a few dozen "
+        "queries. Until then, start here.",
         Path(__file__).with_name("advice.md").read_text("utf-8").strip(),
-        "All numbers below come from `kinrank bench`, each method at its one set of defaults, queries and "
-        f"gallery in one graph (joint){', unless the heading says otherwise' if found.apart else ''}. [The guide](guide.md#joint-candidates-online) says why a query "
-        "on its own gets less.",
+        "All numbers below come from `kinrank bench`, each method with its one set of defaults, queries and "
+        f"gallery in one graph (joint){', unless the heading says otherwise' if found.apart else ''}. [The guide](guide.md#joint-candidates-online) explains why a "
+        "single query gains less.",
     ]
     if not found.panels:
         parts += [
-            "Nothing has been measured yet. Then `make docs`:",
+            "Nothing has been measured yet. Run this command, then `make docs`:",
             _console("accuracy --data DIR --methods all"),
         ]
         return "\n\n".join(parts) + "\n"
@@ -37,9 +37,9 @@ def page(found: Measurements) -> str:
         f"{ranked(_sets(found))} [The files](datasets.md#the-fixed-sets).",
         "## Accuracy against time",
         "![Accuracy against time, one panel per set](figures/accuracy-against-time.svg)",
-        "Each dot is a method, its bar the 95 % interval over queries. Named are no re-ranking, LPMT, and "
-        "every method that none beats in both directions. The dashed line is no re-ranking. CSA, SSR and LAttQE were "
-        "fitted on pseudo-labels of each gallery, which is not in their seconds ([learned methods](learned.md)).",
+        "Each dot is a method, its bar the 95 % interval over queries. Labels are shown for no re-ranking, LPMT, and "
+        "every method that no other beats in both time and accuracy. The dashed line is no re-ranking. CSA, SSR and LAttQE were "
+        "fitted on pseudo-labels of each gallery; their seconds do not include fitting ([learned methods](learned.md)).",
         accuracy.table_of(found.scores),
         f"{accuracy.legend(found.scores)} Measured with {found.machines['accuracy']}.",
         _console("accuracy --data DIR --methods all"),
@@ -47,7 +47,7 @@ def page(found: Measurements) -> str:
     for mode, scores in sorted(found.apart.items()):
         parts += accuracy.section(mode, scores)
     if found.left_out:
-        parts += ["## Sets left out", *left_out.section(found), f"Measured with {found.machines['defaults']}."]
+        parts += ["## Held-out sets", *left_out.section(found), f"Measured with {found.machines['defaults']}."]
         parts.append(_console("defaults --data DIR"))
     if found.speeds:
         parts += ["## Time, as a multiple of an exact search", speed_table(found)]
@@ -58,14 +58,14 @@ def page(found: Measurements) -> str:
             "## The same LPMT, run in four ways",
             WAYS,
             modes_table(found),
-            "Other methods that can be served the same way, online, at their defaults, on the same queries:",
+            "Other methods that support a prepared gallery, online, with their defaults, on the same queries:",
             online_table(found),
             _console("scale --data DIR"),
         ]
     if found.remembered:
         parts += [
-            "## Queries that are remembered",
-            "![Accuracy of a new query against the share of others that are remembered](figures/remembered-queries.svg)",
+            "## Observed queries",
+            "![Accuracy of a new query against the share of other queries that were observed](figures/remembered-queries.svg)",
             REMEMBERED,
             remembered_table(found),
             f"Measured with {found.machines['modes']}.",
@@ -77,30 +77,30 @@ def page(found: Measurements) -> str:
 
 
 def _sets(found: Measurements) -> list[str]:
-    """Every set that the page speaks of."""
+    """Every set on the page."""
     return [*(name for name, *_ in found.scores), *(row["set"] for row in found.left_out)]
 
 
 WAYS = (
-    "**Joint** puts all queries into one graph with the gallery, as the published tables do: queries of the same thing vouch "
-    "for each other, and that is most of what a joint number has on the others. **Alone** rebuilds the graph for every "
-    "query, **candidates** builds one from the 1000 nearest items of the query only, and **online** answers from a gallery "
-    "that was prepared without any query (`Manifold`). A user who asks one question gets one of the last three. **Grown** is "
-    "online, too, after the last tenth of the gallery came in ten calls of `add`. mAP with 95 % "
-    "intervals over the same queries, at most 70 per set; where every item of a set queries the others, every fourth is "
-    "taken out of the gallery and asks."
+    "**Joint** puts all queries into one graph with the gallery, as the published tables do: queries for the same object help "
+    "each other, and this accounts for most of the advantage of joint numbers. **Alone** rebuilds the graph for every "
+    "query, **candidates** builds one from only the 1000 nearest items of the query, and **online** searches a gallery "
+    "that was prepared without any query (`Manifold`). A user with a single query gets one of the last three. **Grown** is "
+    "also online, after the last tenth of the gallery was added in ten calls of `add`. mAP with 95 % "
+    "intervals over the same queries, at most 70 per set. If every item of a set is a query, every fourth item is "
+    "removed from the gallery and used as a query."
 )
 
 
 REMEMBERED = (
-    "A query online, after `observe` of some of the other queries ([guide](guide.md#queries-that-are-remembered)). "
-    "**Unrelated**: all queries that share no right item with it. **Repeated**: half of the others, ten times each, with 2 % "
-    "noise. No query is remembered while it is asked. mAP, and behind it the change, query by query, with its 95 % interval."
+    "An online query, after `observe` with some of the other queries ([guide](guide.md#observed-queries)). "
+    "**Unrelated**: all queries that share no relevant item with it. **Repeated**: half of the others, ten times each, with 2 % "
+    "noise. A query is never observed before its own search. mAP, followed by the paired change with its 95 % interval."
 )
 
 
 def remembered_table(found: Measurements) -> str:
-    """A row per set and truth, a column per memory."""
+    """A row per set and truth, a column per group of observed queries."""
     memories = list(dict.fromkeys(name for results in found.remembered.values() for name in results))
     rows: list[tuple[str, ...]] = [("mAP", *memories)]
     for (name, truth), results in found.remembered.items():
@@ -118,7 +118,7 @@ def remembered_table(found: Measurements) -> str:
 
 
 def modes_table(found: Measurements) -> str:
-    """A row per set and truth, a column per way to run."""
+    """A row per set and truth, a column per mode."""
     return _by_set(
         found,
         {"search": "no re-ranking"} | {way: way for way in ("candidates", "online", "grown", "alone", "joint")},
@@ -126,7 +126,7 @@ def modes_table(found: Measurements) -> str:
 
 
 def online_table(found: Measurements) -> str:
-    """A row per set and truth, a column per method that is served online."""
+    """A row per set and truth, a column per method that supports online queries."""
     ways = list(dict.fromkeys(way for results in found.modes.values() for way in results if way.startswith("online ")))
     return _by_set(found, {"search": "no re-ranking"} | {way: way.split()[1] for way in ways} | {"online": "lpmt"})
 
@@ -170,9 +170,9 @@ def points_table(found: Measurements) -> str:
 
 def _change(found: Measurements) -> list[str]:
     text = (
-        "128 dimensions, made-up curves, neighbours from an IVF store; a query is one new vector, its ten best certain: "
-        "the median over 100 of them, in the quietest of five rounds; changes are the best of three. The "
-        "exact search is over the largest size of its run. -: the build found room enough in what had been freed before. "
+        "128 dimensions, synthetic curves, neighbours from an IVF store. A query is one new vector whose ten best results are certain; "
+        "its time is the median over 100 queries, in the fastest of five rounds. Changes are the best of three. The "
+        "exact search is over the largest size of its run. -: the build fit into memory that had been freed before. "
         f"Measured with {found.machines['scale']}."
     )
     if not found.changes:
@@ -190,7 +190,7 @@ def _change(found: Measurements) -> list[str]:
             f"{change['remove_share']:.1%}",
         )
         rows.append((f"{items:,}", *cells))
-    return [text, "What a change costs (`add`, `remove`):", table(rows)]
+    return [text, "Cost of a change (`add`, `remove`):", table(rows)]
 
 
 def speed_table(found: Measurements) -> str:
@@ -201,11 +201,11 @@ def speed_table(found: Measurements) -> str:
         cells = (
             f"{result['seconds']:.2f}",
             f"{result['multiple']:.1f}",
-            "" if peak is None else in_words(int(peak)),
+            "" if peak is None else format_bytes(int(peak)),
         )
         rows.append((f"[`{name}`](methods/{name}.md)", *cells))
     said = (
-        f"The search: {search['library']}, the {search['k']} nearest of {search['items']} items of "
+        f"The search: {search['library']}, the {search['k']} nearest neighbours of {search['items']} items with "
         f"{search['dimensions']} dimensions in {search['seconds']:.2f} s, same threads, same run. "
         f"Measured with {found.machines['speed']}."
     )
@@ -216,11 +216,11 @@ def speed_table(found: Measurements) -> str:
 def memory_table(found: Measurements) -> str:
     rows: list[tuple[str, ...]] = [("method", "peak of the whole process", "seconds")]
     for name, result in found.peaks.items():
-        answer = f"refused: {result['error']}" if "error" in result else in_words(int(result["peak_bytes"]))
+        answer = f"rejected: {result['error']}" if "error" in result else format_bytes(int(result["peak_bytes"]))
         seconds = result.get("seconds")
         rows.append((f"[`{name}`](methods/{name}.md)", answer, "" if seconds is None else f"{seconds:.1f}"))
     said = (
-        f"{found.size['items']} items of {found.size['dimensions']} dimensions, "
+        f"{found.size['items']} items with {found.size['dimensions']} dimensions, "
         f"{found.size['queries']} queries. Measured with {found.machines['memory']}."
     )
     console = _console("memory")
@@ -228,7 +228,7 @@ def memory_table(found: Measurements) -> str:
 
 
 def measured(found: Measurements, name: str) -> list[str]:
-    """The lines on a method's own page: its scores beside those of no re-ranking."""
+    """The lines on a method's own page: its scores and those of no re-ranking."""
     rows: list[tuple[str, ...]] = [("set", "measure", name, "no re-ranking", "seconds")]
     for key, results in found.scores.items():
         if name in results and "none" in results:
@@ -237,11 +237,11 @@ def measured(found: Measurements, name: str) -> list[str]:
             rows.append((title(key), key[2], shown, f"{100 * plain['mean']:.1f}", f"{mine['seconds']:.2f}"))
     if len(rows) == 1:
         return []
-    said = "In percent, with the 95 % interval over queries; joint, at the defaults. "
+    said = "In percent, with the 95 % interval over queries; joint, with the defaults. "
     fits = [results[name] for results in found.scores.values() if "fitted" in results.get(name, {})]
     if fits:
         usual = statistics.median(row["fit_seconds"] for row in fits)
-        said += f"Fitted on {fits[0]['fitted']}, which took {usual:.0f} s in the median and is not in the seconds. "
+        said += f"Fitted on {fits[0]['fitted']}; the seconds do not include fitting (median {usual:.0f} s). "
     return [table(list(rows)), f"{said}Measured with {found.machines['accuracy']}."]
 
 

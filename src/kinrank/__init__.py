@@ -1,131 +1,86 @@
 """kinrank re-ranks what a vector search found, along the manifold of the data.
 
+Everything else is in modules: all methods in `kinrank.methods`, stores in `kinrank.stores`, exceptions in
+`kinrank.errors`, and so on; see `dir(kinrank)`.
+
 Example:
     >>> import kinrank as kr
     >>> ranking = kr.rerank(queries, gallery)  # LPMT, queries and gallery in one graph
 """
 
-from kinrank.augment import DBA, augment
+import importlib
+from typing import Any
+
 from kinrank.client import Client
-from kinrank.combine import Combined, combine
-from kinrank.diagnosis import Diagnosis, Tuned, diagnose, tune
-from kinrank.encoders import Embedded, embed
-from kinrank.evaluation import Truth, compare, compare_methods, evaluate
-from kinrank.explain import Explanation, explain
-from kinrank.files import load_ranking, save_ranking
-from kinrank.fuse import fuse
-from kinrank.learned import fit, import_weights
-from kinrank.manifold import Manifold, groups
-from kinrank.memory import NotEnoughMemory
-from kinrank.methods import (
-    AQE,
-    BCD,
-    BSD,
-    CAS,
-    CSA,
-    DFS,
-    DQE,
-    ECN,
-    EGT,
-    EIR,
-    FSR,
-    GNN,
-    GSS,
-    KNN,
-    LPMT,
-    METHODS,
-    RDP,
-    SCA,
-    SSR,
-    STML,
-    AlphaQE,
-    AQEwD,
-    AugmentedAlphaQE,
-    AugmentedAQE,
-    AugmentedAQEwD,
-    AugmentedDQE,
-    AugmentedLAttQE,
-    ConAff,
-    KReciprocal,
-    LAttQE,
-    LPMTAblation,
-    Method,
-    NoReranking,
-    SuperGlobal,
-)
+from kinrank.diagnosis import diagnose, tune
+from kinrank.encoders import embed
+from kinrank.evaluation import Truth, compare, evaluate
+from kinrank.feature_combination import combine
+from kinrank.file_kinds import load
+from kinrank.joint_explanation import explain
+from kinrank.learned import fit
+from kinrank.manifold import Manifold, near_duplicates
+from kinrank.methods import CAS, DFS, LPMT, METHODS, AlphaQE, KReciprocal, Method
+from kinrank.rank_fusion import fuse
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank
-from kinrank.stores import ArrayStore, Store
-from kinrank.stores.opening import open_store
-from kinrank.whitening import Whitening, whiten
+from kinrank.stores import Store
+from kinrank.stores.base import open_store
+from kinrank.whitening import whiten
 
 __version__ = "0.2.0"
 
 __all__ = [
-    "AQE",
-    "BCD",
-    "BSD",
     "CAS",
-    "CSA",
-    "DBA",
     "DFS",
-    "DQE",
-    "ECN",
-    "EGT",
-    "EIR",
-    "FSR",
-    "GNN",
-    "GSS",
-    "KNN",
     "LPMT",
     "METHODS",
-    "RDP",
-    "SCA",
-    "SSR",
-    "STML",
-    "AQEwD",
     "AlphaQE",
-    "ArrayStore",
-    "AugmentedAQE",
-    "AugmentedAQEwD",
-    "AugmentedAlphaQE",
-    "AugmentedDQE",
-    "AugmentedLAttQE",
     "Client",
-    "Combined",
-    "ConAff",
-    "Diagnosis",
-    "Embedded",
-    "Explanation",
     "KReciprocal",
-    "LAttQE",
-    "LPMTAblation",
     "Manifold",
     "Method",
-    "NoReranking",
-    "NotEnoughMemory",
     "Ranking",
     "Store",
-    "SuperGlobal",
     "Truth",
-    "Tuned",
-    "Whitening",
-    "augment",
     "combine",
     "compare",
-    "compare_methods",
     "diagnose",
     "embed",
     "evaluate",
     "explain",
     "fit",
     "fuse",
-    "groups",
-    "import_weights",
-    "load_ranking",
+    "load",
+    "near_duplicates",
     "open_store",
     "rerank",
-    "save_ranking",
     "tune",
     "whiten",
 ]
+MODULES = [  # that users import from; those that are not loaded yet are imported on first use
+    "augmentation",
+    "datasets",
+    "diagnosis",
+    "distributed",
+    "encoders",
+    "errors",
+    "evaluation",
+    "integrations",
+    "learned",
+    "methods",
+    "stores",
+    "testing",
+    "thermodynamics",
+    "whitening",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *MODULES, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MODULES:
+        raise AttributeError(f"module 'kinrank' has no attribute {name!r}")
+    return importlib.import_module(f"kinrank.{name}")

@@ -1,8 +1,8 @@
-"""Deadline: a moment after which a computation stops at the next check, in whichever thread it runs.
+"""Deadline of a computation: a moment after which it stops at the next check, in any thread.
 
 A server sets a deadline around a request. The loops of kinrank call `check` between queries, between stages and
-between chunks of rows, so that a computation nobody waits for any more gives its thread back soon. Without a deadline
-a check costs a tenth of a microsecond and does nothing.
+between chunks of rows, so an abandoned computation soon gives its thread back. Without a deadline a check costs a tenth
+of a microsecond and does nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 
-class DeadlineExceeded(BaseException):
+class DeadlineExceededError(BaseException):
     """Raised by `check` after the deadline.
 
     Like `asyncio.CancelledError` it derives from BaseException: handlers of ordinary errors must not swallow it.
@@ -22,10 +22,10 @@ class DeadlineExceeded(BaseException):
 
 
 class Deadline:
-    """A moment, and a switch that moves it to now.
+    """A moment in time that can be moved to now.
 
     Example:
-        >>> with Deadline(30.0).applied():
+        >>> with Deadline(30.0).activate():
         ...     ranking = manifold.search(queries)
     """
 
@@ -36,35 +36,26 @@ class Deadline:
         """Stop the computation at its next check."""
         self._moment = -math.inf
 
-    @property
-    def passed(self) -> bool:
-        return time.monotonic() >= self._moment
-
     def check(self) -> None:
         """Raise DeadlineExceeded if the moment has passed."""
         if time.monotonic() >= self._moment:
-            raise DeadlineExceeded("the time for this computation is over")
+            raise DeadlineExceededError("the deadline of this computation has passed")
 
     @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Let `check` look at this deadline, in this thread, while the block runs."""
-        token = _current.set(self)
+    def activate(self) -> Iterator[None]:
+        """Make `check` use this deadline in this thread while the block runs."""
+        token = CURRENT.set(self)
         try:
             yield
         finally:
-            _current.reset(token)
+            CURRENT.reset(token)
 
 
-_current: ContextVar[Deadline | None] = ContextVar("kinrank_deadline", default=None)
-
-
-def current() -> Deadline | None:
-    """The deadline of the computation in this thread; None if it has none."""
-    return _current.get()
+CURRENT: ContextVar[Deadline | None] = ContextVar("kinrank_deadline", default=None)  # of the computation in this thread
 
 
 def check() -> None:
     """Raise DeadlineExceeded if this computation has a deadline and it has passed."""
-    deadline = _current.get()
+    deadline = CURRENT.get()
     if deadline is not None:
         deadline.check()

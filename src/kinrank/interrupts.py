@@ -1,4 +1,4 @@
-"""Ctrl-C while a command works: a KeyboardInterrupt, so that the command can clean up."""
+"""Handling of Ctrl-C during a command: a KeyboardInterrupt, so that the command can clean up."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 from kinrank_entry import exit_at_once
 
 RETRY_SECONDS = 0.02
-# An exception inside `__enter__` or `__exit__` of these modules leaves the lock of the compiler taken for ever, and all
-# threads that compile wait for it.
-LOCKS = ("llvmlite.binding.ffi", "numba.core.compiler_lock")
-LOCK_DEPTH = 8  # frames that such a method and what it calls may take
+# An exception inside `__enter__` or `__exit__` of these modules leaves the compiler lock taken forever, and all
+# compiling threads wait for it.
+LOCK_MODULES = ("llvmlite.binding.ffi", "numba.core.compiler_lock")
+MAX_LOCK_FRAMES = 8  # stack depth of such a method and its callees
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def allow_interrupt() -> Iterator[None]:
     """Raise KeyboardInterrupt on Ctrl-C inside the block, and exit at once after it.
 
     Does nothing where `exit_at_once` is not installed: a program that calls the command line keeps its own handling.
@@ -40,11 +40,11 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT in this thread; processes that are started inside inherit that, and never get it.
+def block_interrupts() -> Iterator[None]:
+    """Block SIGINT in this thread and in processes that are started inside the block.
 
-    Ctrl-C reaches every process of a terminal. A worker would answer with a traceback, already during its imports;
-    it is up to its parent, which gets the signal after the block, to end it. Windows has no such signals.
+    Ctrl-C reaches every process of a terminal. A worker would print a traceback, even during its imports. Its parent
+    gets the signal after the block and ends it. Windows has no such signals.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -57,11 +57,11 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def _raise_interrupt(number: int, frame: FrameType | None) -> None:
-    """Signal handler that raises KeyboardInterrupt, a moment later if a lock of the compiler is changing hands."""
-    for _ in range(LOCK_DEPTH):
+    """Handle the signal: raise KeyboardInterrupt, or retry a moment later while a compiler lock changes hands."""
+    for _ in range(MAX_LOCK_FRAMES):
         if frame is None:
             break
-        if frame.f_code.co_name in ("__enter__", "__exit__") and frame.f_globals.get("__name__") in LOCKS:
+        if frame.f_code.co_name in ("__enter__", "__exit__") and frame.f_globals.get("__name__") in LOCK_MODULES:
             _send_again()
             return
         frame = frame.f_back
@@ -77,6 +77,6 @@ def _retry_interrupt(unraisable: Any) -> None:
 
 
 def _send_again() -> None:
-    again = threading.Timer(RETRY_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
-    again.daemon = True
-    again.start()
+    timer = threading.Timer(RETRY_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
+    timer.daemon = True
+    timer.start()

@@ -1,21 +1,23 @@
-"""Declarations of hyper-parameters -> validation, command line flag, documentation row.
+"""Declarations of hyper-parameters, from which validation, command line flags and documentation follow.
 
-Every hyper-parameter is declared once, in its method's dataclass, with its meaning and range. Everything that
-has to know about it (checks, flags, docs) reads that declaration.
+Every hyper-parameter is declared once, in the dataclass of its method, with its meaning and range.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 import os
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MOST = 10**9  # items that anybody has: to ask for more of them is to ask for all
+from kinrank.errors import InputError
+
+MAX_COUNT = 10**9  # more items than any gallery has; larger values mean all items
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,15 @@ class Parameter:
 
     @property
     def counts(self) -> bool:
-        """Whether it says how many items, a whole number without an upper end: more than there are means all."""
+        """True for a number of items, a whole number without upper limit: more than there are means all."""
         return self.kind is int and self.high is None
 
     @property
     def allowed(self) -> str:
-        """The range in words, as it stands in errors, help texts and docs."""
+        """The range as text for errors, help texts and docs."""
         if self.file:
             return "the path of a file"
-        return f"{self._range}, or none to have it measured from the data" if self.optional else self._range
+        return f"{self._range}, or none to measure it from the data" if self.optional else self._range
 
     @property
     def _range(self) -> str:
@@ -58,7 +60,7 @@ class Parameter:
         return f"a {noun} {bounds}".strip()
 
     def check(self, owner: str, value: Any) -> Any:
-        """The value as its plain Python type, or a ValueError that says what is allowed."""
+        """Convert the value to its plain Python type, or raise an InputError that says what is allowed."""
         if value is None and self.optional:
             return None
         if self.choices is not None:
@@ -73,16 +75,16 @@ class Parameter:
         elif isinstance(value, numbers.Real) and not isinstance(value, bool):
             number = self._number(value)
             if number is not None and self._inside(number):
-                return min(number, MOST) if self.counts else number
-        raise ValueError(f"{owner}: {self.name}={value!r} is not allowed; give {self.allowed} ({self.meaning})")
+                return min(number, MAX_COUNT) if self.counts else number
+        raise InputError(parameter=self.name, given=value, allowed=f"{self.allowed} ({self.meaning})", context=owner)
 
     def _number(self, value: numbers.Real) -> float | None:
-        """The value as a plain int or float, whichever is declared; None if it is not a number of that kind."""
+        """Convert the value to the declared int or float; None if it is not a number of that kind."""
         if self.kind is int and isinstance(value, numbers.Integral):
             return int(value)
         try:
             number = float(value)
-        except OverflowError:  # a whole number or a fraction beyond every float
+        except OverflowError:  # a whole number or a fraction too large for a float
             return None
         if self.kind is int:
             return int(number) if number.is_integer() else None
@@ -106,8 +108,8 @@ def parameter(
 ) -> Any:
     """Declare a field of a method: default, meaning, inclusive range (`above_low`: strictly above low).
 
-    A field of type `float | None` may be None, which means that it is measured from the data. One of type `str | None`
-    with `file` is the path of a file, or None; the file is looked at when it is needed, and not before.
+    A field of type `float | None` may be None, which means that it is measured from the data. A field of type
+    `str | None` with `file` is the path of a file, or None; the file is not read before it is needed.
     """
     metadata = {
         "meaning": meaning,
@@ -120,29 +122,23 @@ def parameter(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-_declared: dict[type, tuple[Parameter, ...]] = {}  # reading type hints takes a millisecond
-
-
-def parameters_of(method: type) -> tuple[Parameter, ...]:
-    """The declared hyper-parameters of a method class, in order of declaration."""
-    if method not in _declared:
-        _declared[method] = _read(method)
-    return _declared[method]
-
-
-def _read(method: type) -> tuple[Parameter, ...]:
+def _read_parameters(method: type) -> tuple[Parameter, ...]:
+    """List the declared hyper-parameters of a method class in order of declaration."""
     hints = typing.get_type_hints(method)
     declared = []
     for field in dataclasses.fields(method):
         kinds = [kind for kind in typing.get_args(hints[field.name]) if kind is not type(None)]
         kind, optional = (kinds[0], True) if kinds else (hints[field.name], False)
-        found = Parameter(name=field.name, kind=kind, default=field.default, optional=optional, **field.metadata)
-        declared.append(found)
+        entry = Parameter(name=field.name, kind=kind, default=field.default, optional=optional, **field.metadata)
+        declared.append(entry)
     return tuple(declared)
 
 
-def whole_number(value: Any, name: str, low: int = 1) -> int:
-    """The value as an int from `low` to MOST, or a ValueError with its name: how many items, candidates, neighbours."""
+list_parameters: Callable[[type], tuple[Parameter, ...]] = functools.cache(_read_parameters)  # takes a millisecond
+
+
+def check_whole_number(value: Any, name: str, low: int = 1) -> int:
+    """Convert the value to an int from `low` to MAX_COUNT, or raise an InputError with its name."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= low:
-        return min(int(value), MOST)
-    raise ValueError(f"{name}={value!r} is not allowed; give a whole number >= {low}")
+        return min(int(value), MAX_COUNT)
+    raise InputError(parameter=name, given=value, allowed=f"a whole number >= {low}")

@@ -1,4 +1,4 @@
-"""Two small sets with classes, in files of the published names."""
+"""Two small sets with classes, in files with the published names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def two_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every item asks (ORL), and queries apart (LFW)."""
+    """Return a folder with ORL (every item is a query) and LFW (separate queries)."""
     folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
     label = np.arange(96) % 8
     rows = (rng.normal(size=(8, 16))[label] + rng.normal(size=(96, 16)) + 0.5).astype(np.float32)

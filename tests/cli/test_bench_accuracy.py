@@ -1,4 +1,4 @@
-"""The flags of `kinrank bench accuracy`: modes, cache, tables, and what is said when it is stopped."""
+"""Flags of `kinrank bench accuracy`: modes, cache, tables, and the message after an interrupt."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from kinrank.bench import cells
 from kinrank.cli.app import app
+from kinrank_bench import measurement
 
-pytestmark = pytest.mark.filterwarnings("ignore::kinrank.datasets.NotAsPublished")
+pytestmark = [pytest.mark.filterwarnings("ignore::kinrank.errors.BenchmarkMismatchWarning"), pytest.mark.slow]
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with one small set, in the format of ORL; the caches of whoever runs the tests stay as they are."""
+    """Create a folder with one small set in the format of ORL. The user's own caches are not touched."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     folder = tmp_path / "data"
     folder.mkdir()
@@ -74,26 +74,26 @@ def test_a_damaged_entry_is_a_remark(data: Path, tmp_path: Path) -> None:
     path.write_text("broken")
     result = run(data, *words)
     assert result.exit_code == 0
-    assert result.stderr.splitlines() == [f"kinrank: {path} is damaged; it is measured again"]
+    assert result.stderr.splitlines() == [f"kinrank: {path} is damaged; measuring again"]
     assert before.stderr == ""
 
 
 def test_stopped_and_gone_on(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = cells.rerank
+    real = measurement.rerank
 
     def stopped(queries: Any, gallery: Any, method: Any, **limits: Any) -> Any:
         if method.name == "sca":
             raise KeyboardInterrupt
         return real(queries, gallery, method, **limits)
 
-    monkeypatch.setattr(cells, "rerank", stopped)
+    monkeypatch.setattr(measurement, "rerank", stopped)
     words = ("--modes", "joint", "--cache", tmp_path / "mine", "-o", tmp_path / "r.jsonl")
     result = run(data, *words)
     assert result.exit_code == 130
-    assert "what was measured is kept, the same command goes on from there" in result.stderr
+    assert "stopped; the same command continues from here" in result.stderr
     assert kept(tmp_path / "mine") == 2
     assert not (tmp_path / "r.jsonl").exists()
-    monkeypatch.setattr(cells, "rerank", real)
+    monkeypatch.setattr(measurement, "rerank", real)
     assert run(data, *words).exit_code == 0
     assert kept(tmp_path / "mine") == 3
     assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1

@@ -14,6 +14,8 @@ import kinrank
 from reference.browser import seen_in
 from reference.commands import bad, good
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
@@ -37,7 +39,9 @@ ASKED = ("compare", "--gallery", "@g.npy", "--queries", "@q.npy", "-q")
 def test_compare_says_what_the_library_finds(folder: Path) -> None:
     found = json.loads(good(folder, *EVERYONE, "--methods", "aqe, dfs", "--measures", "mAP@5,R@1", "--json"))
     truth = kinrank.Truth.from_labels(np.arange(48) % 4)
-    trials = kinrank.compare_methods(None, np.load(folder / "all.npy"), truth, ["aqe", "dfs"], ["mAP@5", "R@1"])
+    trials = kinrank.compare(
+        None, np.load(folder / "all.npy"), truth, methods=["aqe", "dfs"], measures=["mAP@5", "R@1"]
+    )
     expected = trials.to_dict()
     for one, other in zip(found["methods"], expected["methods"], strict=True):
         assert one.pop("seconds_per_query") > 0
@@ -70,8 +74,10 @@ def test_persons_across_cameras(folder: Path) -> None:
     good(folder, "rerank", "--queries", "@q.npy", "--gallery", "@g.npy", "-m", "none", "-o", "@ranking.npz", "-q")
     words = ("--query-labels", "@asked.csv", "--gallery-labels", "@people.csv")
     took = ("--query-cameras", "@cams.npy", "--gallery-cameras", "@gallery.npz")
-    truth = kinrank.Truth.across_cameras((np.arange(8) % 4).astype(str), people.astype(str), np.arange(8) % 3, cameras)
-    scores = kinrank.evaluate(kinrank.load_ranking(folder / "ranking.npz"), truth, ["mAP", "CMC@1", "mINP"])
+    truth = kinrank.Truth.across_cameras(
+        (np.arange(8) % 4).astype(str), people.astype(str), query_cameras=np.arange(8) % 3, gallery_cameras=cameras
+    )
+    scores = kinrank.evaluate(kinrank.Ranking.load(folder / "ranking.npz"), truth, ["mAP", "CMC@1", "mINP"])
     expected = scores.to_dict()["measures"]
     assert json.loads(good(folder, "evaluate", "@ranking.npz", *words, *took, "--json"))["measures"] == expected
     found = json.loads(good(folder, *ASKED, *words, *took, "--methods", "aqe", "--json"))
@@ -81,10 +87,10 @@ def test_persons_across_cameras(folder: Path) -> None:
     good(folder, *page, *words, *took)
     assert "mINP" in (folder / "page.html").read_text()
     for wrong in (("--query-cameras", "@cams.npy"), ("--gallery-cameras", "@gallery.npz")):
-        assert "belong together" in bad(folder, "evaluate", "@ranking.npz", *words, *wrong)
-    assert "and with --query-labels" in bad(folder, "evaluate", "@ranking.npz", "--truth", "@qrels.txt", *took)
+        assert "need each other" in bad(folder, "evaluate", "@ranking.npz", *words, *wrong)
+    assert "and --query-labels" in bad(folder, "evaluate", "@ranking.npz", "--truth", "@qrels.txt", *took)
     np.savez(folder / "gallery.npz", label=np.zeros(40))
-    assert "has no array 'cam', only label; cameras are" in bad(folder, "evaluate", "@ranking.npz", *words, *took)
+    assert "it contains label; choose one with FILE:KEY" in bad(folder, "evaluate", "@ranking.npz", *words, *took)
     (folder / "cams.txt").write_text("\n".join(map(str, cameras)))
     mixed = ("--query-cameras", "@cams.npy", "--gallery-cameras", "@cams.txt")
     assert "give both as text or both as numbers" in bad(folder, "evaluate", "@ranking.npz", *words, *mixed)
@@ -137,7 +143,7 @@ def page(folder: Path) -> str:
 def test_the_page_stands_alone_and_says_who_refused(page: str) -> None:
     assert not re.search(r"https?://|url\(|@import|<script|<link|href=", page)
     assert page.index("kinrank") < page.index("<table>")
-    assert "re-ranks what a vector search found" in page
+    assert "re-ranks the results of a vector search" in page
     assert "<b>lpmt</b>: lpmt on 48 items needs about" in page
     assert "No method is clearly better" in page or "Re-ranking helps here" in page
 
@@ -163,11 +169,11 @@ def test_a_figure(folder: Path, ending: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--gallery", "@all.npy"], "say what is right, once"),
+        (["--gallery", "@all.npy"], "give the relevant items, once"),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe,lmpt"], "did you mean lpmt"),
-        (["--gallery", "@all.npy", "--labels", "@labels.csv", "--measures", "mAPP"], "measure 'mAPP' is not known"),
-        (["--gallery", "@all.npy", "--labels", "@gl.npy"], "48 queries but truth has 40"),
-        (["--gallery", "@absent.npy", "--labels", "@gl.npy"], "is not there"),
+        (["--gallery", "@all.npy", "--labels", "@labels.csv", "--measures", "mAPP"], "measure 'mAPP' is unknown"),
+        (["--gallery", "@all.npy", "--labels", "@gl.npy"], "48 queries but the truth has 40"),
+        (["--gallery", "@absent.npy", "--labels", "@gl.npy"], "does not exist"),
         (["--gallery", "@absent.npy", "-o", "@table.xlsx"], "give .csv | .html | .md | .json"),
         (["--gallery", "@absent.npy", "--plot", "@figure.gif"], "give .png | .svg | .pdf"),
     ],

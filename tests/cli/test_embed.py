@@ -15,11 +15,13 @@ import pytest
 
 pytest.importorskip("PIL")
 
-from encoders.small import draw
+from encoders.fake_encoders import draw
 from kinrank import Manifold
-from reference.commands import bad, good
+from reference.commands import bad, good, hear_ctrl_c
 
-SMALL = ("--encoder", "encoders.small:pixels")
+pytestmark = pytest.mark.slow
+
+SMALL = ("--encoder", "encoders.fake_encoders:pixels")
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def test_embed_says_what_it_made_and_what_it_skipped(photos: Path, tmp_path: Pat
     (photos / "x.jpg").write_bytes(b"")
     (photos / "link.jpg").symlink_to("/etc/hostname")
     lines = good(tmp_path, "embed", "photos", "-o", "f.npy", *SMALL).splitlines()
-    assert lines[0].startswith("f.npy: 30 x 192 (encoders.small:pixels)")
+    assert lines[0].startswith("f.npy: 30 x 192 (encoders.fake_encoders:pixels)")
     assert lines[1] == "  skipped x.jpg: it is empty"
     assert lines[2] == "  left out 1 times: a link that leads out of the folder"
     assert np.load("f.npy").shape == (30, 192)
@@ -45,7 +47,7 @@ def test_embed_says_what_it_made_and_what_it_skipped(photos: Path, tmp_path: Pat
     assert good(tmp_path, "embed", "photos", "-o", "f.npy", *SMALL, "-q") == ""
     refused = bad(tmp_path, "embed", "photos", "-o", "f.npy", *SMALL, "--strict")
     assert "1 items cannot be encoded: 'x.jpg': it is empty" in refused
-    assert "leave out --strict" in refused
+    assert "no --strict" in refused
 
 
 def test_what_embed_writes_is_what_build_reads(photos: Path) -> None:
@@ -57,15 +59,15 @@ def test_what_embed_writes_is_what_build_reads(photos: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("absent", "-o", "f.npy"), "absent is not there"),
+        (("absent", "-o", "f.npy"), "absent does not exist"),
         (("photos", "-o", "f.txt"), "unknown ending '.txt'; give .npy"),
-        (("photos", "-o", "photos/f.npy"), "lies in photos, which is read"),
+        (("photos", "-o", "photos/f.npy"), "is inside the input photos"),
         (("photos", "-o", "f.npy", "--encoder", "zebra"), "--encoder 'zebra' is not known; give one of"),
-        (("photos", "-o", "f.npy", "--scales", "1,x"), "--scales has 'x', which is no number"),
-        (("photos", "-o", "f.npy", "--scales", "0"), "--scales (0.0,) are not allowed; give 1 to 16 factors"),
+        (("photos", "-o", "f.npy", "--scales", "1,x"), "--scales has 'x', which is not a number"),
+        (("photos", "-o", "f.npy", "--scales", "0"), "--scales (0.0,) is not allowed; give 1 to 16 factors"),
         (("photos", "-o", "f.npy", *SMALL, "--model", "x"), "--model has no meaning for the encoder"),
         (("photos", "-o", "f.npy", *SMALL, "--content", "texts"), "choose another --encoder"),
-        (("photos", "-o", "f.npy", *SMALL, "--boxes-size", "9"), "--boxes-size says what --boxes were drawn on"),
+        (("photos", "-o", "f.npy", *SMALL, "--boxes-size", "9"), "--boxes-size needs --boxes"),
     ],
 )
 def test_embed_refuses_in_the_words_of_the_command_line(words: tuple[str, ...], sentence: str, photos: Path) -> None:
@@ -89,7 +91,9 @@ def test_watch_once_builds_and_follows(photos: Path) -> None:
 def test_watch_goes_on_until_ctrl_c(photos: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kinrank.cli", "watch", "photos", "p.manifold", "--every", "0.2", *SMALL]
     surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    watching = subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    watching = subprocess.Popen(
+        command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c
+    )
     try:
         assert watching.stdout is not None
         assert watching.stdout.readline() == "p.manifold: 30 added; 30 items\n"
@@ -98,7 +102,7 @@ def test_watch_goes_on_until_ctrl_c(photos: Path, tmp_path: Path) -> None:
         assert "new.png" in Manifold.load("p.manifold").ids
         photos.rename(tmp_path / "elsewhere")
         assert watching.stderr is not None
-        assert "is not there" in watching.stderr.readline()
+        assert "does not exist" in watching.stderr.readline()
         (tmp_path / "elsewhere").rename(photos)
         (photos / "new.png").unlink()
         assert watching.stdout.readline() == "p.manifold: 1 removed; 30 items\n"
@@ -111,11 +115,12 @@ def test_watch_goes_on_until_ctrl_c(photos: Path, tmp_path: Path) -> None:
 
 def test_ctrl_c_says_how_to_go_on(photos: Path) -> None:
     command = [
-        sys.executable, "-m", "kinrank.cli", "embed", "photos", "-o", "f.npy", "--encoder", "encoders.small:slowly",
+        *(sys.executable, "-m", "kinrank.cli", "embed", "photos", "-o", "f.npy"),
+        *("--encoder", "encoders.fake_encoders:slowly"),
         "--workers", "1",
     ]  # fmt: skip
     surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    running = subprocess.Popen(command, env=surroundings, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(command, env=surroundings, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
     deadline = time.monotonic() + 60
     while not (photos.parent / "f.npy.part" / "rows").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -123,4 +128,4 @@ def test_ctrl_c_says_how_to_go_on(photos: Path) -> None:
     running.send_signal(signal.SIGINT)
     _, error = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert error.strip() == "kinrank: interrupted; the same command goes on where it was"
+    assert error.strip() == "kinrank: interrupted; the same command continues where it stopped"

@@ -36,7 +36,7 @@ def words_in(folder: Path, words: str) -> list[str]:
 
 
 def interrupted(command: list[str], imports: int) -> tuple[int, str]:
-    """Send SIGINT when a process has imported that many modules behind its entry point; its exit code and messages.
+    """Send SIGINT after a process has imported that many modules; return its exit code and messages.
 
     `-X importtime` makes Python write a line for each import, so that the moment does not depend on a clock. A process
     that finishes earlier is not interrupted.
@@ -75,7 +75,7 @@ def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
     program = (
         "import os, signal, sys, time\n"
         "import kinrank_entry.start\n"
-        "from kinrank.cli.mistakes import guarded\n"
+        "from kinrank.cli.errors import run_command\n"
         "class Held:\n"
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
@@ -83,7 +83,7 @@ def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
         "def work():\n"
         "    Held()\n"
         "    time.sleep(60)\n"
-        "sys.exit(guarded(work))\n"
+        "sys.exit(run_command(work))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=50,
@@ -93,11 +93,11 @@ def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
 
 
 def test_ctrl_c_does_not_keep_the_lock_of_the_compiler() -> None:
-    """An interrupt just behind `acquire` would leave llvmlite's lock taken, and other threads waiting for ever."""
+    """An interrupt right after `acquire` must not leave llvmlite's lock taken: other threads would wait forever."""
     program = (
         "import os, signal, sys, threading, time\n"
         "import kinrank_entry.start\n"
-        "from kinrank.cli.mistakes import guarded\n"
+        "from kinrank.cli.errors import run_command\n"
         "from llvmlite.binding import ffi\n"
         "class Interrupted:\n"
         "    def __init__(self, lock):\n"
@@ -114,7 +114,7 @@ def test_ctrl_c_does_not_keep_the_lock_of_the_compiler() -> None:
         "def work():\n"
         "    with lock:\n"
         "        time.sleep(60)\n"
-        "code = guarded(work)\n"
+        "code = run_command(work)\n"
         "free = []\n"
         "other = threading.Thread(target=lambda: free.append(real.acquire(timeout=5)))\n"
         "other.start()\n"

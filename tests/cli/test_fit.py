@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 
 import kinrank
+from kinrank.cli.methods import name_flag
 from kinrank.learned import IMPORTS, RECIPES
-from kinrank.testing import made_up
+from kinrank.testing import add_random_weights
 from reference.commands import bad, good, run
+
+pytestmark = pytest.mark.slow
 
 SMALL = {
     "csa": ("--anchors", "8", "--width", "16", "--depth", "1", "--heads", "2", "--lists", "32"),
     "ssr": ("--top", "12", "--hidden", "16", "--lists", "32", "--lr", "1e-3"),
-    "lattqe": ("--k", "4", "--hidden=16", "--lists", "32"),
+    "lattqe": ("--method-k", "4", "--hidden=16", "--lists", "32"),
 }
 
 
@@ -53,18 +56,19 @@ def test_fitted_and_used(folder: Path, name: str) -> None:
     told = good(folder, *(files.get(word, word) for word in words))  # as it is printed
     assert f"weights='{folder}/w.npz'" in told
     rows, labels = np.load(folder / "f.npy"), np.load(folder / "l.npy")
-    options = {word.lstrip("-").split("=")[0] for word in SMALL[name] if word.startswith("--")}
+    flags = [word.lstrip("-").split("=")[0] for word in SMALL[name] if word.startswith("--")]
+    options = {flag.removeprefix("method-") for flag in flags}
     assert options <= {entry.name for entry in RECIPES[name].parameters()}
     sizes = {"csa": {"anchors": 8, "width": 16, "depth": 1, "heads": 2}, "ssr": {"top": 12, "hidden": 16, "lr": 1e-3},
              "lattqe": {"k": 4, "hidden": 16}}[name]  # fmt: skip
-    kinrank.fit(name, rows, labels, folder / "v.npz", lists=32, **sizes)
+    kinrank.fit(name, rows, labels, path=folder / "v.npz", lists=32, **sizes)
     assert (folder / "v.npz").read_bytes() == (folder / "w.npz").read_bytes()
 
 
 @pytest.mark.usefixtures("torch")
 def test_json_tells_the_record(folder: Path) -> None:
-    words = ("fit", "csa", "--features", "@both.npz", "--features-key", "y", "--labels", "@both.npz", "--labels-key")
-    told = json.loads(good(folder, *words, "other", "--seed", "3", "-o", "@w.npz", "--json", *SMALL["csa"]))
+    words = ("fit", "csa", "--features", "@both.npz:y", "--labels", "@both.npz:other")
+    told = json.loads(good(folder, *words, "--seed", "3", "-o", "@w.npz", "--json", *SMALL["csa"]))
     assert (told["method"], told["labels"], told["seed"], told["steps"]) == ("csa", "given", 3, told["of_steps"])
     assert told["sizes"] == {"anchors": 8, "width": 16, "depth": 1, "heads": 2}
     assert told["stopped_early"] is False
@@ -85,13 +89,13 @@ def test_pseudo_labels_texts_and_quiet(folder: Path) -> None:
 def test_published_weights_are_taken_over(folder: Path) -> None:
     import torch
 
-    method = made_up("ssr", folder / "made.npz")
+    method = add_random_weights("ssr", folder / "made.npz")
     arrays = {name: torch.from_numpy(np.array(array)) for name, array in method.network().arrays.items()}  # type: ignore[attr-defined]
     torch.save({"state_dict": {**arrays, "scale_cls": torch.ones(1)}}, folder / "published.pth")
     said = good(folder, "fit", "ssr", "--checkpoint", "@published.pth", "--lr", "0.02", "--steps", "2", "--variant", "cut", "-o", "@w.npz")  # fmt: skip  # noqa: E501
     assert "w.npz: weights of ssr, 0" in said
     rows = np.load(folder / "f.npy")
-    expected, found = (kinrank.rerank(None, rows, kinrank.SSR(weights=str(folder / name))) for name in ("made.npz", "w.npz"))  # fmt: skip  # noqa: E501
+    expected, found = (kinrank.rerank(None, rows, kinrank.methods.SSR(weights=str(folder / name))) for name in ("made.npz", "w.npz"))  # fmt: skip  # noqa: E501
     np.testing.assert_array_equal(expected.indices, found.indices)
 
 
@@ -103,30 +107,30 @@ LABELS = ("--labels", "@l.npy")
     ("words", "said"),
     [
         (("lpmt", *FEATURES, *LABELS, "-o", "@w.npz"), "LPMT has nothing to fit; give one of: csa, ssr, lattqe"),
-        (("gss", *FEATURES, *LABELS, "-o", "@w.npz"), "GSS learns by itself, from the gallery it ranks"),
+        (("gss", *FEATURES, *LABELS, "-o", "@w.npz"), "GSS learns from the gallery that it ranks"),
         (("csar", *FEATURES, *LABELS, "-o", "@w.npz"), "'csar' is not known (did you mean csa?)"),
-        (("csa", "-o", "@w.npz"), "there is nothing to learn from; give --features with --labels, or --checkpoint"),
+        (("csa", "-o", "@w.npz"), "there is nothing to train on; give --features with --labels, or --checkpoint"),
         (("csa", *FEATURES, "-o", "@w.npz"), "there are no labels; give --labels, or --pseudo-labels"),
-        (("csa", *FEATURES, *LABELS, "--pseudo-labels", "-o", "@w.npz"), "both say what belongs together"),
-        (("csa", *FEATURES, "--checkpoint", "@l.npy", "-o", "@w.npz"), "--checkpoint takes over what others learned"),
+        (("csa", *FEATURES, *LABELS, "--pseudo-labels", "-o", "@w.npz"), "exclude each other"),
+        (("csa", *FEATURES, "--checkpoint", "@l.npy", "-o", "@w.npz"), "--checkpoint imports weights"),
         (("csa", *FEATURES, *LABELS, "-o", "@w.pth"), "unknown ending '.pth'; give .npz"),
-        (("csa", *FEATURES, *LABELS, "-o", "@none/w.npz"), "is not there; make it, or choose another path"),
+        (("csa", *FEATURES, *LABELS, "-o", "@none/w.npz"), "does not exist"),
         (
             ("csa", "--features", "@both.npz", *LABELS, "-o", "@both.npz"),
-            "both.npz, which is read; choose another path",
+            "both.npz; choose another path",
         ),
-        (("csa", "--checkpoint", "@c.pth", "--seed", "1", "-o", "@w.npz"), "and --seed is about learning; give one"),
-        (("csa", "--checkpoint", "@c.pth", "--labels-key", "y", "-o", "@w.npz"), "--labels-key is about learning"),
+        (("csa", "--checkpoint", "@c.pth", "--seed", "1", "-o", "@w.npz"), "and --seed is for training; give one"),
+        (("csa", "--checkpoint", "@c.pth", "--pseudo-labels", "-o", "@w.npz"), "--pseudo-labels is for training"),
         (("csa", *FEATURES, *LABELS, "--top", "4", "-o", "@w.npz"), "--top is not a parameter of fit csa; it takes"),
-        (("csa", *FEATURES, *LABELS, "--heads", "3", "-o", "@w.npz"), "--heads 3 do not divide --width 128"),
+        (("csa", *FEATURES, *LABELS, "--heads", "3", "-o", "@w.npz"), "--heads 3 does not divide --width 128"),
         (("csa", *FEATURES, *LABELS, "--lists", "0", "-o", "@w.npz"), "--lists 0 is not allowed; give a whole number"),
-        (("csa", *FEATURES, "--labels", "@short.npy", "-o", "@w.npz"), "labels has 50 entries but features has 120"),
+        (("csa", *FEATURES, "--labels", "@short.npy", "-o", "@w.npz"), "labels has 50 entries but --features has 120"),
         (
             ("csa", *FEATURES, "--labels", "@broken.npy", "-o", "@w.npz"),
-            "--pseudo-labels to learn from what LPMT finds",
+            "--pseudo-labels to learn from the results of LPMT",
         ),
         (("csa", *FEATURES, "--labels", "@unknown.txt", "-o", "@w.npz"), "labels are all unknown"),
-        (("lattqe", *FEATURES, *LABELS, "--heads", "5", "-o", "@w.npz"), "--heads 5 do not divide the 16 dimensions"),
+        (("lattqe", *FEATURES, *LABELS, "--heads", "5", "-o", "@w.npz"), "--heads 5 does not divide the 16 dimensions"),
         (("lattqe", "--checkpoint", "@l.npy", "-o", "@w.npz"), "LAttQE has no published weights to import; fit"),
     ],
 )
@@ -147,13 +151,13 @@ def test_stopped_before_the_first_step(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_was_stopped_later_is_kept_and_a_script_notices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kinrank import weights
+    from kinrank import weight_files
 
     def stopped(method: object, rows: object, labels: object, path: Path, *more: object, **others: object) -> object:
-        made = made_up("csa", path)
+        made = add_random_weights("csa", path)
         known = made.network()  # type: ignore[attr-defined]
         record = {"method": "csa", "labels": "given", "steps": 3, "of_steps": 9, "stopped_early": True}
-        weights.save(path, known.arrays, dict(known.sizes), record)
+        weight_files.save(path, known.arrays, dict(known.sizes), record)
         return made
 
     monkeypatch.setattr(kinrank, "fit", stopped)
@@ -172,7 +176,7 @@ def test_torch_is_asked_for_in_a_sentence(folder: Path, monkeypatch: pytest.Monk
 
 def test_weights_are_asked_for_in_flags(folder: Path) -> None:
     said = bad(folder, "rerank", "--gallery", "@f.npy", "--method", "csa", "-o", "@r.npz")
-    assert "give --weights with a file of `kinrank fit csa`" in said
+    assert "give --weights, a file of `kinrank fit csa`" in said
     said = bad(folder, "rerank", "--gallery", "@f.npy", "--method", "csa", "--weights", "@f.npy", "-o", "@r.npz")
     assert "unknown ending '.npy'; a file of weights is saved as .npz" in said
     assert "--weights needs a value: the path of a file" in bad(folder, "rerank", "--gallery", "@f.npy", "-m", "csa", "-o", "@r.npz", "--weights")  # fmt: skip  # noqa: E501
@@ -187,5 +191,5 @@ def test_help_names_every_size(folder: Path) -> None:
             shown = (
                 "8" if entry.default is None else f"{entry.default:g}" if entry.kind is float else str(entry.default)
             )
-            assert f"--{entry.name} {shown}" in line.replace("1e-3", "0.001"), entry.name
+            assert f"{name_flag(entry.name)} {shown}" in line.replace("1e-3", "0.001"), entry.name
     assert set(IMPORTS) == {"csa", "ssr"}

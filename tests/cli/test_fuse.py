@@ -11,6 +11,8 @@ import pytest
 import kinrank
 from reference.commands import bad, good
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
@@ -20,21 +22,21 @@ def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
     (tmp_path / "queries.txt").write_text("\n".join("abcd"))
     for name in "xy":
         run = kinrank.rerank(rng.standard_normal((4, 8)), rng.standard_normal((12, 8)), "none")
-        kinrank.save_ranking(run, tmp_path / f"{name}.npz")
-        kinrank.save_ranking(run, tmp_path / f"{name}.trec")
-        kinrank.save_ranking(run, tmp_path / f"{name}_named.npz", list("abcd"), names)
-        kinrank.save_ranking(run, tmp_path / f"{name}_named.trec", list("abcd"), names)
+        run.save(tmp_path / f"{name}.npz")
+        run.save(tmp_path / f"{name}.trec")
+        run.with_ids(query_ids=list("abcd"), item_ids=names).save(tmp_path / f"{name}_named.npz")
+        run.with_ids(query_ids=list("abcd"), item_ids=names).save(tmp_path / f"{name}_named.trec")
     return tmp_path
 
 
 @pytest.mark.parametrize("ending", ["npz", "trec", "csv"])
 def test_fuse_writes_what_the_library_returns(folder: Path, ending: str) -> None:
-    words = ("fuse", "@x.npz", "@y.trec", "-k", "10", "--weights", "2,1", "--depth", "7", "-o", f"@f.{ending}")
+    words = ("fuse", "@x.npz", "@y.trec", "--rank-constant", "10", "--weights", "2,1", "-k", "7", "-o", f"@f.{ending}")
     said = good(folder, *words)
     assert "4 queries x 7 items, reciprocal rank fusion of 2, k=10" in said
-    runs = [kinrank.load_ranking(folder / file) for file in ("x.npz", "y.trec")]
-    expected = kinrank.fuse(runs, 10, [2, 1], 7)
-    np.testing.assert_array_equal(kinrank.load_ranking(folder / f"f.{ending}").indices, expected.indices)
+    runs = [kinrank.Ranking.load(folder / file) for file in ("x.npz", "y.trec")]
+    expected = kinrank.fuse(runs, rank_constant=10, weights=[2, 1], k=7)
+    np.testing.assert_array_equal(kinrank.Ranking.load(folder / f"f.{ending}").indices, expected.indices)
     assert json.loads(good(folder, *words, "--json"))["mode"] == "fused"
 
 
@@ -55,11 +57,11 @@ def test_names_of_the_files_are_written_again(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["@x.npz", "@absent.npz"], "is not there"),
-        (["@x.npz", "@y.npz", "--weights", "1,many"], "--weights holds 'many'"),
+        (["@x.npz", "@absent.npz"], "does not exist"),
+        (["@x.npz", "@y.npz", "--weights", "1,many"], "--weights has 'many'"),
         (["@x.npz", "@y.npz", "--weights", "1"], "give one for each"),
-        (["@x.npz", "@y.npz", "-k", "-1"], "give a number >= 0"),
-        (["@x.npz", "@y_named.npz"], "has no names of its queries"),
+        (["@x.npz", "@y.npz", "--rank-constant", "-1"], "give a number >= 0"),
+        (["@x.npz", "@y_named.npz"], "has no query ids"),
         ([], "argument 'rankings'"),
     ],
 )

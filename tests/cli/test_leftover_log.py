@@ -14,16 +14,15 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.manifold import ChangedMeanwhile, LogApplied, NotFolded
-from kinrank.manifold.beside import log_of
-from kinrank.manifold.log import Log
-from kinrank.manifold.log_records import Change
+from kinrank.errors import ConcurrentSaveError, LogAppliedWarning, UnappliedChangesWarning
+from kinrank.manifold.saved_folder import log_path
+from kinrank.manifold.service_log import Change, ChangeLog
 from reference.commands import bad, run
 from reference.killed_service import leave_log, rows_of, vectors_in
 
 OLD, NEW = [1.0, 0, 0, 0, 0, 0], [0.0, 1, 0, 0, 0, 0]
 LEFT = [{"remove": ["g7"]}, {"put": {"g8": OLD, "came": OLD}}]  # what the killed service acknowledged
-APPLIED = "2 changes that a service acknowledged before it was killed, in "
+APPLIED = "2 changes in "
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def files_in(place: Path) -> dict[Path, bytes]:
 def changed(folder: Path) -> Iterator[kr.Manifold]:
     """`Manifold.changing` on a folder whose log holds something."""
     with ExitStack() as stack:
-        with pytest.warns(LogApplied, match="that a service acknowledged before it was killed, in "):
+        with pytest.warns(LogAppliedWarning, match=r"acknowledged by a service before it was killed, w.* applied"):
             manifold = stack.enter_context(kr.Manifold.changing(folder))
         yield manifold
 
@@ -66,7 +65,7 @@ def test_the_newer_change_of_the_command_line_wins(place: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"kinrank: {APPLIED}")
-    assert not log_of(place / "g").exists()
+    assert not log_path(place / "g").exists()
     found = vectors_in(place / "g")
     assert found["g7"] == found["g8"] == NEW
     assert found["came"] == OLD
@@ -93,20 +92,20 @@ def test_every_command_that_changes_the_folder_applies_the_log(place: Path, word
 
 
 def test_what_the_log_removed_cannot_be_removed_again(place: Path) -> None:
-    before = log_of(place / "g").read_bytes()
+    before = log_path(place / "g").read_bytes()
     done = run(place, "remove", "@g", "--item", "g7")
     assert done.exit_code == 2
     assert "g7" in done.stderr
-    assert log_of(place / "g").read_bytes() == before  # nothing was saved, so the log is still needed
+    assert log_path(place / "g").read_bytes() == before  # nothing was saved, so the log is still needed
     assert "g7" not in vectors_in(place / "g")
 
 
 def test_python_refuses_to_save_over_the_log(place: Path) -> None:
-    with pytest.warns(NotFolded, match=r"lacks 2 changes .*`with Manifold.changing\(path\)` apply them"):
+    with pytest.warns(UnappliedChangesWarning, match=r"lacks 2 changes .* apply them .*`with Manifold.changing"):
         manifold = kr.Manifold.load(place / "g")
     manifold.upsert(np.array([NEW]), ["g7"])
     before = files_in(place)
-    with pytest.raises(ChangedMeanwhile, match=r"lacks 2 changes .*make your change in `with Manifold.changing"):
+    with pytest.raises(ConcurrentSaveError, match=r"lacks 2 changes .*make your change in `with Manifold.changing"):
         manifold.save(place / "g")
     assert files_in(place) == before
     manifold.save(place / "elsewhere")
@@ -119,7 +118,7 @@ def test_a_manifold_loaded_while_the_service_ran_refuses_too(killed: Path, tmp_p
     manifold = kr.Manifold.load(folder)
     leave_log(folder, LEFT)
     manifold.upsert(np.array([NEW]), ["g8"])
-    with pytest.raises(ChangedMeanwhile, match="lacks 2 changes"):
+    with pytest.raises(ConcurrentSaveError, match="lacks 2 changes"):
         manifold.save(folder)
 
 
@@ -148,7 +147,7 @@ def test_an_error_in_the_block_leaves_the_log(place: Path) -> None:
 def test_nothing_but_the_log_is_saved_as_well(place: Path) -> None:
     with changed(place / "g"):
         pass
-    assert not log_of(place / "g").exists()
+    assert not log_path(place / "g").exists()
     assert rows_of(kr.Manifold.load(place / "g"))["g8"] == OLD
 
 
@@ -183,11 +182,11 @@ def test_a_second_crash_in_between(place: Path) -> None:
 
 def test_a_log_that_outlives_the_save_is_not_replayed(place: Path) -> None:
     """The command is killed after it has saved and before it removes the log."""
-    content = log_of(place / "g").read_bytes()
+    content = log_path(place / "g").read_bytes()
     assert run(place, "add", "@g", "--vectors", "@new.npy", "--ids", "@new.txt", "--replace").exit_code == 0
-    log_of(place / "g").write_bytes(content)
+    log_path(place / "g").write_bytes(content)
     assert run(place, "remove", "@g", "--item", "came").stderr == ""
-    log_of(place / "g").write_bytes(content)
+    log_path(place / "g").write_bytes(content)
     found = vectors_in(place / "g")
     assert (found["g7"], found["g8"], "came" in found) == (NEW, NEW, False)
 
@@ -202,15 +201,15 @@ def damage(content: bytes, kind: str) -> bytes:
 
 @pytest.mark.parametrize("kind", ["head", "block", "foreign"])
 def test_a_damaged_log_stops_every_change(place: Path, kind: str) -> None:
-    manifold = kr.Manifold._opened(place / "g")
-    log = log_of(place / "g")
+    manifold = kr.Manifold.open(place / "g")
+    log = log_path(place / "g")
     log.write_bytes(damage(log.read_bytes(), kind))
     before = files_in(place)
     said = bad(place, "add", "@g", "--vectors", "@new.npy", "--ids", "@new.txt", "--replace")
     assert "g.log" in said
     assert "move it away" in said
     manifold.remove(["g3"])
-    with pytest.raises(ChangedMeanwhile, match=r"move it away|cannot be read|lacks . changes?"):
+    with pytest.raises(ConcurrentSaveError, match=r"move it away|has unreadable bytes|lacks . changes?"):
         manifold.save(place / "g")
     after = files_in(place)
     assert after == before
@@ -219,26 +218,26 @@ def test_a_damaged_log_stops_every_change(place: Path, kind: str) -> None:
 
 
 def test_the_log_of_another_gallery_stops_every_change(place: Path) -> None:
-    log_of(place / "g").unlink()
-    log = Log(log_of(place / "g"), 0)
-    log.append([Change(1, ["g8"], np.ones((1, 3), np.float32))])
+    log_path(place / "g").unlink()
+    log = ChangeLog(log_path(place / "g"), 0)
+    log.append([Change(vectors=np.ones((1, 3), np.float32), ids=["g8"], version=1)])
     log.close()
     said = bad(place, "remove", "@g", "--item", "g7")
-    assert "the log belongs to another gallery: move it away" in said
-    assert "g7" in rows_of(kr.Manifold._opened(place / "g"))
+    assert "the log belongs to another gallery; move it away" in said
+    assert "g7" in rows_of(kr.Manifold.open(place / "g"))
 
 
 def test_an_empty_file_of_that_name_is_no_log(place: Path) -> None:
-    log_of(place / "g").write_bytes(b"")  # such as `kinrank add g ... > g.log`
+    log_path(place / "g").write_bytes(b"")  # such as `kinrank add g ... > g.log`
     assert run(place, "remove", "@g", "--item", "g7").stderr == ""
     kr.Manifold.load(place / "g").save(place / "g")
 
 
 def test_a_gallery_with_numbers(tmp_path: Path) -> None:
     rows = np.random.default_rng(1).normal(size=(10, 6)).astype(np.float32)
-    kr.Manifold.build(rows, kr.AQE(k=2)).save(tmp_path / "g")
-    log = Log(log_of(tmp_path / "g"), 0)
-    log.append([Change(1, None, np.array([OLD], np.float32), 10), Change(2, [3])])
+    kr.Manifold.build(rows, kr.methods.AQE(k=2)).save(tmp_path / "g")
+    log = ChangeLog(log_path(tmp_path / "g"), 0)
+    log.append([Change(vectors=np.array([OLD], np.float32), version=1, first=10), Change([3], version=2)])
     log.close()
     np.save(tmp_path / "new.npy", np.array([NEW], np.float32))
     assert run(tmp_path, "add", "@g", "--vectors", "@new.npy").exit_code == 0
@@ -265,7 +264,7 @@ def test_the_real_service_keeps_the_newer_change(place: Path) -> None:
 
 def test_quiet_does_not_hide_that_bytes_of_the_log_were_removed(place: Path) -> None:
     pytest.importorskip("fastapi", reason="the service needs the extra [web]")
-    with log_of(place / "g").open("ab") as file:
+    with log_path(place / "g").open("ab") as file:
         file.write(b"torn" * 5)
     command = [sys.executable, "-m", "kinrank.cli", "serve", str(place / "g"), "--port", "0", "-q"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

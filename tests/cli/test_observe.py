@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.files.lock import alone_in
+from kinrank.files.atomic import folder_lock
 from reference.commands import bad, good, run
+
+pytestmark = pytest.mark.slow
 
 METHOD = kr.LPMT(k2=4, theta=0.3)
 
@@ -37,9 +39,9 @@ def test_the_folder_remembers_and_forgets(folder: Path) -> None:
     expected = kr.Manifold.build(np.load(folder / "rows.npy"), METHOD)
     expected.observe(asked)
     said = good(folder, "observe", "@m", "--queries", "@q.npy")
-    assert "m: 60 items x 6 dimensions, remembered queries: 12 (12 of 12 kept), stale 0." in said
+    assert "m: 60 items x 6 dimensions, remembered queries: 12 (12 of 12 kept), staleness 0." in said
     loaded = kr.Manifold.load(folder / "m")
-    assert (len(loaded), loaded.observed) == (60, 12)
+    assert (len(loaded), loaded.n_observed) == (60, 12)
     np.testing.assert_array_equal(loaded.search(asked, k=60).indices, expected.search(asked, k=60).indices)
     again = json.loads(good(folder, "observe", "@m", "--queries", "@q.npy", "--json", "-q"))
     assert (again["observed"], again["items"]) == (12, 60)  # copies
@@ -47,48 +49,48 @@ def test_the_folder_remembers_and_forgets(folder: Path) -> None:
     assert json.loads(good(folder, "info", "@m", "--json"))["observed"] == 12
     assert "whole" in good(folder, "verify", "@m")
     said = good(folder, "observe", "@m", "--forget", "--refresh")
-    assert "m: 60 items x 6 dimensions, stale 0.000" in said
-    assert kr.Manifold.load(folder / "m").observed == 0
+    assert "m: 60 items x 6 dimensions, staleness 0.000" in said
+    assert kr.Manifold.load(folder / "m").n_observed == 0
 
 
 def test_search_answers_then_remembers(folder: Path) -> None:
     plain = json.loads(good(folder, "search", "@m", "--queries", "@q.npy", "--json"))
-    assert kr.Manifold.load(folder / "m").observed == 0
+    assert kr.Manifold.load(folder / "m").n_observed == 0
     found = json.loads(good(folder, "search", "@m", "--queries", "@q.npy", "--json", "--observe"))
     assert found["results"] == plain["results"]
-    assert kr.Manifold.load(folder / "m").observed == 12
+    assert kr.Manifold.load(folder / "m").n_observed == 12
 
 
 def test_one_array_of_several_and_a_limit(folder: Path) -> None:
     good(folder, "build", "--gallery", "@rows.npy", "-o", "@n", "--observed-limit", "2")
-    good(folder, "observe", "@n", "--queries", "@two.npz", "--queries-key", "b")
-    assert kr.Manifold.load(folder / "n").observed == 2
+    good(folder, "observe", "@n", "--queries", "@two.npz:b")
+    assert kr.Manifold.load(folder / "n").n_observed == 2
 
 
 def test_others_are_waited_for(folder: Path) -> None:
     for words in (["observe", "@m"], ["search", "@m", "--observe"]):
-        with alone_in(folder / "m"):
+        with folder_lock(folder / "m"):
             result = run(folder, *words, "--queries", "@q.npy", "--wait", "0.1")
         assert result.exit_code != 0
-        assert kr.Manifold.load(folder / "m").observed == 0
+        assert kr.Manifold.load(folder / "m").n_observed == 0
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("observe @m", "give either --queries, which are remembered, or --forget"),
-        ("observe @m --queries @q.npy --forget", "give either --queries, which are remembered, or --forget"),
-        ("observe @nowhere --queries @q.npy", "is not there"),
+        ("observe @m", "give either --queries or --forget"),
+        ("observe @m --queries @q.npy --forget", "give either --queries or --forget"),
+        ("observe @nowhere --queries @q.npy", "does not exist"),
         ("observe @m --queries @wide.npy", "9"),
         ("observe @m --queries @nan.npy", "row 0"),
-        ("observe @m --queries @two.npz", "--queries-key"),
-        ("observe @dfs --queries @q.npy", "stepping stones of chains, and DFS ranks without chains"),
-        ("search @dfs --queries @q.npy --observe", "stepping stones of chains, and DFS ranks without chains"),
-        ("observe @bare --queries @q.npy", "takes to observe queries; build it again with `kinrank build`"),
-        ("search @bare --queries @q.npy --observe", "takes to observe queries; build it again with `kinrank build`"),
+        ("observe @m --queries @two.npz", "FILE:KEY"),
+        ("observe @dfs --queries @q.npy", "links of chains, and DFS ranks without chains"),
+        ("search @dfs --queries @q.npy --observe", "links of chains, and DFS ranks without chains"),
+        ("observe @bare --queries @q.npy", "is needed to observe queries; build it with `kinrank build`"),
+        ("search @bare --queries @q.npy --observe", "is needed to observe queries; build it with `kinrank build`"),
         ("build --gallery @rows.npy -o @n --observed-limit 0", "--observed-limit 0 is not allowed"),
     ],
 )
 def test_mistakes(words: str, said: str, folder: Path) -> None:
     assert said in bad(folder, *words.split())
-    assert kr.Manifold.load(folder / "m").observed == 0
+    assert kr.Manifold.load(folder / "m").n_observed == 0

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinrank.cli.output import STANDARD, check_ranking_target, ranking_target, separate, tell
+import kinrank
+from kinrank.cli.output import STDIO_PATH, OutputOptions, RankingFile, check_paths_differ
 from reference.commands import bad, good
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -53,15 +56,15 @@ def test_every_verb_keeps_its_inputs(folder: Path) -> None:
     kept = {path: path.read_bytes() for path in (folder / "m").rglob("*") if path.is_file()}
     (folder / "m" / "names.txt").write_text("x")
     for words, said in (
-        (["build", "--gallery", str(inside), "-m", "aqe", "-o", "@m"], "which is written; copy it"),
+        (["build", "--gallery", str(inside), "-m", "aqe", "-o", "@m"], "copy it to another place"),
         (["build", "--gallery", "@mine.npz", "--ids", "@m/names.txt", "-m", "aqe", "-o", "@m"], "copy it"),
         (["add", "@m", "--vectors", str(inside)], "copy it"),
         (["add", "@m", "--vectors", "@mine.npz", "--ids", "@m/names.txt"], "copy it"),
         (["remove", "@m", "--ids", "@m/names.txt"], "copy it"),
         (["search", "@m", "--queries", "@mine.npz", "-o", "@mine.npz"], "would overwrite"),
-        (["search", "@m", "--queries", "@mine.npz", "-o", "@m/found.npz"], "which is read; choose another path"),
+        (["search", "@m", "--queries", "@mine.npz", "-o", "@m/found.npz"], "choose another path"),
         (["search", "@m", "--queries", "@mine.npz", "--query-ids", "@names.csv", "-o", "@names.csv"], "overwrite"),
-        (["explain", "@m", "--queries", "@mine.npz", "--item", "1", "-o", "@m/x.svg"], "which is read"),
+        (["explain", "@m", "--queries", "@mine.npz", "--item", "1", "-o", "@m/x.svg"], "is inside the input"),
     ):
         assert said in bad(folder, *words), words
     assert all(path.read_bytes() == content for path, content in kept.items())
@@ -69,31 +72,30 @@ def test_every_verb_keeps_its_inputs(folder: Path) -> None:
 
 def test_paths_that_are_apart(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
-    separate(tmp_path / "b", tmp_path / "a", None, tmp_path / "absent", STANDARD)
-    separate(tmp_path / "b", tmp_path / "b")  # is not there: nothing can be lost
-    separate(None, tmp_path / "a")
-    separate(STANDARD, STANDARD)
+    check_paths_differ(tmp_path / "b", tmp_path / "a", None, tmp_path / "absent", STDIO_PATH)
+    check_paths_differ(tmp_path / "b", tmp_path / "b")  # is not there: nothing can be lost
+    check_paths_differ(None, tmp_path / "a")
+    check_paths_differ(STDIO_PATH, STDIO_PATH)
     with pytest.raises(ValueError, match="only one input can be -"):
-        separate(None, STANDARD, tmp_path / "a", STANDARD)
+        check_paths_differ(None, STDIO_PATH, tmp_path / "a", STDIO_PATH)
 
 
 def test_where_a_ranking_can_go(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     with pytest.raises(ValueError, match="--format is for -o - only"):
-        check_ranking_target(tmp_path / "r.csv", "csv")
-    with pytest.raises(ValueError, match="--format 'npz' is not known; give csv or trec"):
-        check_ranking_target(STANDARD, "npz")
-    with pytest.raises(RuntimeError), ranking_target(STANDARD, "trec"):
-        raise RuntimeError
+        RankingFile(output=tmp_path / "r.csv", format="csv").check()
+    with pytest.raises(ValueError, match="--format 'npz' is unknown; give csv or trec"):
+        RankingFile(output=STDIO_PATH, format="npz").check()
+    ranking = kinrank.rerank(None, np.eye(3), "none")
+    with pytest.raises(ValueError, match="2 ids"):
+        RankingFile(output=STDIO_PATH, format="trec").save(ranking, ["a", "b"])
     assert capfdbinary.readouterr().out == b""
-    with ranking_target(STANDARD, "trec") as path:
-        assert path.suffix == ".trec"
-        path.write_bytes(b"whole")
-    assert capfdbinary.readouterr().out == b"whole"
-    assert not path.exists()
+    ranking.save(tmp_path / "r.trec")
+    RankingFile(output=STDIO_PATH, format="trec").save(ranking)
+    assert capfdbinary.readouterr().out == (tmp_path / "r.trec").read_bytes()
 
 
-@pytest.mark.parametrize("output", [STANDARD, Path("r.csv"), None])
+@pytest.mark.parametrize("output", [STDIO_PATH, Path("r.csv"), None])
 def test_what_was_done_does_not_mix_with_the_result(output: Path | None, capsys: pytest.CaptureFixture[str]) -> None:
     for json, quiet, said in ((False, False, "3 items\n"), (True, True, '{\n  "items": 3\n}\n'), (False, True, "")):
-        tell("{items} items", {"items": 3}, json, output, quiet)
-        assert capsys.readouterr() == (("", said) if output == STANDARD else (said, ""))
+        OutputOptions(json=json, quiet=quiet).print_summary("{items} items", {"items": 3}, output)
+        assert capsys.readouterr() == (("", said) if output == STDIO_PATH else (said, ""))

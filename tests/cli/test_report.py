@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinrank.report.html import png
+from kinrank.report.html import encode_png
 from reference.commands import bad, good
+
+pytestmark = pytest.mark.slow
 
 EVERYONE = ("report", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "none,lpmt,aqe", "-q")
 APART = ("report", "--gallery", "@all.npy", "--queries", "@q.npy", "--methods", "lpmt", "-q")
@@ -34,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, count in (("photos", 40), ("few", 3), ("asking", 8)):
         with zipfile.ZipFile(place / f"{name}.zip", "w") as archive:
             for number in range(count):
-                archive.writestr(f"{number:03}.png", png(np.full((5, 5), number, np.uint8)))
+                archive.writestr(f"{number:03}.png", encode_png(np.full((5, 5), number, np.uint8)))
     (place / "broken").mkdir()
     for number in range(40):
         (place / "broken" / f"{number:03}.jpg").write_bytes(b"no picture")
@@ -46,7 +48,7 @@ def test_a_page_of_items_with_pictures(folder: Path) -> None:
     text = (folder / "page.html").read_text()
     assert text.count("data:image/") > 50
     assert "class 3" in text
-    assert "Pictures of items were matched by their order, not by name: first 000.png is item 0." in text
+    assert "Images of items were matched by their order, not by name: 000.png is item 0." in text
     assert re.search("moves (\\d+%)”: \\1 of the neighbourhood is exchanged in this step", text)
     assert '<details class="entropy"><summary>' in text
     for heading in ("Methods", "Accuracy against time", "Every query", "Before and after", "Maps", "Why: the chains"):
@@ -106,22 +108,28 @@ def test_a_published_set(shared_dir: Path, tmp_path: Path) -> None:
     ("words", "said"),
     [
         ([], "give --gallery, or a published set with --data"),
-        (["--gallery", "@all.npy"], "say what is right, once"),
-        (["--gallery", "@all.npy", "--labels", "@labels.csv", "--images", "@few.zip"], "3 pictures but there are 40"),
+        (["--gallery", "@all.npy"], "give the relevant items, once"),
+        (
+            ["--gallery", "@all.npy", "--labels", "@labels.csv", "--images", "@few.zip"],
+            "3 images but there are 40 items",
+        ),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--images", "@all.npy"], "neither a folder nor a zip"),
         (
             ["--gallery", "@all.npy", "--labels", "@labels.csv", "--images", "@photos.zip", "--item-ids", "@names.txt"],
-            "such as 000.png, and none is called like one of --item-ids, such as item<0>",
+            "such as 000.png, and none has a name of --item-ids, such as item<0>",
         ),
-        (["--gallery", "@all.npy", "--labels", "@labels.csv", "--texts", "@qrels.txt"], "16 texts but there are 40"),
-        (["--gallery", "@all.npy", "--labels", "@labels.csv", "--query-images", "@few.zip"], "are for --queries"),
-        (["--gallery", "@all.npy", "--labels", "@ql.npy"], "40 queries but truth has 8"),
+        (
+            ["--gallery", "@all.npy", "--labels", "@labels.csv", "--texts", "@qrels.txt"],
+            "16 texts but there are 40 items",
+        ),
+        (["--gallery", "@all.npy", "--labels", "@labels.csv", "--query-images", "@few.zip"], "need --queries"),
+        (["--gallery", "@all.npy", "--labels", "@ql.npy"], "40 queries but the truth has 8"),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "lmpt"], "did you mean lpmt"),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "none"], "at least one that re-ranks"),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--online"], "--online is for queries outside"),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "-o", "@page.pdf"], "give .html | .htm"),
         (["--set", "orl"], "give --data"),
-        (["--data", "@broken"], "holds no published set"),
+        (["--data", "@broken"], "has no published set"),
         (["--data", "@broken", "--set", "orl"], "orl"),
         (["--data", "@broken", "--gallery", "@all.npy"], "leave out other files, such as"),
     ],

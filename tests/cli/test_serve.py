@@ -17,8 +17,10 @@ pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 import numpy as np
 
 import kinrank
-from kinrank.cli.serve import tokens_of
-from reference.commands import bad, good
+from kinrank.web.settings import parse_tokens
+from reference.commands import bad, good, hear_ctrl_c
+
+pytestmark = pytest.mark.slow
 
 
 def test_help_teaches(tmp_path: Path) -> None:
@@ -41,34 +43,34 @@ def test_tokens_that_are_none(token: str, tmp_path: Path) -> None:
 
 def test_tokens_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KINRANK_TOKENS", "read:aaaaaaaa,write:bbbbbbbb,")
-    assert tokens_of(None) == (("aaaaaaaa",), ("bbbbbbbb",))
-    assert tokens_of(["read:cccccccc"]) == (("cccccccc",), ())
+    assert parse_tokens(None) == (("aaaaaaaa",), ("bbbbbbbb",))
+    assert parse_tokens(["read:cccccccc"]) == (("cccccccc",), ())
 
 
 def test_what_cannot_be_served_has_a_sentence(tmp_path: Path) -> None:
-    assert "not there" in bad(tmp_path, "serve", "@nothing")
+    assert "does not exist" in bad(tmp_path, "serve", "@nothing")
     (tmp_path / "x.bin").write_text("hello")
     assert "x.bin" in bad(tmp_path, "serve", "@x.bin")
     (tmp_path / "x.txt").write_bytes(b"\xff\xfe")
-    small = ("--encoder", "encoders.small:pixels", "--keep", "@kept")
+    small = ("--encoder", "encoders.fake_encoders:pixels", "--keep", "@kept")
     assert "choose another --encoder" in bad(tmp_path, "serve", "@x.txt", "--content", "texts", *small)
     (tmp_path / "photos").mkdir()
-    assert "it holds no pictures or texts; give" in bad(tmp_path, "serve", "@photos")
+    assert "it contains no pictures or texts; give" in bad(tmp_path, "serve", "@photos")
     (tmp_path / "photos" / "x.png").write_bytes(b"no picture")
-    assert "there is nothing that could be encoded" in bad(tmp_path, "serve", "@photos", *small, "--quiet")
+    assert "could be encoded" in bad(tmp_path, "serve", "@photos", *small, "--quiet")
     np.save(tmp_path / "g.npy", np.eye(8, dtype=np.float32))
     (tmp_path / "labels.txt").write_text("a\nb\n")
     assert "labels" in bad(tmp_path, "serve", "@g.npy", "--labels", "@labels.txt", "--quiet")
-    assert "--watch follows a folder of pictures" in bad(tmp_path, "serve", "@g.npy", "--watch", "--quiet")
+    assert "--watch is for a folder of images" in bad(tmp_path, "serve", "@g.npy", "--watch", "--quiet")
     needs = bad(tmp_path, "serve", "@photos", "--watch", "--token", "read:aaaaaaaa")
-    assert "--watch changes the gallery; give a --token write:SECRET, too" in needs
+    assert "--watch changes the gallery; also give --token write:SECRET" in needs
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     folder = tmp_path / "gallery.manifold"
     kinrank.Manifold.build(np.random.default_rng(0).normal(size=(50, 8)), ids=[f"n{i}" for i in range(50)]).save(folder)
     command = [sys.executable, "-m", "kinrank.cli", "serve", str(folder), "--port", "0"]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
     try:
         assert running.stdout is not None
         said = running.stdout.readline()

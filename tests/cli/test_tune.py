@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.bench.synthetic import curves
-from kinrank.cli.flags import flags_of, method_from
-from kinrank.diagnosis.facts import Facts
-from kinrank.evaluation.trials import without_weights
+from kinrank.cli.methods import format_flags, parse_method
+from kinrank.diagnosis.neighborhood_facts import Facts
+from kinrank.errors import MemoryLimitError
+from kinrank.evaluation.trials import list_untrained_methods
 from kinrank.methods import METHODS
+from kinrank_bench.synthetic import curves
 from reference.commands import bad, good, run
+
+pytestmark = pytest.mark.slow
 
 FEW_KIN = Facts(500, 64, 500, 0.5, 10.0, 1.0, 0.7, 0.4, 0.8, 5.0, 2)
 
@@ -49,11 +52,11 @@ def parsed(line: str) -> kr.Method:
     """The method that a printed line names."""
     words = shlex.split(line)
     assert words[:3] == ["kinrank", "rerank", "--method"]
-    return method_from(words[3], words[4:])
+    return parse_method(words[3], words[4:])
 
 
 def test_without_labels(folder: Path) -> None:
-    said = good(folder, "tune", "--gallery", "@curves.npy", "--methods", "lpmt, aqe")
+    said = good(folder, "diagnose", "--gallery", "@curves.npy", "--methods", "lpmt, aqe")
     found = kr.diagnose(np.load(folder / "curves.npy"))
     assert said.splitlines()[0] == found.sentences[0]
     assert "Give --right if you know it." in said
@@ -62,7 +65,7 @@ def test_without_labels(folder: Path) -> None:
 
 
 def test_right_answers_that_are_known(folder: Path) -> None:
-    said = good(folder, "tune", "--gallery", "@curves.npy", "--right", "1")
+    said = good(folder, "diagnose", "--gallery", "@curves.npy", "--right", "1")
     assert said.startswith("Re-ranking with LPMT is more likely to hurt than to help: -4 points")
     assert [parsed(line) for line in commands_in(said)] == [kr.LPMT(k2=3)]
 
@@ -70,13 +73,13 @@ def test_right_answers_that_are_known(folder: Path) -> None:
 def test_queries_that_lie_apart(folder: Path) -> None:
     rng = np.random.default_rng(0)
     np.save(folder / "apart.npy", rng.standard_normal((9, 16)))
-    said = good(folder, "tune", "--gallery", "@curves.npy", "--queries", "@apart.npy")
-    assert "Queries lie farther from the items" in said
+    said = good(folder, "diagnose", "--gallery", "@curves.npy", "--queries", "@apart.npy")
+    assert "Queries are farther from the items" in said
     assert "right=" not in said
 
 
 def test_json_without_labels(folder: Path) -> None:
-    document = json.loads(good(folder, "tune", "--gallery", "@curves.npy", "--methods", "lpmt,aqe", "--json"))
+    document = json.loads(good(folder, "diagnose", "--gallery", "@curves.npy", "--methods", "lpmt,aqe", "--json"))
     expected = kr.diagnose(np.load(folder / "curves.npy")).to_dict()
     assert document.pop("parameters").keys() == {"lpmt", "aqe"}
     assert not any("right=" in sentence for sentence in document.pop("sentences"))
@@ -85,14 +88,14 @@ def test_json_without_labels(folder: Path) -> None:
 
 
 def test_all_methods(folder: Path) -> None:
-    said = good(folder, "tune", "--gallery", "@all.npy", "--methods", "all")
+    said = good(folder, "diagnose", "--gallery", "@all.npy", "--methods", "all")
     names = {parsed(line).name for line in commands_in(said)}
-    assert names == set(without_weights()) - {"none"}
+    assert names == set(list_untrained_methods()) - {"none"}
     assert "csa" not in names
 
 
 def test_lengths_that_matter(folder: Path) -> None:
-    said = good(folder, "tune", "--gallery", "@all.npy", "--metric", "euclidean")
+    said = good(folder, "diagnose", "--gallery", "@all.npy", "--metric", "euclidean")
     assert "If they were" not in said
     assert commands_in(said)[0].endswith(" --metric euclidean")
     said = good(folder, "tune", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe", "--metric", "euclidean")  # fmt: skip  # noqa: E501
@@ -116,11 +119,11 @@ def test_with_labels(folder: Path, words: list[str]) -> None:
     everyone = "@all.npy" in words
     truth = kr.Truth.from_labels(labels) if everyone else kr.Truth.from_labels(labels[:16], labels[16:])
     pair = (None, rows) if everyone else (rows[:16], rows[16:])
-    found = kr.tune(*pair, truth, ["aqe", "dfs"], folds=3, seed=2)
+    found = kr.tune(*pair, truth, methods=["aqe", "dfs"], folds=3, seed=2)
     assert document == json.loads(json.dumps(found.to_dict()))
     assert said.startswith(str(found))
     assert parsed(commands_in(said)[-1]) == found.method
-    assert ("--vectors-to writes them into a folder" in said) == (found.preparation is not None)
+    assert ("--vectors-to writes them to a folder" in said) == (found.preparation is not None)
 
 
 def test_vectors_as_chosen(folder: Path) -> None:
@@ -128,16 +131,16 @@ def test_vectors_as_chosen(folder: Path) -> None:
     said = good(folder, *asked, "--vectors-to", "@made")
     rows, labels = np.load(folder / "all.npy"), np.arange(64) % 8
     truth = kr.Truth.from_labels(labels[:16], labels[16:])
-    found = kr.tune(rows[:16], rows[16:], truth, ["aqe"])
+    found = kr.tune(rows[:16], rows[16:], truth, methods=["aqe"])
     assert found.preparation is not None
     np.testing.assert_array_equal(np.load(folder / "made" / "gallery.npy"), found.prepared(rows[16:]))
     np.testing.assert_array_equal(np.load(folder / "made" / "queries.npy"), found.prepared(rows[:16]))
     assert "--vectors-to writes" not in said
     line = shlex.split(commands_in(said)[0])[1:]
     good(folder, *line, "--gallery", "@made/gallery.npy", "--queries", "@made/queries.npy", "-o", "@r.npz")
-    score = kr.evaluate(kr.load_ranking(folder / "r.npz"), truth, resamples=0)["mAP"]
+    score = kr.evaluate(kr.Ranking.load(folder / "r.npz"), truth, resamples=0)["mAP"]
     assert score.mean == pytest.approx(found.on_all.mean_b)
-    again = json.loads(good(folder, *asked, "--vectors-to", "@made", "--json"))  # what is there is replaced
+    again = json.loads(good(folder, *asked, "--vectors-to", "@made", "--json"))  # existing files are replaced
     assert again["vectors"] == found.way
 
 
@@ -150,7 +153,7 @@ def test_every_item_asks_and_no_queries_are_written(folder: Path) -> None:
 
 def test_several_features(folder: Path) -> None:
     words = ["--gallery", "@g.npy", "--gallery", "@g.npy", "--queries", "@q.npy", "--queries", "@q.npy"]
-    good(folder, "tune", *words)
+    good(folder, "diagnose", *words)
     said = good(folder, "tune", *words, "--truth", "@qrels.txt", "--methods", "aqe", "--vectors-to", "@made")
     assert commands_in(said)
     assert len(np.load(folder / "made" / "queries.npy")) == 16
@@ -162,29 +165,22 @@ LABELLED = ["--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aq
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--gallery", "@none.npy"], "none.npy"),
-        (["--gallery", "@few.npy"], "there are 9 items; a diagnosis needs 20 or more"),
-        (["--gallery", "@all.npy", "--queries", "@wide.npy"], "but 10 dimensions are needed"),
-        (["--gallery", "@all.npy", "--right", "0"], "--right"),
-        (["--gallery", "@all.npy", "--right", "nan"], "Invalid value for '--right'"),
-        (["--gallery", "@all.npy", "--right", "inf"], "--right inf is not allowed; give how many right answers"),
-        (["--gallery", "@all.npy", "--metric", "manhattan"], "--metric 'manhattan' is not allowed"),
-        (["--gallery", "@all.npy", "--methods", "magic"], "'magic' is not known"),
-        (["--gallery", "@all.npy", "--methods", " , "], "no method is named; give one at least, such as lpmt"),
-        (["--gallery", "@all.npy", "--vectors-to", "@made"], "--vectors-to writes the vectors that labels chose"),
-        ([*LABELLED, "--right", "3"], "--right is for vectors without labels"),
+        (["--gallery", "@all.npy"], "there are no labels; give --truth, --labels or others, or use `kinrank diagnose`"),
+        (["--gallery", "@none.npy", "--labels", "@labels.csv"], "none.npy"),
+        ([*LABELLED, "--metric", "manhattan"], "--metric 'manhattan' is not allowed"),
+        ([*LABELLED, "--methods", "magic"], "'magic' is not known"),
         ([*LABELLED, "--folds", "1"], "--folds"),
-        ([*LABELLED, "--folds", "40"], "choosing in 40 folds needs 80 or more"),
+        ([*LABELLED, "--folds", "40"], "40 folds need at least 80"),
         ([*LABELLED, "--measure", "quality"], "quality"),
-        ([*LABELLED, "--vectors-to", "@labels.csv"], "labels.csv is not a folder; give the name of one"),
-        ([*LABELLED, "--vectors-to", "@no/such"], "is not there; make it, or choose another path"),
-        ([*LABELLED, "--truth", "@qrels.txt"], "say what is right, once"),
+        ([*LABELLED, "--vectors-to", "@labels.csv"], "labels.csv is not a folder; give the path of one"),
+        ([*LABELLED, "--vectors-to", "@no/such"], "does not exist"),
+        ([*LABELLED, "--truth", "@qrels.txt"], "give the relevant items, once"),
         (["--gallery", "@all.npy", "--labels", "@short.csv"], "50"),
         (
             ["--gallery", "@g.npy", "--queries", "@q.npy", "--truth", "@few.txt", "--methods", "aqe"],
-            "the truth has right items for 5 queries; choosing in 5 folds needs 10 or more",
+            "the truth has relevant items for 5 queries, but 5 folds need at least 10",
         ),
-        (["--gallery", "@g.npy", "--queries", "@q.npy", "--query-labels", "@ql.npy"], "belong together; give both"),
+        (["--gallery", "@g.npy", "--queries", "@q.npy", "--query-labels", "@ql.npy"], "need each other; give both"),
     ],
 )
 def test_mistakes_end_in_one_line(folder: Path, words: list[str], said: str) -> None:
@@ -192,6 +188,27 @@ def test_mistakes_end_in_one_line(folder: Path, words: list[str], said: str) -> 
     assert said in line
     assert "kinrank.diagnose" not in line
     assert not (folder / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gallery", "@none.npy"], "none.npy"),
+        (["--gallery", "@few.npy"], "--gallery has 9 rows, but a diagnosis needs at least 20"),
+        (["--gallery", "@all.npy", "--queries", "@wide.npy"], "but 10 dimensions are needed"),
+        (["--gallery", "@all.npy", "--right", "0"], "--right"),
+        (["--gallery", "@all.npy", "--right", "nan"], "Invalid value for '--right'"),
+        (["--gallery", "@all.npy", "--right", "inf"], "--right inf is not allowed; give the number of right answers"),
+        (["--gallery", "@all.npy", "--metric", "manhattan"], "--metric 'manhattan' is not allowed"),
+        (["--gallery", "@all.npy", "--methods", "magic"], "'magic' is not known"),
+        (["--gallery", "@all.npy", "--methods", " , "], "--methods is empty; give at least one, such as lpmt"),
+        ([*LABELLED], "No such option: --labels"),
+    ],
+)
+def test_mistakes_of_a_diagnosis(folder: Path, words: list[str], said: str) -> None:
+    line = bad(folder, "diagnose", *words)
+    assert said in line
+    assert "kinrank.diagnose" not in line
 
 
 def test_what_is_read_is_not_overwritten(folder: Path) -> None:
@@ -204,39 +221,39 @@ def test_what_is_read_is_not_overwritten(folder: Path) -> None:
 
 
 def test_refusals_are_told_in_flags(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kinrank.diagnosis import tuning
+    from kinrank.diagnosis import cross_validation
 
-    real = tuning.rerank
+    real = cross_validation.rerank
 
     def refusing(queries: object, gallery: object, method: kr.Method, **more: object) -> kr.Ranking:
         if method.name == "dfs":
-            raise MemoryError("DFS needs 9 GB; pass a larger max_memory=")
+            raise MemoryLimitError("DFS needs 9 GB; give a larger `max_memory`")
         return real(queries, gallery, method, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tuning, "rerank", refusing)
+    monkeypatch.setattr(cross_validation, "rerank", refusing)
     said = good(folder, "tune", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe,dfs")
-    assert "DFS() refused: DFS needs 9 GB; pass a larger --max-memory" in said
+    assert "DFS() refused: DFS needs 9 GB; give a larger max_memory" in said
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_flags_of_a_method_are_read_back(name: str) -> None:
-    from kinrank.diagnosis.choosing import chosen
-    from kinrank.diagnosis.tuning import _variants
+    from kinrank.diagnosis.cross_validation import _list_variants
+    from kinrank.diagnosis.parameter_choice import choose_parameters
 
     usual = METHODS[name]()
-    assert flags_of(usual) == f"--method {name}"
+    assert format_flags(usual) == f"--method {name}"
     switched = [
         type(usual)(**{entry.name: not getattr(usual, entry.name)})
         for entry in usual.parameters()
         if entry.kind is bool
     ]
     named = [type(usual)(**{entry.name: choice}) for entry in usual.parameters() for choice in (entry.choices or ())]
-    for method in (chosen(usual, FEW_KIN), *_variants(usual), *switched, *named):
-        words = shlex.split(flags_of(method))
-        assert method_from(words[1], words[2:]) == method
+    for method in (choose_parameters(usual, FEW_KIN), *_list_variants(usual), *switched, *named):
+        words = shlex.split(format_flags(method))
+        assert parse_method(words[1], words[2:]) == method
 
 
 def test_help_teaches(folder: Path) -> None:
-    said = run(folder, "tune", "--help").stdout
-    assert "kinrank tune --gallery g.npy" in said
-    assert "tune" in run(folder, "--help").stdout
+    for verb in ("tune", "diagnose"):
+        assert f"kinrank {verb} --gallery g.npy" in run(folder, verb, "--help").stdout
+        assert f"  {verb} " in run(folder, "--help").stdout

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 import kinrank
-from kinrank.cli.app import app
-from kinrank.cli.wording import in_flags
-from kinrank.diagnosis.preparing import Change
+from kinrank.diagnosis.vector_preparation import PreparationEffect
 from kinrank.whitening import Whitening, whiten
 from reference.commands import bad, good, run
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_learned_on_others_and_used_again(folder: Path, pairs: tuple[str, ...]) 
     good(folder, "whiten", "--features", "@g.npy", *learned, "-o", "@gw.npy", "--save", "@w.npz")
     good(folder, "whiten", "--features", "@q.npy", "--with", "@w.npz", "-o", "@qw.npy")
     matching = np.load(folder / "pairs.npy") if pairs else None
-    expected = Whitening.fit(np.load(folder / "other.npy"), 4, 0.25, matching)
+    expected = Whitening.fit(np.load(folder / "other.npy"), dimensions=4, power=0.25, pairs=matching)
     np.testing.assert_array_equal(np.load(folder / "gw.npy"), expected.apply(np.load(folder / "g.npy")))
     np.testing.assert_array_equal(np.load(folder / "qw.npy"), expected.apply(np.load(folder / "q.npy")))
     assert Whitening.load(folder / "w.npz").kind == ("learned" if pairs else "pca")
@@ -69,8 +68,7 @@ def test_only_learned(folder: Path) -> None:
 
 def test_other_files_and_json(folder: Path) -> None:
     rows = np.load(folder / "g.npy")
-    keys = ("--features-key", "a", "--learn-key", "b")
-    words = ("whiten", "--features", "@two.npz", "--learn", "@two.npz", *keys, "-o", "@w.npy", "--json")
+    words = ("whiten", "--features", "@two.npz:a", "--learn", "@two.npz:b", "-o", "@w.npy", "--json")
     found = json.loads(good(folder, *words))
     assert (found["rows"], found["dimensions"], found["kind"], found["power"]) == (40, 6, "pca", 0.5)
     assert found["learned_vectors"] == 40
@@ -92,28 +90,32 @@ def test_few_rows_are_told(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--features @g.npy", "nothing would be written; give -o for the whitened vectors, --save for the whitening"),
+        ("--features @g.npy", "there is no output; give -o for the whitened vectors, --save for the whitening"),
         ("--features @g.npy -o @g.npy", "would overwrite"),
         ("--features @g.npy --learn @other.npy -o @other.npy", "would overwrite"),
         ("--features @g.npy --with @w.npz --save @w.npz", "would overwrite"),
         ("--features @g.npy -o @w.txt", "has the unknown ending '.txt'; give .npy"),
         ("--features @g.npy -o @w.npy --save @w.npy", "has the unknown ending '.npy'; give .npz"),
-        ("--features @g.npy -o @absent/w.npy", "is not there; make it, or choose another path"),
-        ("--features @g.npy --with @w.npz --power 0.25 -o @x.npy", "--power is about learning; give one of them"),
-        ("--features @g.npy --with @w.npz --learn-key a -o @x.npy", "--learn-key is about learning"),
-        ("--features @g.npy --learn-key a -o @x.npy", "give --learn, or leave it out"),
-        ("--features @g.npy --with @two.npz -o @x.npy", "is no saved whitening: it has no 'version'"),
+        ("--features @g.npy -o @absent/w.npy", "does not exist; create it, or choose another path"),
+        ("--features @g.npy --with @w.npz --power 0.25 -o @x.npy", "--power is for learning one; give one of them"),
+        ("--features @g.npy --with @two.npz -o @x.npy", "is not a saved whitening: it has no 'version'"),
         ("--features @g.npy --with @g.npy -o @x.npy", "has the unknown ending '.npy'; a whitening is saved as .npz"),
         ("--features @wide.npy --with @w.npz -o @x.npy", "--features has shape (3, 7) but 6 dimensions are needed"),
         ("--features @g.npy --learn @nan.npy -o @x.npy", "--learn row 0 contains NaN or Inf"),
         ("--features @nan.npy -o @x.npy", "--features row 0 contains NaN or Inf"),
-        ("--features @g.npy --dimensions 7 -o @x.npy", "--dimensions 7 is not allowed; --features has 6 of them"),
+        ("--features @g.npy --dimensions 7 -o @x.npy", "--dimensions 7 is not allowed"),
         ("--features @g.npy --power 0.7 -o @x.npy", "'--power'"),
-        ("--features @two.npz -o @x.npy", "pass --features-key or --learn-key with one of"),
-        ("--features @g.npy --pairs @bad.csv -o @x.npy", "line 2 is '3,x'; write two numbers of rows, from 0, as 3,17"),
-        ("--features @g.npy --pairs @far.csv -o @x.npy", "pairs names row 77 but --features has the rows 0 to 39"),
-        ("--features @g.npy --pairs @floats.npy -o @x.npy", "pairs has shape (20, 2) and dtype float64"),
-        ("--features @g.npy --pairs @two.npz -o @x.npy", "has the unknown ending '.npz'; pairs are .csv | .npy"),
+        ("--features @two.npz -o @x.npy", "choose one with FILE:KEY: "),
+        (
+            "--features @g.npy --pairs @bad.csv -o @x.npy",
+            "line 2 is '3,x'; write two row numbers, counted from 0",
+        ),
+        (
+            "--features @g.npy --pairs @far.csv -o @x.npy",
+            "--pairs contains row 77, but --features has the rows 0 to 39",
+        ),
+        ("--features @g.npy --pairs @floats.npy -o @x.npy", "--pairs has shape (20, 2) and dtype float64"),
+        ("--features @g.npy --pairs @two.npz -o @x.npy", "has the unknown suffix '.npz'; give pairs as .csv | .npy"),
         ("--features @named.csv -o @x.npy", "--id-column"),
     ],
 )
@@ -127,11 +129,8 @@ def test_mistakes_in_one_line(folder: Path, words: str, said: str) -> None:
 @pytest.mark.parametrize(("way", "power"), [("centred", "0"), ("half-whitened", "0.25")])
 def test_advice_names_the_function_and_the_command(way: str, power: str) -> None:
     seen = kinrank.diagnose(np.random.default_rng(1).standard_normal((40, 6)))
-    found = replace(seen, preparations=(Change(way, 0.0, 0.05, 0.0),)).sentences[-1]
-    trial = "worth a trial with labels: "
-    assert f"{trial}kinrank.tune, or kinrank.whiten(vectors, on=gallery, power={power})." in found
-    commands = typer.main.get_command(app)
-    assert f"{trial}give them here, or use `kinrank whiten --power {power}`." in in_flags(found, commands, ["tune"])
+    found = replace(seen, preparations=(PreparationEffect(way, 0.0, 0.05, 0.0),)).sentences[-1]
+    assert f"worth a trial with labels: tune, or whiten with power {power}." in found
 
 
 def test_help_teaches(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The client and the real service, over a real socket: what it returns is what the Manifold returns."""
+"""The client against a real service over a real socket: it returns what the Manifold returns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.client import Client, Receipt, Scored
+from kinrank.client import Client, Receipt, ScoredVector
+from kinrank.errors import InputError
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'kinrank[web]'")
 
 from web import tiny
-from web.serving import DIMENSIONS, SMALL, listening, names, settings_in, vectors
+from web.small_service import DIMENSIONS, SMALL, listening, names, settings_in, vectors
+
+pytestmark = pytest.mark.slow
 
 QUERIES = vectors(5, seed=9) + np.float32(0.02)
 NEW = vectors(3, seed=11)
@@ -35,7 +38,7 @@ def manifold(folder: Path) -> kr.Manifold:
 
 @pytest.fixture(scope="module")
 def address(folder: Path, manifold: kr.Manifold) -> Iterator[str]:
-    """A service that these tests only read from."""
+    """Start a service that tests only read from."""
     queries = folder / "queries.npy"
     np.save(queries, QUERIES)
     settings = settings_in(folder)
@@ -61,7 +64,7 @@ def test_texts_and_pictures_ask(folder: Path, manifold: kr.Manifold) -> None:
         same(client.search(texts=["a dog", "a cat"]), manifold.search(tiny.Tiny().texts(["a dog", "a cat"])))
         for picture in (folder / "red.png", (folder / "red.png").read_bytes()):
             same(client.search(images=[picture], k=3), manifold.search(tiny.eight(image)[None], k=3))
-        with pytest.raises(ValueError, match="give one of vectors, ids, queries, texts and images"):
+        with pytest.raises(ValueError, match="give exactly one of vectors, ids, queries, texts, images"):
             client.search(QUERIES, texts=["a dog"])
 
 
@@ -83,7 +86,7 @@ def test_texts_and_pictures_ask(folder: Path, manifold: kr.Manifold) -> None:
     ],
     ids=str,
 )
-def test_it_finds_what_the_manifold_finds(client: Client, manifold: kr.Manifold, asked: dict[str, Any]) -> None:
+def test_search_equals_that_of_the_manifold(client: Client, manifold: kr.Manifold, asked: dict[str, Any]) -> None:
     expected = manifold.search(QUERIES, **asked)
     found = client.search(QUERIES, **asked)
     same(found, expected)
@@ -100,7 +103,7 @@ def test_it_finds_what_the_manifold_finds(client: Client, manifold: kr.Manifold,
 def test_a_gallery_smaller_than_k_is_padded(client: Client, manifold: kr.Manifold) -> None:
     found, expected = client.search(QUERIES, k=80), manifold.search(QUERIES, k=80)
     assert found.depth == 80
-    same(found.top(60), expected)
+    same(found.head(60), expected)
     assert (found.indices[:, 60:] == -1).all()
 
 
@@ -124,7 +127,7 @@ def test_known_queries_ask(client: Client) -> None:
 
 def test_another_method_works_on_candidates(client: Client) -> None:
     by_name = client.search(QUERIES, k=5, method="aqe", parameters={"k": 4}, candidates=30)
-    itself = client.search(QUERIES, k=5, method=kr.AQE(k=4), candidates=30)
+    itself = client.search(QUERIES, k=5, method=kr.methods.AQE(k=4), candidates=30)
     same(by_name, itself)
     assert by_name.meta["mode"] == "candidates"
 
@@ -141,12 +144,12 @@ def test_it_explains_as_the_manifold_does(client: Client, manifold: kr.Manifold,
 
 
 def test_it_reranks(client: Client) -> None:
-    found = client.rerank(QUERIES[0], vectors(30), "aqe", {"k": 3}, top_n=5)
-    assert all(isinstance(one, Scored) for one in found)
-    expected = kr.rerank(QUERIES[:1], vectors(30), kr.AQE(k=3), depth=5)
+    found = client.rerank(QUERIES[0], vectors(30), method="aqe", parameters={"k": 3}, top_n=5)
+    assert all(isinstance(one, ScoredVector) for one in found)
+    expected = kr.rerank(QUERIES[:1], vectors(30), kr.methods.AQE(k=3), k=5)
     assert [one.place for one in found] == expected.indices[0].tolist()
     assert sorted((one.score for one in found), reverse=True) == [one.score for one in found]
-    assert len(client.rerank(QUERIES[:1], vectors(30), kr.LPMT(k1=10))) == 30
+    assert len(client.rerank(QUERIES[:1], vectors(30), method=kr.LPMT(k1=10))) == 30
 
 
 def test_facts(client: Client, manifold: kr.Manifold) -> None:
@@ -164,7 +167,7 @@ def test_facts(client: Client, manifold: kr.Manifold) -> None:
 def refused(call: Any) -> str:
     with pytest.raises(ValueError) as caught:
         call()
-    assert type(caught.value) is ValueError
+    assert type(caught.value) is InputError
     return str(caught.value)
 
 
@@ -177,17 +180,17 @@ def test_refusals_are_sentences(client: Client) -> None:
     assert "zero" in refused(lambda: client.search(np.zeros((1, DIMENSIONS))))
     assert "k=0" in refused(lambda: client.search(QUERIES, k=0))
     assert "1000" in refused(lambda: client.search(QUERIES, k=100_000))
-    assert "who asks" in refused(client.search)
-    assert "who asks" in refused(lambda: client.search(QUERIES, ids=["item_001"]))
+    assert "give exactly one of vectors, ids" in refused(client.search)
+    assert "vectors and ids were given" in refused(lambda: client.search(QUERIES, ids=["item_001"]))
     assert "nothing" in refused(lambda: client.search(QUERIES, method="nothing"))
-    assert "one at a time" in refused(lambda: client.explain(QUERIES, "item_001"))
+    assert "one vector at a time" in refused(lambda: client.explain(QUERIES, "item_001"))
     assert "NaN" in refused(lambda: client.search(np.full((1, DIMENSIONS), np.nan)))
     assert "store" in refused(client.sync)
 
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Iterator[Client]:
-    """A client of a service of its own."""
+    """Return a client of its own service."""
     with listening(settings_in(tmp_path)) as url, Client(url, timeout=20) as made:
         yield made
 
@@ -262,14 +265,14 @@ def test_tokens(tmp_path: Path) -> None:
             stranger.search(QUERIES)
         with Client(url, token="reading-secret") as reader:
             assert len(reader.search(QUERIES)) == 5
-            with pytest.raises(PermissionError, match="may read only"):
+            with pytest.raises(PermissionError, match="allows only reading"):
                 reader.remove(["item_001"])
         with Client(url, token="writing-secret") as writer:
             assert writer.remove(["item_001"]).removed == 1
 
 
 def test_too_much_is_refused_in_words(tmp_path: Path) -> None:
-    """Whether the body is a little too large, or so large that it cannot have been sent when the answer comes."""
+    """The body may be slightly too large, or so large that it is not sent completely before the response."""
     with listening(settings_in(tmp_path, limits=SMALL)) as url, Client(url) as client:
         assert "at most 4" in refused(lambda: client.search(QUERIES))
         assert "20000 bytes" in refused(lambda: client.add(vectors(400), names(400)))

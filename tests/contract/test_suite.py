@@ -1,4 +1,4 @@
-"""The suite itself: methods that break one promise each are caught by the check of that name, and by name."""
+"""The suite itself: a method that violates one guarantee is caught by the check of that name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
-from kinrank.items import Items
 from kinrank.methods.base import Method
 from kinrank.parameters import parameter
+from kinrank.problem import Items
 from kinrank.progress import Progress
-from kinrank.testing import CHECKS, INPUT_CHECKS, KINDS, RTOL, check_method, toy
-from kinrank.testing.declaration import _others
+from kinrank.testing import CHECKS, INPUT_CHECKS, RTOL, TOY_KINDS, check_method, toy
+from kinrank.testing.declaration_checks import _other_values
+
+pytestmark = pytest.mark.slow
 
 Floats = NDArray[Any]
 
@@ -99,7 +101,7 @@ class RemembersQueries(Honest):
 
 
 class FailsOnManyCopies(Honest):
-    """Divides by a spread that is 0 where most items are copies."""
+    """Divides by a spread that is 0 if most items are copies."""
 
     def distances(self, prepared: Items, queries: NDArray[np.int64]) -> Floats:
         gaps = super().distances(prepared, queries)
@@ -110,8 +112,8 @@ class FailsOnManyCopies(Honest):
 class AnswersWithNaN(kinrank.DFS):
     name = "answers-with-nan"
 
-    def answer(self, *given: Any, **more: Any) -> Any:
-        answer = super().answer(*given, **more)
+    def search_gallery(self, *given: Any, **more: Any) -> Any:
+        answer = super().search_gallery(*given, **more)
         answer.distances[np.diff(answer.distances, axis=1, prepend=-1) == 0] = np.nan
         return answer
 
@@ -204,37 +206,37 @@ def test_what_may_be_measured_has_a_range_too() -> None:
     check_method(Measures)
     with pytest.raises(AssertionError, match=r"MeasuresAnything.rho=nan: should be refused"):
         check_method(MeasuresAnything)
-    tried = {declared.name: value for declared, value in _others(kinrank.LPMT())}
+    tried = {declared.name: value for declared, value in _other_values(kinrank.LPMT())}
     assert tried["rho"] is not None
     assert tried.keys() == {declared.name for declared in kinrank.LPMT.parameters()}
 
 
 SMALL = [  # lists far shorter than the gallery, where graphs are sparse and fall apart
-    kinrank.AQE(k=2),
-    kinrank.DQE(k=3, negatives=3),
-    kinrank.KNN(k=3),
+    kinrank.methods.AQE(k=2),
+    kinrank.methods.DQE(k=3, negatives=3),
+    kinrank.methods.KNN(k=3),
     kinrank.KReciprocal(k1=5, k2=2),
     kinrank.KReciprocal(k1=5, k2=2, lam=0, variant="published"),
     kinrank.DFS(k=5, kq=2),
-    kinrank.FSR(k=5, kq=2, rank=8),
-    kinrank.RDP(k=5),
-    kinrank.EIR(kd=5, kq=2, truncation=20),
-    kinrank.EIR(kd=5, kq=2, truncation=20, variant="joint"),
-    kinrank.EGT(k=5),
+    kinrank.methods.FSR(k=5, kq=2, rank=8),
+    kinrank.methods.RDP(k=5),
+    kinrank.methods.EIR(kd=5, kq=2, truncation=20),
+    kinrank.methods.EIR(kd=5, kq=2, truncation=20, variant="joint"),
+    kinrank.methods.EGT(k=5),
     kinrank.LPMT(k1=6, k2=3, k=4, path_k=4),
 ]
 
 
 @pytest.mark.parametrize("method", SMALL, ids=lambda method: repr(method)[:40])
 def test_short_lists_keep_the_promises_too(method: Method) -> None:
-    # four times the tolerance: an early end of the diffusion and of Sinkhorn shows more on sparse graphs
+    # four times the tolerance: early stopping of the diffusion and of Sinkhorn has more effect on sparse graphs
     skip = [check.__name__ for check in INPUT_CHECKS]
-    if not isinstance(method, kinrank.LPMT):  # what others keep does not depend on how short their lists are
+    if not isinstance(method, kinrank.LPMT):  # the states of other methods do not depend on the length of their lists
         skip.append("prepared_galleries_survive")
     check_method(method, rtol=4 * RTOL, skip=skip)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOY_KINDS)
 def test_toys_are_what_they_are_said_to_be(kind: str) -> None:
     data = toy(kind)
     assert 70 <= len(data.gallery) <= 90
@@ -255,13 +257,13 @@ def mean_average_precision(method: Method, kind: str) -> float:
 
 @pytest.mark.parametrize("kind", ["clusters", "duplicates", "islands"])
 def test_the_search_itself_is_right_on_groups(kind: str) -> None:
-    assert mean_average_precision(kinrank.NoReranking(), kind) == 1.0
+    assert mean_average_precision(kinrank.methods.NoReranking(), kind) == 1.0
 
 
 @pytest.mark.parametrize("kind", ["moons", "rings", "turntable"])
-@pytest.mark.parametrize("method", [kinrank.DFS(k=5, kq=3), kinrank.RDP(k=4)], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", [kinrank.DFS(k=5, kq=3), kinrank.methods.RDP(k=4)], ids=lambda method: method.name)
 def test_following_neighbours_is_right_where_the_search_is_not(method: Method, kind: str) -> None:
-    assert mean_average_precision(kinrank.NoReranking(), kind) < 0.8
+    assert mean_average_precision(kinrank.methods.NoReranking(), kind) < 0.8
     assert mean_average_precision(method, kind) > 0.98
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.bench.synthetic import curves
+from kinrank_bench.synthetic import curves
 
-LOOKS_LIKE_NOISE = "it looks like noise"
-APART = "Queries lie farther from the items"
+LOOKS_LIKE_NOISE = "the data look like noise"
+APART = "Queries are farther from the items"
 
 
 def noise(items: int = 300, dimensions: int = 64, seed: int = 0) -> np.ndarray:
@@ -37,7 +37,7 @@ def test_twins_lose() -> None:
     assert found.parameters("aqe").k == 2  # type: ignore[attr-defined]
     assert found.parameters(kr.LPMT(k1=20)) == kr.LPMT(k1=20, k2=3)
     assert found.sentences[0].startswith("Re-ranking with LPMT is more likely to hurt than to help: -")
-    assert "Distances drop off after about 1 neighbour (drop" in str(found)
+    assert "Distances grow sharply after about 1 neighbour (drop" in str(found)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -57,7 +57,7 @@ def test_curves_gain() -> None:
     assert found.parameters() == kr.LPMT()
     assert found.sentences[0].startswith("Re-ranking with LPMT is expected to help: +")
     assert LOOKS_LIKE_NOISE not in str(found)
-    assert "Distances drop off" not in str(found)
+    assert "Distances grow sharply" not in str(found)
 
 
 def test_what_is_predicted_happens_on_made_up_classes() -> None:
@@ -82,10 +82,10 @@ def test_right_answers_decide() -> None:
     assert not two.helps
     assert many.helps
     for found in (one, two):
-        assert "So few right answers have no others" in str(found)
+        assert "With so few right answers, there are no others" in str(found)
         assert found.parameters() == kr.LPMT(k2=3)
     assert many.parameters() == kr.LPMT()
-    assert "It depends on how many" not in str(many)
+    assert "It depends on the number" not in str(many)
     assert {count: gain.points for count, gain in many.by_right.items()}[1] == gains[0]
     assert kr.diagnose(rows, right=np.int64(2)).right == 2  # type: ignore[arg-type]
     json.dumps(kr.diagnose(rows, right=np.float32(2)).to_dict(), allow_nan=False)  # type: ignore[arg-type]
@@ -93,8 +93,8 @@ def test_right_answers_decide() -> None:
 
 def test_what_it_depends_on_is_told() -> None:
     told = str(kr.diagnose(curves(300, 32)))
-    assert "It depends on how many right answers a query has: -4 with 1, +0 with 2, +" in told
-    assert "with 16 or more. Give right= if you know it." in told
+    assert "It depends on the number of right answers per query: -4 with 1, +0 with 2, +" in told
+    assert "with 16 or more. Give `right` if you know it." in told
 
 
 def test_queries_that_lie_apart() -> None:
@@ -104,7 +104,7 @@ def test_queries_that_lie_apart() -> None:
     assert apart.facts.query_gap > 1.05
     assert APART in str(apart)
     assert APART not in str(kr.diagnose(rows, queries=rows[:20]))
-    assert APART not in str(kr.diagnose(rows, queries=noise(20, 32), right=20))  # it is said what matters
+    assert APART not in str(kr.diagnose(rows, queries=noise(20, 32), right=20))  # the message names the cause
     assert kr.diagnose(rows, queries=rows[:0]).facts.query_gap is None
 
 
@@ -190,20 +190,20 @@ ZERO[3] = 0
 @pytest.mark.parametrize(
     ("rows", "more", "said"),
     [
-        (noise(30, 4), {"right": 0}, "right=0 is not allowed; give how many right answers a query has, 1 or more"),
+        (noise(30, 4), {"right": 0}, "right=0 is not allowed; give the number of right answers per query, at least 1"),
         (noise(30, 4), {"right": float("nan")}, "right=nan is not allowed"),
         (noise(30, 4), {"right": float("inf")}, "right=inf is not allowed"),
         (noise(30, 4), {"right": True}, "right=True is not allowed"),
         (noise(30, 4), {"right": "many"}, "right='many' is not allowed"),
-        (noise(19, 4), {}, "there are 19 items; a diagnosis needs 20 or more"),
-        (noise(0, 4), {}, "there are 0 items; a diagnosis needs 20 or more"),
+        (noise(19, 4), {}, "features has 19 rows, but a diagnosis needs at least 20"),
+        (noise(0, 4), {}, "features has 0 rows, but a diagnosis needs at least 20"),
         (BROKEN, {}, "features row 7 contains NaN or Inf"),
         (ZERO, {}, "features row 3 is a zero vector"),
         (noise(30, 4), {"queries": noise(2, 5)}, "queries has shape .2, 5. but 4 dimensions are needed"),
         (noise(30, 4), {"queries": BROKEN}, "queries row 7 contains NaN"),
         (noise(30, 4), {"metric": "manhattan"}, "metric='manhattan' is not allowed; give one of: cosine, euclidean"),
         (noise(30, 4)[0], {}, "features must be 2-d"),
-        ("rows.npy", {}, "features must be rows of numbers"),
+        ("rows.npy", {}, "rows.npy does not exist"),
     ],
 )
 def test_mistakes(rows: Any, more: dict[str, Any], said: str) -> None:

@@ -1,4 +1,4 @@
-"""A cluster of real processes gives the bits of one machine, also when a worker is killed in the middle."""
+"""A cluster of real processes gives bit-identical results to one machine, even if a worker is killed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ import numpy as np
 import pytest
 
 import kinrank
-from kinrank.bench.synthetic import curves
-from kinrank.distributed.files import zeros_on_disk
+from kinrank.distributed.worker_tasks import allocate_on_disk
 from kinrank.stores import ArrayStore
 from kinrank.testing import GALLERY_KINDS, realistic_gallery
+from kinrank_bench.synthetic import curves
 
 pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
 
 import kinrank.distributed as spread
+
+pytestmark = pytest.mark.slow
 
 ITEMS, DIMENSIONS = 1200, 24
 PARTS = ("indptr", "indices", "data")
@@ -38,8 +40,8 @@ def client() -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     with (
-        # A lost worker's name is given up after 15 s if nobody has it then. Tests kill one after the other, so that the
-        # timer of one kill could fall into the restart after the next, and close the nanny that was restarting it.
+        # The name of a lost worker is released after 15 s if it has not returned. Tests kill one worker after the
+        # other, so the timer of one kill could fall into the restart after the next and close the restarting nanny.
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
         LocalCluster(
             n_workers=3,
@@ -58,7 +60,7 @@ def client() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def gallery() -> np.ndarray[Any, Any]:
     rows = curves(ITEMS, DIMENSIONS)
-    rows[100:130] = rows[7]  # duplicates: ties must fall the same way
+    rows[100:130] = rows[7]  # duplicates: ties must be broken in the same way
     return rows
 
 
@@ -68,7 +70,7 @@ def queries() -> np.ndarray[Any, Any]:
 
 
 class Killer:
-    """A progress callback that kills a worker once, in the middle of a stage; one that has work, if there is one."""
+    """A progress callback that kills a worker once, in the middle of a stage, preferably a busy one."""
 
     def __init__(self, client: Any, stage: str) -> None:
         self.client, self.stage = client, stage
@@ -85,7 +87,7 @@ class Killer:
 
 
 class Mortal(ArrayStore):
-    """A store in whose first search the worker dies, with a block of work in its hands."""
+    """A store whose first search kills the worker during a block of work."""
 
     def __init__(self, path: str, marker: Path) -> None:
         super().__init__(np.load(path))
@@ -106,13 +108,13 @@ def same_ranking(one: Any, other: Any) -> None:
 
 
 def assert_same(one: kinrank.Manifold, other: kinrank.Manifold) -> None:
-    mine, theirs = one._snapshot, other._snapshot
+    mine, theirs = one.snapshot, other.snapshot
     assert np.array_equal(mine.vectors, theirs.vectors)
     kept = KEPT | WIDE if len(one) > 1 else KEPT
-    assert kept == set(mine.kept.arrays) <= set(theirs.kept.arrays)
+    assert kept == set(mine.state.to_arrays()) <= set(theirs.state.to_arrays())
     for name in kept:
-        assert mine.kept.arrays[name].dtype == theirs.kept.arrays[name].dtype, name
-        np.testing.assert_array_equal(mine.kept.arrays[name], theirs.kept.arrays[name], err_msg=name)
+        assert mine.state.to_arrays()[name].dtype == theirs.state.to_arrays()[name].dtype, name
+        np.testing.assert_array_equal(mine.state.to_arrays()[name], theirs.state.to_arrays()[name], err_msg=name)
     assert mine.facts.items() <= theirs.facts.items()
 
 
@@ -146,17 +148,17 @@ def test_build_searches_like_the_local_one(client: Any, gallery: Any, queries: A
         kinrank.LPMT(share=0.5, support=10),
         kinrank.LPMT(transport="exact", share=0.0, support=8),
         kinrank.LPMT(support=0, cycles=3, lam=0.1, rho=1.0, gamma=2.0),
-        kinrank.DFS(),  # only its search is spread
+        kinrank.DFS(),  # only its search is distributed
     ],
     ids=repr,
 )
 def test_build_with_other_settings(client: Any, gallery: Any, method: kinrank.Method) -> None:
-    rows, made = gallery[:400], spread.build(gallery[:400], method, client, block=130)
+    rows, made = gallery[:400], spread.build(gallery[:400], method, client=client, block=130)
     local = kinrank.Manifold.build(rows, method)
     asked = curves(5, DIMENSIONS, seed=2)
     same_ranking(made.search(asked, k=20), local.search(asked, k=20))
-    for name, array in made._snapshot.kept.arrays.items():
-        np.testing.assert_array_equal(array, local._snapshot.kept.arrays[name], err_msg=name)
+    for name, array in made.snapshot.state.to_arrays().items():
+        np.testing.assert_array_equal(array, local.snapshot.state.to_arrays()[name], err_msg=name)
 
 
 @pytest.mark.parametrize("kind", GALLERY_KINDS)
@@ -166,7 +168,7 @@ def test_realistic_galleries_are_built_saved_and_ranked(client: Any, kind: str, 
     assert_same(made, kinrank.Manifold.build(data.gallery))
     made.save(tmp_path / "m")
     same_ranking(kinrank.Manifold.load(tmp_path / "m").search(data.queries, k=10), made.search(data.queries, k=10))
-    arguments: dict[str, Any] = {"candidates": 50, "depth": 70}
+    arguments: dict[str, Any] = {"candidates": 50, "k": 70}
     ranking = spread.rerank(data.queries, data.gallery, client=client, block=3, **arguments)
     same_ranking(ranking, kinrank.rerank(data.queries, data.gallery, **arguments))
 
@@ -181,7 +183,7 @@ def test_build_of_hardly_anything(client: Any, gallery: Any, count: int) -> None
 def test_a_worker_that_dies_at_work_changes_nothing(client: Any, gallery: Any, queries: Any, tmp_path: Path) -> None:
     path, marker, store = str(tmp_path / "gallery.npy"), tmp_path / "died", ArrayStore(gallery[:600])
     np.save(path, gallery[:600])
-    rows = store.vectors(np.arange(600))  # what a local build takes from the store
+    rows = store.vectors(np.arange(600))  # the input of a local build
     made = spread.build(rows, client=client, block=150, store=partial(Mortal, path, marker))
     assert marker.exists()
     assert_same(made, kinrank.Manifold.build(store))
@@ -194,7 +196,7 @@ def test_a_worker_that_dies_at_work_changes_nothing(client: Any, gallery: Any, q
 
 def test_rerank_with_a_killed_worker_gives_the_same_answer(client: Any, gallery: Any, queries: Any) -> None:
     killer = Killer(client, "queries")
-    arguments: dict[str, Any] = {"candidates": 50, "depth": 70}
+    arguments: dict[str, Any] = {"candidates": 50, "k": 70}
     made = spread.rerank(queries, gallery, client=client, block=4, progress=killer, **arguments)
     local = kinrank.rerank(queries, gallery, **arguments)
     assert killer.killed is not None
@@ -212,7 +214,7 @@ def test_rerank_from_a_store_that_workers_open(client: Any, gallery: Any, querie
 
 
 class Short(ArrayStore):
-    """Like an approximate index: rows are padded, and only as wide as one of the queries needs."""
+    """A store like an approximate index: rows are padded, and only as wide as the longest row needs."""
 
     def search(self, queries: Any, k: int) -> kinrank.Ranking:
         found = super().search(queries, k)
@@ -233,7 +235,7 @@ def test_no_queries_give_no_rows(client: Any, gallery: Any) -> None:
     [
         (lambda rows, client: spread.build(rows, block=0, client=client), "block"),
         (lambda rows, client: spread.build(rows, folder="nowhere", client=client), "folder='nowhere'"),
-        (lambda rows, client: spread.build(rows, "egt", client=client), "cannot serve"),
+        (lambda rows, client: spread.build(rows, "egt", client=client), "cannot use it"),
         (lambda rows, client: spread.build(rows[0], client=client), "2-d"),
         (lambda rows, client: spread.build(_broken(rows), client=client), "row 3 "),
         (lambda rows, client: spread.rerank(rows, ArrayStore(rows), client=client), "opens a Store"),
@@ -249,7 +251,7 @@ def test_mistakes_are_told(client: Any, gallery: Any, call: Callable[[Any, Any],
 
 @pytest.fixture
 def deserted() -> Iterator[Any]:
-    """A scheduler without workers."""
+    """Return a scheduler without workers."""
     from distributed import Client, LocalCluster
 
     options = {"n_workers": 0, "processes": False, "protocol": "tcp", "host": "127.0.0.1", "silence_logs": 50}
@@ -296,7 +298,7 @@ def test_more_of_everything_than_there_is_works_on_a_cluster_too(client: Any, ga
     made = spread.build(rows, method, client=client, block=20)
     here = kinrank.Manifold.build(rows, method)
     assert made.search(rows[:5], k=many).indices.tolist() == here.search(rows[:5], k=many).indices.tolist()
-    ranked = spread.rerank(rows[:3], rows, "aqe", candidates=many, depth=many, client=client)
+    ranked = spread.rerank(rows[:3], rows, "aqe", candidates=many, k=many, client=client)
     assert ranked.indices.shape == (3, 60)
 
 
@@ -313,14 +315,14 @@ def test_without_dask_the_error_says_what_to_install(gallery: Any, monkeypatch: 
 
 
 def test_a_sheet_takes_room_only_where_it_is_touched() -> None:
-    rows = zeros_on_disk((10**9, 100), np.float32)  # 400 GB
+    rows = allocate_on_disk((10**9, 100), np.float32)  # 400 GB
     rows[5 * 10**8] = 1.0
     assert rows[5 * 10**8].sum() == 100.0
     assert not rows[5 * 10**8 + 1].any()
 
 
 def test_the_plan_on_paper_uses_recorded_numbers() -> None:
-    """docs/scale.md: its inputs are those of the records it names; test_docs.py runs its arithmetic."""
+    """docs/scale.md takes its inputs from the records that it names; test_docs.py runs its arithmetic."""
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs" / "scale.md").read_text("utf-8")
     records = [json.loads(line) for line in (root / "benchmarks" / "results.jsonl").read_text().splitlines()]
@@ -348,7 +350,7 @@ def test_the_plan_on_paper_uses_recorded_numbers() -> None:
 
 
 def test_vectors_whose_length_matters(client: Any, gallery: Any, queries: Any, tmp_path: Path) -> None:
-    """The metric euclidean: lengths differ, one row is zero, and a cluster still gives the bits of one machine."""
+    """The metric euclidean: lengths differ, one row is zero, and the results are still bit-identical."""
     rows = gallery * np.exp(np.random.default_rng(0).normal(size=(ITEMS, 1))).astype(np.float32)
     rows[5] = 0.0
     made = spread.build(rows, client=client, block=700, folder=tmp_path, metric="euclidean")

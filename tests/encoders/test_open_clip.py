@@ -1,4 +1,4 @@
-"""Models of OpenCLIP with weights made here; run where it and torchvision can be imported (`make test-encoders`)."""
+"""OpenCLIP models with random weights; skipped without open_clip and torchvision (`make test-encoders`)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("encoders.without_kernels")
+pytest.importorskip("encoders.torchvision_stub")
 WHY = "open_clip is not installed: pip install 'kinrank[open-clip]'"
 open_clip = pytest.importorskip("open_clip", reason=WHY, exc_type=ImportError)
 
-from encoders.models import forbid_network, hostile, in_hub, pictures, promises, without  # noqa: E402
+from encoders.small_models import forbid_network, hostile, in_hub, pictures, promises, without  # noqa: E402
 from kinrank.encoders import open_encoder  # noqa: E402
 from kinrank.encoders.base import PICTURES, TEXTS  # noqa: E402
 
@@ -32,7 +34,7 @@ def described(layers: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def models(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Small models among those that the library knows."""
+    """Register small models in the library."""
     folder = tmp_path_factory.mktemp("models")
     for name, layers in ((MODEL, 1), (LARGER, 2)):
         (folder / f"{name}.json").write_text(json.dumps(described(layers)))
@@ -41,7 +43,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No network, and a hub of its own for every test."""
+    """Block the network, and give every test its own hub cache."""
     forbid_network(monkeypatch)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path / "hub"
@@ -59,13 +61,13 @@ def opened(weights: Path | str, model: str = MODEL, **options: Any) -> Any:
     return open_encoder("open-clip", model=model, weights=str(weights), **options)
 
 
-def test_promises(weights: Path) -> None:
+def test_encoder_contract(weights: Path) -> None:
     encoder = opened(weights)
     assert (encoder.kinds, encoder.dimensions, encoder.reads) == ((PICTURES, TEXTS), 24, 32)
     promises(encoder)
 
 
-def test_it_is_what_the_library_makes(weights: Path) -> None:
+def test_vectors_equal_those_of_the_library(weights: Path) -> None:
     model, _, transform = open_clip.create_model_and_transforms(MODEL, str(weights))
     image, text = pictures()[0], "a photo of a church"
     with torch.inference_mode():
@@ -82,15 +84,15 @@ def test_safetensors_are_the_same_weights(weights: Path, tmp_path: Path) -> None
 
 
 def test_published_weights_that_were_downloaded(weights: Path, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the library knows about them is used: how pictures are prepared, and which activation they need."""
+    """The configuration of published weights is used: preprocessing and activation."""
     published = {"hf_hub": "somebody/tiny/", "mean": MEAN, "std": (1.0, 1.0, 1.0), "quick_gelu": True}
     known = pytest.importorskip("open_clip.pretrained")._PRETRAINED
     monkeypatch.setitem(known, MODEL, {"ours": published, "elsewhere": {"url": "https://example.org/x.pt"}})
-    with pytest.raises(ValueError, match="fetch them with: hf download somebody/tiny, or give weights= a file"):
+    with pytest.raises(ValueError, match="download it with: hf download somebody/tiny, or give a file"):
         opened("ours")
-    with pytest.raises(ValueError, match="are not on the hub"):
+    with pytest.raises(ValueError, match="is not on the hub"):
         opened("elsewhere")
-    with pytest.raises(ValueError, match=r"needs weights=, a file or the name of published ones .*ours, elsewhere"):
+    with pytest.raises(ValueError, match=r"needs `weights`, a file or the name of published weights .*ours, elsewhere"):
         open_encoder("open-clip", model=MODEL)
     in_hub(alone, "somebody/tiny", {"open_clip_pytorch_model.bin": weights})
     found = opened("ours")
@@ -111,7 +113,7 @@ def test_very_long_pictures_need_little_memory(weights: Path) -> None:
 
 def test_weights_of_another_model(weights: Path) -> None:
     with pytest.raises(
-        ValueError, match=f"cannot be opened as model='{LARGER}' .*; give the weights of this"
+        ValueError, match=f"cannot be opened as `model='{LARGER}'` .*; give the weights of this"
     ) as caught:
         opened(weights, LARGER)
     assert "\n" not in str(caught.value)
@@ -128,18 +130,18 @@ def test_damaged_and_hostile_files(weights: Path, tmp_path: Path) -> None:
 
 
 def test_a_text_model_that_is_not_on_this_machine(weights: Path) -> None:
-    """Some models take theirs from the hub, from which nothing is fetched."""
-    with pytest.raises(ValueError, match="cannot be opened as model='roberta-ViT-B-32'"):
+    """Some models need a tokenizer from the hub, which is not downloaded."""
+    with pytest.raises(ValueError, match="cannot be opened as `model='roberta-ViT-B-32'"):
         opened(weights, "roberta-ViT-B-32")
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({}, "needs model="),
-        ({"model": "ViT-B-3", "weights": "x"}, "model='ViT-B-3' is not known to open_clip; is it ViT-B-32"),
+        ({}, "needs `model`"),
+        ({"model": "ViT-B-3", "weights": "x"}, "model='ViT-B-3' is not known to open_clip; did you mean ViT-B-32"),
         ({"model": "local-dir:/tmp", "weights": "x"}, "is not known to open_clip"),
-        ({"model": MODEL}, "needs weights=, a file or the name of published ones"),
+        ({"model": MODEL}, "needs `weights`, a file or the name of published weights"),
         (
             {"model": "ViT-B-32", "weights": "laion"},
             "neither a file nor the name of .*laion400m_e31",
@@ -148,10 +150,10 @@ def test_a_text_model_that_is_not_on_this_machine(weights: Path) -> None:
             {"model": "ViT-B-32", "weights": "openai"},
             "hf download timm/vit_base_patch32_clip_224.openai",
         ),
-        ({"model": MODEL, "weights": "x", "size": 32}, "size= has no meaning for the encoder open-clip"),
+        ({"model": MODEL, "weights": "x", "size": 32}, "size has no meaning for the encoder open-clip"),
     ],
 )
-def test_wrong_options_are_sentences(options: dict[str, Any], sentence: str) -> None:
+def test_wrong_options_raise_one_sentence(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         open_encoder("open-clip", **options)
 

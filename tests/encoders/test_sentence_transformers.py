@@ -1,4 +1,4 @@
-"""Models of sentence-transformers, in folders or downloaded before; nothing is fetched, nothing executed."""
+"""Models of sentence-transformers in folders or in the hub cache; nothing is downloaded or executed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoders.models import forbid_network, hostile, in_hub, pictures, promises, tiny_clip
+from encoders.small_models import forbid_network, hostile, in_hub, pictures, promises, tiny_clip
 from kinrank.encoders import open_encoder
 from kinrank.encoders.base import PICTURES, TEXTS
+
+pytestmark = pytest.mark.slow
 
 library = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
 NAME = "sentence-transformers"
@@ -25,7 +27,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No network, and a hub of its own for every test."""
+    """Block the network, and give every test its own hub cache."""
     forbid_network(monkeypatch)
     monkeypatch.delenv("SENTENCE_TRANSFORMERS_HOME", raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
@@ -36,14 +38,14 @@ def copied(clip: Path, folder: Path) -> Path:
     return Path(shutil.copytree(clip, folder))
 
 
-def test_promises_for_pictures_and_texts(clip: Path) -> None:
+def test_encoder_contract_for_images_and_texts(clip: Path) -> None:
     encoder = open_encoder(NAME, model=str(clip))
     assert (encoder.kinds, encoder.dimensions) == ((PICTURES, TEXTS), 24)
     assert encoder.facts["tokens"] == 16
     promises(encoder)
 
 
-def test_it_is_what_the_library_makes(clip: Path) -> None:
+def test_vectors_equal_those_of_the_library(clip: Path) -> None:
     encoder, model = open_encoder(NAME, model=str(clip)), library.SentenceTransformer(str(clip), device="cpu")
     image = pictures()[0]
     np.testing.assert_allclose(encoder.pictures([image])[0], model.encode(image), atol=1e-6)
@@ -76,16 +78,16 @@ def test_other_weights_are_other_facts(clip: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("somebody/nothing", "fetch it with: hf download somebody/nothing, or give the folder of a model"),
-        ("nothing", "fetch it with: hf download sentence-transformers/nothing"),
-        ("/no/such/folder", "no folder that is there"),
-        ("../x", "no folder that is there"),
-        ("with spaces in it", "no folder that is there"),
-        ("", "needs model="),
-        (None, "needs model="),
+        ("somebody/nothing", "download it with: hf download somebody/nothing, or give the folder of a model"),
+        ("nothing", "download it with: hf download sentence-transformers/nothing"),
+        ("/no/such/folder", "is not an existing folder"),
+        ("../x", "is not an existing folder"),
+        ("with spaces in it", "is not an existing folder"),
+        ("", "needs `model`"),
+        (None, "needs `model`"),
     ],
 )
-def test_a_model_that_is_not_there(model: str | None, said: str) -> None:
+def test_missing_model(model: str | None, said: str) -> None:
     with pytest.raises(ValueError, match=said) as caught:
         open_encoder(NAME, model=model)
     assert "\n" not in str(caught.value)
@@ -112,7 +114,7 @@ def empty(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [break_weights, name_code, give_pickle, empty])
-def test_a_broken_or_hostile_folder_is_one_sentence(
+def test_damaged_or_hostile_folder_raises_one_sentence(
     clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any
 ) -> None:
     folder = copied(clip, tmp_path / "model")
@@ -124,10 +126,10 @@ def test_a_broken_or_hostile_folder_is_one_sentence(
     assert not list(tmp_path.rglob("executed"))
 
 
-def test_wrong_options_are_sentences(clip: Path) -> None:
-    with pytest.raises(ValueError, match=r"^weights= has no meaning .* it takes model and device; leave it out"):
+def test_wrong_options_raise_one_sentence(clip: Path) -> None:
+    with pytest.raises(ValueError, match=r"^weights has no meaning .* it takes `model` and `device`; leave it out"):
         open_encoder(NAME, model=str(clip), weights="x")
-    with pytest.raises(ValueError, match=r"^device='nowhere' cannot be used here"):
+    with pytest.raises(ValueError, match=r"^device='nowhere' is not available"):
         open_encoder(NAME, model=str(clip), device="nowhere")
 
 

@@ -1,4 +1,4 @@
-"""Models of timm with weights made here; run where timm and torchvision can be imported (`make test-encoders`)."""
+"""timm models with random weights; skipped without timm and torchvision (`make test-encoders`)."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("encoders.without_kernels")
+pytest.importorskip("encoders.torchvision_stub")
 timm = pytest.importorskip("timm", reason="timm is not installed: pip install 'kinrank[timm]'", exc_type=ImportError)
 
-from encoders.models import forbid_network, hostile, in_hub, pictures, promises, without  # noqa: E402
+from encoders.small_models import forbid_network, hostile, in_hub, pictures, promises, without  # noqa: E402
 from kinrank.encoders import open_encoder  # noqa: E402
-from kinrank.encoders.base import PICTURES, encoded  # noqa: E402
+from kinrank.encoders.base import PICTURES, encode_items  # noqa: E402
 
-MODEL = "resnet10t"  # the smallest of its residual networks
+MODEL = "resnet10t"  # the smallest residual network of timm
 TAGGED = "resnet10t.c3_in1k"
 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No network, and a hub of its own for every test."""
+    """Block the network, and give every test its own hub cache."""
     forbid_network(monkeypatch)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path / "hub"
 
 
 def network(model: str = MODEL, **more: Any) -> Any:
-    """Random weights, and statistics of batches as if it had been trained."""
+    """Write random weights with batch norm statistics as after training."""
     torch.manual_seed(5)
     made = timm.create_model(model, pretrained=False, **more).eval()
     for name, values in made.state_dict().items():
@@ -49,13 +51,13 @@ def opened(weights: Path, model: str = MODEL, **options: Any) -> Any:
     return open_encoder("timm", model=model, weights=str(weights), **options)
 
 
-def test_promises(weights: Path) -> None:
+def test_encoder_contract(weights: Path) -> None:
     encoder = opened(weights)
     promises(encoder)
     assert (encoder.dimensions, encoder.reads) == (512, round(176 / 0.875))
 
 
-def test_it_is_what_the_library_makes(weights: Path) -> None:
+def test_vectors_equal_those_of_the_library(weights: Path) -> None:
     direct, image = network(num_classes=0), pictures()[0]
     direct.load_state_dict(torch.load(weights, weights_only=True), strict=False)
     transform = timm.data.create_transform(**timm.data.resolve_model_data_config(direct), is_training=False)
@@ -74,9 +76,9 @@ def test_every_way_to_save_the_same_weights(weights: Path, tmp_path: Path) -> No
         {"state_dict": {f"module.{name}": value for name, value in state.items()}, "epoch": 3}, tmp_path / "b.pth"
     )
     torch.save({name: value for name, value in state.items() if not name.startswith("fc.")}, tmp_path / "c.pt")
-    expected = encoded(opened(weights), PICTURES, pictures(2))
+    expected = encode_items(opened(weights), PICTURES, pictures(2))
     for name in ("a.safetensors", "b.pth", "c.pt"):
-        np.testing.assert_array_equal(encoded(opened(tmp_path / name), PICTURES, pictures(2)), expected)
+        np.testing.assert_array_equal(encode_items(opened(tmp_path / name), PICTURES, pictures(2)), expected)
 
 
 def test_a_transformer(tmp_path: Path) -> None:
@@ -91,13 +93,13 @@ def test_very_long_pictures_need_little_memory(weights: Path) -> None:
 
 
 def test_weights_that_were_downloaded(weights: Path, alone: Path) -> None:
-    with pytest.raises(ValueError, match=f"fetch them with: hf download timm/{TAGGED}, or give weights="):
+    with pytest.raises(ValueError, match=f"download them with: hf download timm/{TAGGED}, or give `weights`"):
         open_encoder("timm", model=MODEL)
     in_hub(alone, f"timm/{TAGGED}", {"pytorch_model.bin": weights})
     given = opened(weights)
     for model in (MODEL, TAGGED):
         found = open_encoder("timm", model=model)
-        np.testing.assert_array_equal(*(encoded(one, PICTURES, pictures(2)) for one in (found, given)))
+        np.testing.assert_array_equal(*(encode_items(one, PICTURES, pictures(2)) for one in (found, given)))
         assert found.facts["weights"] == given.facts["weights"]
 
 
@@ -124,23 +126,23 @@ def test_damaged_and_hostile_files(weights: Path, tmp_path: Path) -> None:
             opened(tmp_path / name)
         assert "\n" not in str(caught.value)
     assert not marker.exists()
-    with pytest.raises(FileNotFoundError, match="is not there"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         opened(tmp_path / "nothing.pth")
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({}, "needs model="),
-        ({"model": "resnet18x"}, "model='resnet18x' is not known to timm; is it resnet18"),
+        ({}, "needs `model`"),
+        ({"model": "resnet18x"}, "model='resnet18x' is not known to timm; did you mean resnet18"),
         ({"model": "?"}, "model='[?]' is not known to timm; it has "),
         ({"model": "hf-hub:timm/resnet18"}, "is not known to timm"),
-        ({"model": "resnet10t.nothing"}, "is not known to timm with weights; is it resnet10t.c3_in1k"),
-        ({"model": "test_vit", "size": 32}, "size= has no meaning for the encoder timm"),
-        ({"model": "vit_base_patch16_18x2_224"}, "there are no weights of .* give weights="),
+        ({"model": "resnet10t.nothing"}, "is not known to timm with weights; did you mean resnet10t.c3_in1k"),
+        ({"model": "test_vit", "size": 32}, "size has no meaning for the encoder timm"),
+        ({"model": "vit_base_patch16_18x2_224"}, "has no weights on the hub; give `weights`"),
     ],
 )
-def test_wrong_options_are_sentences(options: dict[str, Any], sentence: str) -> None:
+def test_wrong_options_raise_one_sentence(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         open_encoder("timm", **options)
 

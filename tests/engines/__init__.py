@@ -1,1 +1,1 @@
-"""Real vector databases for tests: one file per engine, each with a `Harness`."""
+"""Real vector databases for tests: one module per engine, each with a `Harness`."""

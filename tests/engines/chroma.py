@@ -1,4 +1,4 @@
-"""Chroma in this process, in a folder."""
+"""Harness of Chroma: a local folder."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ class Engine(Harness):
     client: Any = None
 
     def make(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         metric: str = "cosine",
-    ) -> EngineStore:  # fmt: skip
+    ) -> EngineStore:
         if self.client is None:
             self.client = chromadb.PersistentClient(str(self.folder), Settings(anonymized_telemetry=False))
         self.made += 1

@@ -1,4 +1,4 @@
-"""DuckDB in a file: one connection changes the rows, the store has its own."""
+"""Harness of DuckDB: a file, changed through one connection and read through that of the store."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ class Engine(Harness):
     connection: Any = None
 
     def make(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         metric: str = "cosine",
-    ) -> EngineStore:  # fmt: skip
+    ) -> EngineStore:
         self.metric = metric
         self.connection = self.connection or duckdb.connect(str(self.folder / "pictures.db"))
         uuids = bool(ids) and isinstance(ids[0], str) and _is_uuid(ids[0])

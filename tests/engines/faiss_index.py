@@ -1,4 +1,4 @@
-"""FAISS: a flat index under ids of its own."""
+"""Harness of FAISS: a flat index with explicit ids."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import faiss
 import numpy as np
 
 from engines.harness import Harness, Rows
-from kinrank.features import unit
 from kinrank.stores.engine import EngineStore
-from kinrank.stores.faiss_index import FaissIndexStore
+from kinrank.stores.faiss import FaissIndexStore
+from kinrank.vector_input import to_unit_rows
 
 
 class Engine(Harness):
@@ -19,9 +19,13 @@ class Engine(Harness):
     filters, listed = False, True
 
     def make(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         metric: str = "cosine",
-    ) -> EngineStore:  # fmt: skip
+    ) -> EngineStore:
         self.unit = metric == "cosine"
         self.index = faiss.IndexIDMap2((faiss.IndexFlatIP if self.unit else faiss.IndexFlatL2)(rows.shape[1]))
         if ids:
@@ -34,7 +38,7 @@ class Engine(Harness):
 
     def put(self, ids: list[Any], rows: Rows, kinds: list[str] | None = None) -> None:
         self.index.remove_ids(np.array(ids, np.int64))
-        self.index.add_with_ids(unit(rows) if self.unit else rows, np.array(ids, np.int64))
+        self.index.add_with_ids(to_unit_rows(rows) if self.unit else rows, np.array(ids, np.int64))
 
     def delete(self, ids: list[Any]) -> None:
         self.index.remove_ids(np.array(ids, np.int64))

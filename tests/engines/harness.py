@@ -1,4 +1,4 @@
-"""What a test needs of an engine: a collection made from rows, and the means to change it behind the store's back."""
+"""Harness: what tests need of an engine, a new collection and ways to change it."""
 
 from __future__ import annotations
 
@@ -14,44 +14,48 @@ Rows = NDArray[np.float32]
 
 
 class Harness:
-    """One engine on this machine. A subclass per engine; `tests/stores/test_engines.py` runs over all of them.
+    """A local engine. There is one subclass per engine, and `tests/stores/test_every_engine.py` tests all of them.
 
-    `make` creates a collection with a text field `kind` and a whole number `year` beside each vector, where the engine
-    keeps such fields (`filters`), and opens a store over it. `close` ends everything that was started.
+    `make` creates a collection with a text field `kind` and an integer field `year` for each vector, if the engine
+    has fields (`filters`), and opens a store over it. `close` stops everything that was started.
     """
 
     name: ClassVar[str]
-    ids: ClassVar[tuple[str, ...]] = ("int", "text", "uuid")  # kinds of ids it can have
+    ids: ClassVar[tuple[str, ...]] = ("int", "text", "uuid")  # kinds of ids that it supports
     metrics: ClassVar[tuple[str, ...]] = ("cosine", "euclidean")
-    filters: ClassVar[bool] = True  # whether it has fields to filter by
-    listed: ClassVar[bool] = False  # whether `where` is a list of ids instead
-    changes: ClassVar[bool] = True  # whether rows can be deleted
+    filters: ClassVar[bool] = True  # True if it has fields to filter by
+    listed: ClassVar[bool] = False  # True if `where` is a list of ids instead
+    changes: ClassVar[bool] = True  # True if rows can be deleted
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def make(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         metric: str = "cosine",
-    ) -> EngineStore:  # fmt: skip
-        """A store over a new collection that holds these rows under these ids."""
+    ) -> EngineStore:
+        """Create a collection of these rows and ids, and open a store over it."""
         raise NotImplementedError
 
     def url(self) -> str | None:
-        """The URL under which `kinrank.open_store` finds the collection made last; None where it has none."""
+        """Return the URL of the last collection for `kinrank.open_store`; None if there is none."""
         return None
 
     def own_filter(self, kind: str) -> Any:
-        """The filter "kind is this" in the engine's own form, other than a mapping; None where it has none."""
+        """Return the filter "kind is this" in the syntax of the engine, other than a mapping; None if there is none."""
         return None
 
     def put(self, ids: list[Any], rows: Rows, kinds: list[str] | None = None) -> None:
-        """Add rows to the collection made last, or replace those with these ids."""
+        """Add rows to the last collection, or replace those with these ids."""
         raise NotImplementedError
 
     def delete(self, ids: list[Any]) -> None:
-        """Remove rows from it."""
+        """Remove rows from the last collection."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """End what was started."""
+        """Stop everything that was started."""

@@ -1,4 +1,4 @@
-"""LanceDB in a folder: rows are changed through a connection of their own."""
+"""Harness of LanceDB: a folder, changed through a separate connection."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ class Engine(Harness):
     made = 0
 
     def make(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         metric: str = "cosine",
-    ) -> EngineStore:  # fmt: skip
+    ) -> EngineStore:
         self.made, self.metric = self.made + 1, metric
         named = pa.string() if ids and isinstance(ids[0], str) else pa.int64()
         fields = {"kind": pa.array(kinds or [None] * len(ids), pa.string()), "year": pa.array(years or [], pa.int32())}
@@ -44,8 +48,14 @@ class Engine(Harness):
 
     def put(self, ids: list[Any], rows: Rows, kinds: list[str] | None = None) -> None:
         named = pa.string() if isinstance(ids[0], str) else pa.int64()
-        content = pa.table({"id": pa.array(ids, named), "vector": vectors(rows), "kind": kinds or [None] * len(ids),
-                            "year": pa.array([None] * len(ids), pa.int32())})  # fmt: skip
+        content = pa.table(
+            {
+                "id": pa.array(ids, named),
+                "vector": vectors(rows),
+                "kind": kinds or [None] * len(ids),
+                "year": pa.array([None] * len(ids), pa.int32()),
+            }
+        )
         table = lancedb.connect(self.folder).open_table(self.table)
         table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(content)
 

@@ -1,4 +1,4 @@
-"""pgvector for tests: a database of its own in a real PostgreSQL, and a table per collection."""
+"""Harness of pgvector: a separate database in a real PostgreSQL, and one table per collection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMBERS = count()
 
 
 def written(row: Any) -> str:
-    """A vector as text that SQL understands."""
+    """Return a vector as SQL text."""
     return "[" + ",".join(map(repr, row.tolist())) + "]"
 
 
@@ -31,10 +31,14 @@ class Engine(Harness):
         self.table, self.metric = "", "cosine"
 
     def create(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         column: str = "vector",
-    ) -> str:  # fmt: skip
-        """A new table with these rows; its name."""
+    ) -> str:
+        """Create a table with these rows; return its name."""
         texts, uuids = bool(ids) and isinstance(ids[0], str), bool(ids) and str(ids[0]).count("-") == 4
         key = "uuid" if uuids else "text" if texts else "bigint"
         self.table = f"items_{next(NUMBERS)}"
@@ -46,9 +50,13 @@ class Engine(Harness):
         return self.table
 
     def make(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         metric: str = "cosine",
-    ) -> EngineStore:  # fmt: skip
+    ) -> EngineStore:
         from kinrank.stores.pgvector import PgvectorStore
 
         self.metric = metric
@@ -60,9 +68,7 @@ class Engine(Harness):
     def own_filter(self, kind: str) -> Any:
         return ("kind = %s", [kind])
 
-    def put(
-        self, ids: list[Any], rows: Rows, kinds: list[str] | None = None, years: list[int] | None = None
-    ) -> None:  # fmt: skip
+    def put(self, ids: list[Any], rows: Rows, kinds: list[str] | None = None, years: list[int] | None = None) -> None:
         given = [
             (name, None if kinds is None else kinds[place], None if years is None else years[place], written(row))
             for place, (name, row) in enumerate(zip(ids, rows, strict=True))

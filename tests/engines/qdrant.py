@@ -1,4 +1,4 @@
-"""Qdrant in local mode: the client searches by itself, in memory or in a folder."""
+"""Harness of Qdrant in local mode: the client itself searches, in memory or in a folder."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ class Engine(Harness):
     ids = ("int", "uuid")
 
     def make(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         metric: str = "cosine",
-    ) -> EngineStore:  # fmt: skip
+    ) -> EngineStore:
         fields = [{"kind": kind, "year": year} for kind, year in zip(kinds or [], years or [], strict=True)]
         self.content = rows, ids, fields or [{}] * len(ids), DISTANCES[metric]
         self.client = QdrantClient(":memory:")
@@ -36,7 +40,7 @@ class Engine(Harness):
         return QdrantStore(self.client, "pictures")
 
     def url(self) -> str:
-        """Of the same points in a folder: one client at a time may open it."""
+        """Return the URL of a folder with the same points, which one client at a time can open."""
         client = QdrantClient(path=str(self.folder / "qdrant"))
         filled(client, *self.content)
         client.close()

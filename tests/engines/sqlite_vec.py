@@ -1,4 +1,4 @@
-"""sqlite-vec: a vec0 table in a file, changed through one connection, read through the store's own."""
+"""Harness of sqlite-vec: a vec0 table in a file, changed through one connection and read through that of the store."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ class Engine(Harness):
     connection: Any = None
 
     def make(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         metric: str = "cosine",
-    ) -> EngineStore:  # fmt: skip
+    ) -> EngineStore:
         self.connection = self.connection or connected(str(self.folder / "pictures.db"))
         key = "text" if ids and isinstance(ids[0], str) else "integer"
         self.connection.execute("DROP TABLE IF EXISTS pictures")

@@ -1,4 +1,4 @@
-"""usearch, in memory."""
+"""Harness of usearch: an index in memory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ class Engine(Harness):
     filters, listed = False, True
 
     def make(
-        self, rows: Rows, ids: list[Any], kinds: list[str] | None = None, years: list[int] | None = None,
+        self,
+        rows: Rows,
+        ids: list[Any],
+        kinds: list[str] | None = None,
+        years: list[int] | None = None,
         metric: str = "cosine",
-    ) -> EngineStore:  # fmt: skip
+    ) -> EngineStore:
         self.index = Index(ndim=rows.shape[1], metric="cos" if metric == "cosine" else "l2sq", dtype="f32")
         if ids:
             self.index.add(np.array(ids, np.uint64), rows)

@@ -50,10 +50,10 @@ def test_revisited_protocol_of_a_whole_ground_truth(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["roxford5k", "rparis6k"])
 def test_revisited_protocol_of_the_published_ground_truth(name: str, shared_dir: Path) -> None:
-    from kinrank.files import closed_pickle
+    from kinrank.files import safe_pickle
 
     path = shared_dir / "data" / "revisited" / f"gnd_{name}.pkl"
-    content = closed_pickle.load(path)
+    content = safe_pickle.load(path)
     rng = np.random.default_rng(2)
     order = np.array([rng.permutation(len(content["imlist"])) for _ in content["gnd"]])
     check_revisited(order, content, {level: kr.Truth.revisited(path, level) for level in ("easy", "medium", "hard")})
@@ -67,7 +67,9 @@ def test_persons_across_cameras_equal_the_transcription(seed: int) -> None:
     offered = np.column_stack([rng.integers(-1, 6, 40), rng.integers(1, 4, 40)])
     order = np.array([rng.permutation(40) for _ in range(8)])
     kind = str if seed % 2 else int  # labels may be text
-    truth = kr.Truth.across_cameras(asked[:, 0].astype(kind), offered[:, 0].astype(kind), asked[:, 1], offered[:, 1])
+    truth = kr.Truth.across_cameras(
+        asked[:, 0].astype(kind), offered[:, 0].astype(kind), query_cameras=asked[:, 1], gallery_cameras=offered[:, 1]
+    )
     names = ["CMC@1", "CMC@5", "CMC@10", "mAP", "mINP"]
     scores = kr.evaluate(order, truth, names, resamples=0)
     pairs = [tuple(pair) for pair in offered.tolist()]
@@ -83,7 +85,7 @@ def test_pictures_of_nobody_take_no_rank_and_are_right_for_nobody() -> None:
         people = np.array([-1, 2, -1, 2, 0]).astype(str if kind is bytes else kind)
         asked = np.array([2, -1]).astype(str if kind is bytes else kind)
         people, asked = (one.astype(bytes) if kind is bytes else one for one in (people, asked))
-        truth = kr.Truth.across_cameras(asked, people, [1, 1], [1, 1, 2, 2, 1])
+        truth = kr.Truth.across_cameras(asked, people, query_cameras=[1, 1], gallery_cameras=[1, 1, 2, 2, 1])
         assert [truth.positives[query].tolist() for query in range(2)] == [[3], []]
         assert [truth.junk[query].tolist() for query in range(2)] == [[0, 1, 2], [0, 2]]
         assert values([[0, 2, 1, 3, 4], [0, 1, 2, 3, 4]], truth, "CMC@1")[0] == 1.0
@@ -119,7 +121,7 @@ def test_a_run_and_its_judgements_score_as_pytrec_eval_scores_the_same_files(tmp
             lines.append(f"q{query} Q0 d{document} {rank + 1} {(20 - rank) // 2} other\n")  # two at every score
         for document in rng.choice(30, 8, replace=False):
             judged.append(f"q{query} 0 d{document} {rng.integers(-1, 4)}\n")
-        judged.append(f"q{query} 0 d{99} 1\n")  # a right one that nobody can find
+        judged.append(f"q{query} 0 d{99} 1\n")  # a relevant item that no ranking can contain
     run.write_text("".join(lines))
     qrels.write_text("".join(judged))
     names = {
@@ -131,7 +133,7 @@ def test_a_run_and_its_judgements_score_as_pytrec_eval_scores_the_same_files(tmp
     with run.open() as file:
         theirs = pytrec.RelevanceEvaluator(truth_of_theirs, pytrec.supported_measures).evaluate(pytrec.parse_run(file))
     truth = kr.Truth.from_qrels(qrels)
-    scores = kr.evaluate(kr.load_ranking(run, ties="trec_eval"), truth, list(names), resamples=0)
+    scores = kr.evaluate(kr.Ranking.load(run, ties="trec_eval"), truth, list(names), resamples=0)
     assert truth.query_ids is not None
     for ours, name in names.items():
         expected = [theirs[query][name] for query in truth.query_ids.tolist()]

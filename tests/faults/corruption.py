@@ -1,7 +1,7 @@
-"""A saved manifold -> a copy in which something is wrong, and what becomes of whoever uses it.
+"""Damaged copies of saved manifolds, and the checks of what happens when they are used.
 
-Files are found by looking, never by their names, so that another layout of the folder is tried as this one is. As a
-program it works through cases one after the other, and says which one it begins: a crash, or a hang, then has a name.
+Files are found by listing the folder, not by name, so that another layout is tested in the same way. As a program it
+works through cases and prints each before it starts, so that a crash or a hang can be attributed.
 
     python corruption.py random FOLDER...    cases on standard input, one JSON line of a folder and a seed each
 """
@@ -26,14 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.manifold.journal import packed, unpacked
-from kinrank.manifold.manifest import sealed
+from kinrank.manifold.deltas import pack_diffs, unpack_diffs
+from kinrank.manifold.saved_folder import seal_manifest
 from kinrank.manifold.verify import verify
 
-SECONDS = 10  # of work: a case that takes longer hangs
-PATIENCE = 120  # seconds by the clock, of which a busy machine may leave few to us
+SECONDS = 10  # of CPU time: a longer case hangs
+PATIENCE = 120  # seconds of wall time, because other processes may use the machine
 ITEMS, DIMENSIONS = 60, 6
-HUGE = 10**400  # a whole number that JSON can say, and no float
+HUGE = 10**400  # a whole number that JSON can represent, but a float cannot
 
 
 def vectors(seed: int, items: int = ITEMS) -> NDArray[np.float32]:
@@ -43,7 +43,7 @@ def vectors(seed: int, items: int = ITEMS) -> NDArray[np.float32]:
 
 
 def saved_folders(place: Path) -> list[Path]:
-    """One small folder per kind of manifold: methods, with and without ids, before and after changes."""
+    """Save one small folder per kind of manifold: methods, with and without ids, before and after changes."""
     names, rows = [f"n{i}" for i in range(ITEMS)], vectors(1)
     lpmt = kr.LPMT(k1=20, k2=4, k=6, path_k=5, support=20)
     changed = kr.Manifold.build(rows, lpmt)
@@ -59,14 +59,14 @@ def saved_folders(place: Path) -> list[Path]:
         "lpmt_whole_numbers": kr.Manifold.build(rows, kr.LPMT(transport="exact", support=6, k1=8), ids=range(7, 67)),
         "lpmt_without_changes": kr.Manifold.build(rows, kr.LPMT(support=0, k1=8), changes=False),
         "dfs": kr.Manifold.build(rows, kr.DFS(k=8, kq=3), ids=names),
-        "fsr": kr.Manifold.build(rows, kr.FSR(k=8, kq=3, rank=20)),
-        "eir": kr.Manifold.build(rows, kr.EIR(kd=8, kq=3, truncation=12)),
+        "fsr": kr.Manifold.build(rows, kr.methods.FSR(k=8, kq=3, rank=20)),
+        "eir": kr.Manifold.build(rows, kr.methods.EIR(kd=8, kq=3, truncation=12)),
         "alpha_qe": kr.Manifold.build(rows, kr.AlphaQE(k=3)),
-        "augmented": kr.Manifold.build(rows, kr.AugmentedAQE(k=3, kdba=3), ids=names),
+        "augmented": kr.Manifold.build(rows, kr.methods.AugmentedAQE(k=3, kdba=3), ids=names),
     }
     for name, manifold in manifolds.items():
         manifold.save(place / name)
-    for name in ("lpmt", "lpmt_remembering", "alpha_qe"):  # and the same with changes beside the arrays
+    for name in ("lpmt", "lpmt_remembering", "alpha_qe"):  # and the same with change files
         shutil.copytree(place / name, place / f"{name}_appended")
         manifold = kr.Manifold.load(place / f"{name}_appended")
         for change in (_add, _remove):
@@ -76,11 +76,11 @@ def saved_folders(place: Path) -> list[Path]:
     return sorted(place.iterdir())
 
 
-# what is made wrong: each function changes a folder, and says how
+# kinds of damage: each function changes a folder and describes the change
 
 
 def random_bytes(folder: Path, rng: random.Random) -> str:
-    """Bytes of one file altered, cut off or added, as broken disks and half copies leave them."""
+    """Alter, cut off or add bytes of one file, as broken disks and incomplete copies do."""
     path = rng.choice(files_in(folder))
     content = bytearray(path.read_bytes())
     at, size = rng.randrange(len(content) + 1), rng.choice([1, 1, 4, 64])
@@ -98,7 +98,7 @@ def random_bytes(folder: Path, rng: random.Random) -> str:
 
 
 def crafted(folder: Path, rng: random.Random) -> str:
-    """One array or one value of a manifest replaced, all checksums made right again."""
+    """Replace one array or one value of a manifest, and make all checksums valid again."""
     arrays = [path for path in files_in(folder) if path.suffix == ".npy"]
     kind = rng.choice(["values"] * 6 + ["shape", "header", "manifest", "manifest"])
     if changes_in(folder) and rng.random() < 0.7:
@@ -115,14 +115,14 @@ def crafted(folder: Path, rng: random.Random) -> str:
 
 
 def _other_change(folder: Path, path: Path, rng: random.Random) -> str:
-    """One array of a file of changes replaced."""
+    """Replace one array of a change file."""
     before = hashlib.sha256(path.read_bytes()).hexdigest()
-    differences = [dict(found) for found in unpacked(path.read_bytes())]
+    differences = [dict(found) for found in unpack_diffs(path.read_bytes())]
     found = rng.choice(differences)
     name = rng.choice(sorted(found))
     spoil = _other_shape if rng.random() < 0.2 else _other_values
     found[name], how = spoil(found[name], rng)
-    path.write_bytes(packed(differences))
+    path.write_bytes(pack_diffs(differences))
     _describe(folder, before, path)
     return f"{how} in {name} of a change"
 
@@ -136,7 +136,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def _other_values(array: NDArray[Any], rng: random.Random) -> tuple[NDArray[Any], str]:
-    """One number, a few, a row or all of them are others; or all are there, in another order."""
+    """Replace one number, a few, a row or all of them; or shuffle them."""
     array = array.copy()
     if rng.random() < 0.15:
         return np.random.default_rng(rng.randrange(2**32)).permutation(array.reshape(-1)).reshape(
@@ -165,7 +165,7 @@ def _other_values(array: NDArray[Any], rng: random.Random) -> tuple[NDArray[Any]
 
 
 def _other_shape(array: NDArray[Any], rng: random.Random) -> tuple[NDArray[Any], str]:
-    """The same numbers, or nearly, in another shape or of another kind."""
+    """Return the same numbers, or nearly, in another shape or dtype."""
     changes: dict[str, Callable[[], NDArray[Any]]] = {
         "one less": lambda: array[:-1],
         "one more": lambda: np.concatenate([array, array[-1:]]),
@@ -183,7 +183,7 @@ def _other_shape(array: NDArray[Any], rng: random.Random) -> tuple[NDArray[Any],
 
 
 def _claimed(folder: Path, path: Path, array: NDArray[Any], rng: random.Random) -> str:
-    """A header that claims more numbers than there are, a negative shape, columns first, or Python objects."""
+    """Write a header that claims more numbers than exist, a negative shape, columns first, or Python objects."""
     shape: tuple[int, ...] = (rng.choice([10**12, 2**62, 2**63, -1, 0]), *array.shape[1:])
     kind = rng.choice([array.dtype.str, "|O", "V8"])
     header = {"descr": kind, "fortran_order": rng.random() < 0.3, "shape": shape}
@@ -199,7 +199,7 @@ def _claimed(folder: Path, path: Path, array: NDArray[Any], rng: random.Random) 
 
 
 def _other_manifest(path: Path, rng: random.Random) -> str:
-    """One value of a JSON file, anywhere in it, replaced or left out, and the file sealed again."""
+    """Replace or remove one value anywhere in a JSON file, and make its checksum valid again."""
     content = json.loads(path.read_bytes())
     places = [(node, key) for node in _nodes(content) for key in (node if isinstance(node, dict) else range(len(node)))]
     node, key = rng.choice([(node, key) for node, key in places if (node is not content or key != "sha256")])
@@ -207,28 +207,28 @@ def _other_manifest(path: Path, rng: random.Random) -> str:
         [float("nan"), float("inf"), -float("inf"), 0, -1, 1e300, HUGE, "", "text", None, [], {}, True, "leave out"]
     )
     if value == 1e300 and node is content.get("parameters"):
-        value = -1e300  # which parameters are too large, and take for ever, is another question
+        value = -1e300  # parameters that are too large and take forever are tested elsewhere
     if value == "leave out":
         del node[key]
     else:
         node[key] = value
-    path.write_text(json.dumps(sealed(content) if "sha256" in content else content))
+    path.write_text(json.dumps(seal_manifest(content) if "sha256" in content else content))
     return f"{str(value)[:20]} as {key} in {path.name}"
 
 
 def extreme(folder: Path, rng: random.Random) -> str:
-    """One parameter in a manifest is a number that is allowed by itself, and that nobody would give."""
+    """Set one parameter in a manifest to a number that is allowed but absurd."""
     path = rng.choice([path for path in files_in(folder) if path.suffix == ".json"])
     content = json.loads(path.read_bytes())
     given = content["parameters"]
     name = rng.choice([name for name, value in given.items() if value is None or isinstance(value, (int, float))])
     given[name] = rng.choice([10**9, 10**6, 1e300, 1e-300, 1e-6, 1])
-    path.write_text(json.dumps(sealed(content)))
+    path.write_text(json.dumps(seal_manifest(content)))
     return f"{given[name]} as {name} in {path.name}"
 
 
 def _nodes(value: Any) -> Iterator[Any]:
-    """Every dict and every list in a JSON value."""
+    """Yield every dict and every list in a JSON value."""
     if isinstance(value, (dict, list)):
         yield value
         for inner in value.values() if isinstance(value, dict) else value:
@@ -236,7 +236,7 @@ def _nodes(value: Any) -> Iterator[Any]:
 
 
 def replace(folder: Path, path: Path, array: NDArray[Any]) -> None:
-    """Another array in the place of one, right checksums and seals wherever it is mentioned."""
+    """Replace an array, and make all checksums valid again."""
     before = hashlib.sha256(path.read_bytes()).hexdigest()
     with path.open("wb") as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
@@ -244,7 +244,7 @@ def replace(folder: Path, path: Path, array: NDArray[Any]) -> None:
 
 
 def _describe(folder: Path, before: str, path: Path, **about: Any) -> None:
-    """Let the JSON files say of a file what it is now; it had the checksum `before`."""
+    """Update the JSON files to the current content of a file that had the checksum `before`."""
     entry = {**about, "bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     for other in files_in(folder):
         if other.suffix == ".json":
@@ -252,14 +252,14 @@ def _describe(folder: Path, before: str, path: Path, **about: Any) -> None:
             for node in _nodes(content):
                 if isinstance(node, dict) and node.get("sha256") == before:
                     node.update({key: value for key, value in entry.items() if key in node})
-            other.write_text(json.dumps(sealed(content) if "sha256" in content else content))
+            other.write_text(json.dumps(seal_manifest(content) if "sha256" in content else content))
 
 
 # what becomes of it
 
 
 def same_or_refused(folder: Path, whole: Path) -> str:
-    """`refused`, or `harmless` if every answer is that of the whole folder; anything else is an error."""
+    """Return `refused`, or `harmless` if every answer is that of the intact folder; anything else is an error."""
     try:
         manifold = kr.Manifold.load(folder)
     except ValueError:
@@ -275,11 +275,11 @@ def answers_of(manifold: kr.Manifold) -> list[NDArray[Any]]:
 
 
 def valid_or_refused(folder: Path, whole: Path) -> str:
-    """`refused`, and then `verify` knows it too; or `harmless`: whatever is done with it succeeds, or is refused."""
+    """Return `refused` if `verify` refuses it too; or `harmless` if everything done with it succeeds or is refused."""
     try:
         manifold = kr.Manifold.load(folder)
     except ValueError:
-        with contextlib.suppress(ValueError):  # no manifold at all, or one of another version
+        with contextlib.suppress(ValueError):  # not a manifold, or one of another version
             assert not verify(folder).whole, "verify says whole, but load refuses it"
         return "refused"
     assert verify(folder).whole, "load takes it, but verify says that it is not whole"
@@ -294,7 +294,7 @@ def valid_or_refused(folder: Path, whole: Path) -> str:
         for change in (_add, _remove, _observe):
             change(manifold)
             check_answers(manifold)
-        assert 0.0 <= manifold.stale <= 1.0
+        assert 0.0 <= manifold.staleness <= 1.0
     manifold.save(folder)
     check_answers(kr.Manifold.load(folder))
     return "harmless"
@@ -316,7 +316,7 @@ def _observe(manifold: kr.Manifold) -> None:
 
 
 def check_answers(manifold: kr.Manifold) -> None:
-    """Items that are there, each once, with finite distances that do not fall."""
+    """Check for existing items, each once, with finite distances that do not decrease."""
     found = manifold.search(vectors(3, 4), 10, depth=15)
     there = found.indices >= 0
     assert there[:, : min(10, len(manifold))].all()
@@ -337,7 +337,7 @@ KINDS: dict[str, tuple[Callable[[Path, random.Random], str], Callable[[Path, Pat
 
 
 def failures(kind: str, folders: list[Path], count: int, first: int = 0) -> tuple[dict[str, int], list[str]]:
-    """How often each outcome came, and a line for each of `count` cases that failed, crashed or hung."""
+    """Return how often each outcome occurred, and a line for each of `count` cases that failed, crashed or hung."""
     left = [(folders[seed % len(folders)], seed) for seed in range(first, first + count)]
     outcomes, bad = {"refused": 0, "harmless": 0}, []
     while left:
@@ -352,7 +352,7 @@ def failures(kind: str, folders: list[Path], count: int, first: int = 0) -> tupl
             else:
                 bad.append(f"{line['folder']} {line['seed']}: {line['what']}: {line['outcome']}")
         left = left[len(ended) :]
-        if left:  # the program did not come to the end of the next one
+        if left:  # the program did not finish the next one
             what = lines[-1].get("what", "") if lines else "before the first case"
             bad.append(f"{left[0][0].name} {left[0][1]}: {what}: exit code {done.returncode}: {done.stderr[-1500:]}")
             left = left[1:] if lines else []
@@ -361,11 +361,11 @@ def failures(kind: str, folders: list[Path], count: int, first: int = 0) -> tupl
 
 def main(kind: str, *folders: str) -> None:
     faulthandler.enable()
-    faulthandler.register(signal.SIGPROF, chain=True)  # says where it was, then ends the program
+    faulthandler.register(signal.SIGPROF, chain=True)  # prints a traceback, then ends the program
     spoil, judge = KINDS[kind]
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "copy"
-        for folder in folders:  # loops are compiled before the clock runs, and whole folders must pass
+        for folder in folders:  # compile kernels before the time is measured; intact folders must pass
             shutil.copytree(folder, copy)
             assert judge(copy, Path(folder)) == "harmless"
             shutil.rmtree(copy)

@@ -1,12 +1,12 @@
-"""The service in a process that knows the tiny encoder of the tests; its settings come through standard input."""
+"""The service in a process with the tiny test encoder; its settings come from standard input."""
 
 from __future__ import annotations
 
 import sys
 
-from kinrank.encoders import registry
-from kinrank.web.processes.supervisor import main
+from kinrank.encoders import encoder_registry
+from kinrank.web.server.supervisor import main
 
 if __name__ == "__main__":
-    registry.ENCODERS["tiny"] = "web.tiny"
+    encoder_registry.ENCODERS["tiny"] = "web.tiny"
     sys.exit(main())

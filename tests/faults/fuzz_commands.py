@@ -1,9 +1,9 @@
-"""One verb of the command line, called with arguments nobody would think of, for some seconds.
+"""Fuzzing of one command with unexpected arguments for some seconds.
 
     python tests/faults/fuzz_commands.py rerank 60
 
-Files are good, broken, empty, of another kind or not there; numbers are small, negative, huge or no numbers. Whatever
-comes, the command must end by itself, with an exit code that says how it went, and with one line if it was a mistake.
+Files are good, broken, empty, of another kind or missing; numbers are small, negative, huge or not numbers. In any
+case the command must end by itself, with the right exit code, and with one line if it was a mistake of the user.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 import kinrank
 from kinrank.cli.app import app
 
-LONGEST = 100  # seconds that one call may take before it counts as hanging
+LONGEST = 200  # seconds, on a busy machine, after which a call counts as hanging
 WHOLE = ["0", "1", "2", "5", "-1", "1000000000", "123456789012345678901234567890", "1.5", "nan", "x", ""]
 REAL = ["0", "0.5", "1", "-1", "1e-300", "1e300", "nan", "inf", "-inf", "x", ""]
 WORDS = [
@@ -55,6 +55,7 @@ EXTRA = [
     "--k1",
     "--k2",
     "--k",
+    "--method-k",
     "--lam",
     "--mu",
     "--sigma",
@@ -94,9 +95,9 @@ SMALL = {
     "bench candidates": ["--counts", "20", "--repetitions", "1"],
     "bench memory": ["--methods", "none", "--sizes", "60"],
     "bench service": ["--data", "folder"],
-    "bench photos": ["--encoder", "encoders.small:pixels"],
-    "embed": ["--encoder", "encoders.small:pixels"],
-    "watch": ["--once", "--encoder", "encoders.small:pixels"],
+    "bench photos": ["--encoder", "encoders.fake_encoders:pixels"],
+    "embed": ["--encoder", "encoders.fake_encoders:pixels"],
+    "watch": ["--once", "--encoder", "encoders.fake_encoders:pixels"],
     "tune": ["--methods", "aqe"],
     "report": ["--gallery", "good.npy", "--labels", "labels.npy", "--methods", "none,lpmt,aqe"],
     "bench scale": ["--sizes", "200", "--probes", "1", "--change", ""],
@@ -104,7 +105,7 @@ SMALL = {
 
 
 def verbs() -> dict[str, Any]:
-    """Every command under the words that call it."""
+    """Return every command by the words that call it."""
     found: dict[str, Any] = {}
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
         for part, inner in getattr(command, "commands", {"": command}).items():
@@ -113,7 +114,7 @@ def verbs() -> dict[str, Any]:
 
 
 def make_files(folder: Path) -> None:
-    """Files of every kind, good and bad, in a new folder."""
+    """Create files of every kind, good and bad, in a new folder."""
     random = np.random.default_rng(0)
     rows = random.standard_normal((40, 6)).astype(np.float32)
     np.save(folder / "good.npy", rows)
@@ -144,9 +145,9 @@ def make_files(folder: Path) -> None:
     (pictures / "broken.jpg").write_bytes(b"\xff\xd8\xff")
     with zipfile.ZipFile(folder / "photos.zip", "w") as archive:
         archive.write(pictures / "1.png", "1.png")
-    ranking = kinrank.rerank(rows[:3], rows, "none", depth=10)
+    ranking = kinrank.rerank(rows[:3], rows, "none", k=10)
     for ending in ("npz", "csv", "trec"):
-        kinrank.save_ranking(ranking, folder / f"ranking.{ending}")
+        ranking.save(folder / f"ranking.{ending}")
     plain = kinrank.Manifold.build(rows, kinrank.LPMT())
     plain.save(folder / "plain.manifold")
     kinrank.Manifold.build(rows, kinrank.LPMT(), ids=[f"item {n}" for n in range(40)]).save(folder / "named.manifold")
@@ -157,7 +158,7 @@ def make_files(folder: Path) -> None:
 
 
 def arguments(verb: str, command: Any, folder: Path) -> st.SearchStrategy[list[str]]:
-    """Lists of words for the verb: its flags, most of them with values of the right kind."""
+    """Return a strategy for argument lists of the command: its flags, most of them with values of the right kind."""
     files = sorted(path.name for path in folder.iterdir())
     files += ["new.npz", "new.csv", "new.trec", "new.html", "new.manifold", "missing.npy", "nowhere/x.npz", "", "."]
     kinds = get_type_hints(command.callback)
@@ -183,23 +184,24 @@ def arguments(verb: str, command: Any, folder: Path) -> st.SearchStrategy[list[s
 
 
 def open_only() -> None:
-    """`kinrank serve` opens what it would serve, and ends; it opens no browser, and draws few toys."""
-    from kinrank.web.processes import supervisor
+    """Let `kinrank serve` prepare the service and end, without a browser and with few toys."""
+    from kinrank.web.server import supervisor
     from kinrank.web.service import Service
-    from kinrank.web.sources import source, toys
+    from kinrank.web.startup import service_setup
 
     def run(settings: Any, announce: Any, prepare: Any, preparing: Any) -> int:
         Service.open(prepare(lambda label, done, total: None)).close()
         announce("http://127.0.0.1")
         return 0
 
-    supervisor.run = run
-    source.toys = lambda scratch, method, progress: toys.toys(scratch, method, progress, 2, 6)
+    supervisor.run_service = run
+    prepare_toys = service_setup.prepare_toys
+    service_setup.prepare_toys = lambda scratch, method, progress: prepare_toys(scratch, method, progress, 2, 6)
     webbrowser.open = lambda *_: True  # type: ignore[assignment]
 
 
 def check(words: list[str]) -> None:
-    """Call the command, and complain if it did not end as commands should."""
+    """Call the command and check how it ends."""
     faulthandler.dump_traceback_later(LONGEST, exit=True)
     result = CliRunner().invoke(app, words, prog_name="kinrank")
     faulthandler.cancel_dump_traceback_later()
@@ -213,11 +215,11 @@ def check(words: list[str]) -> None:
 
 
 def fuzz(verb: str, seconds: float) -> int:
-    """Call the verb for some seconds; how often."""
+    """Call the command for some seconds; return the number of calls."""
     calls = 0
     if verb == "serve":
         open_only()
-    sys.path.insert(0, str(Path(__file__).parents[1]))  # where a small encoder is
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # module of a small encoder
     with tempfile.TemporaryDirectory() as place:
         os.environ["XDG_CACHE_HOME"] = place
         fresh, used = Path(place, "fresh"), Path(place, "used")

@@ -1,10 +1,10 @@
-"""A real service that is changed, searched and killed for a while, and checked against what its clients know.
+"""A real service that is changed, searched and killed for a while, and checked against the records of its clients.
 
     python -m faults.service_soak --seconds 1200 --workers 2
 
-Clients add, replace and remove items, observe queries, search and explain, each in a thread of its own. The service, or
-one of its workers, is killed at random moments or stopped, and started again. Then every acknowledged change must be
-there, every other one wholly or not at all.
+Clients add, replace and remove items, observe queries, search and explain, each in its own thread. The service, or one
+of its workers, is killed at random moments or stopped, and started again. Then every acknowledged change must be
+there, and every other one completely or not at all.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
 import numpy as np
 
 import kinrank as kr
-from faults.ledger import LIMIT, WIDTH, Change, Editions, Ledger, Rows, View, row_of
+from faults.acknowledged_changes import LIMIT, WIDTH, Change, Editions, Ledger, Rows, View, row_of
 from faults.test_service_kills import awaited, left_over
-from kinrank.client import Busy
-from kinrank.manifold.beside import log_of
+from kinrank.client import ServiceBusyError
+from kinrank.manifold.saved_folder import log_path
 from kinrank.manifold.verify import verify
 from kinrank.web.settings import Settings
 
 METHOD = kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8)
-BASE = [f"base{number}" for number in range(80)]  # items that nobody changes
-OWN, NAMES = 14, 40  # items that a writer keeps at most, and names that it ever gives
+BASE = [f"base{number}" for number in range(80)]  # items that are never changed
+OWN, NAMES = 14, 40  # maximum number of a writer's items, and number of ids it uses
 WRITERS, SEARCHERS = 3, 2
 EVERYTHING = 300  # more than there are items
-PARTS = ("", "change-", "data-", ".log.")  # what is being written when the service is killed; any moment for ""
-PACE = 0.15  # seconds that a writer rests at most: searches wait for changes that were acknowledged
-QUIET = 0.5  # seconds without a new version, after which no change is under way
+PARTS = ("", "change-", "data-", ".log.")  # file that is being written when the service is killed; any moment for ""
+PACE = 0.15  # longest pause of a writer in seconds: searches wait for acknowledged changes
+QUIET = 0.5  # seconds without a new version after which no change is under way
 PATIENCE = 120.0  # seconds for a process to start or to end
-GROWTH = 1.3  # of the memory of a process in its second half, against its first
-SLACK = 40 * 2**20  # bytes that do not count
+LONGEST_SECONDS = 600.0  # longer than asked, if a slow machine has not reached the counts asked for
+GROWTH = 1.3  # growth of a process's memory from the first to the second half
+SLACK = 40 * 2**20  # bytes that are ignored
 
 
 class Served:
-    """The processes of a service, started and killed by their numbers."""
+    """The processes of a service, started and killed by their process ids."""
 
     def __init__(self, home: Path, workers: int) -> None:
         self.home, self.folder, self.workers = home, home / "gallery", workers
@@ -64,14 +65,18 @@ class Served:
         environment = {**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": os.pathsep.join(places)}
         with self.errors.open("a") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "kinrank.web.processes.supervisor"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment,
-            )  # fmt: skip
+                [sys.executable, "-m", "kinrank.web.server.supervisor"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=environment,
+            )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(settings.to_json(), file=self.process.stdin, flush=True)
         address = self.process.stdout.readline().strip()
-        assert address, f"the service does not start: {self.said()}"
+        assert address, f"the service does not start: {self.message()}"
         return kr.Client(address, timeout=60)
 
     @property
@@ -85,7 +90,7 @@ class Served:
         return []
 
     def kill(self) -> None:
-        """Kill the process that writes, and see to it that its workers end by themselves."""
+        """Kill the process that writes, and check that its workers end by themselves."""
         assert self.process is not None
         orphans = self.children()
         self.process.kill()
@@ -93,7 +98,7 @@ class Served:
         self.wait_for(lambda: not any(_alive(one) for one in orphans), "workers outlive the process that started them")
 
     def kill_worker(self, random: Random) -> bool:
-        """Kill one of several workers, which is then replaced; False if there is none."""
+        """Kill one of several workers, which is then replaced; return False if there is none."""
         workers = self.children() if self.workers > 1 else []
         if not workers:
             return False
@@ -106,10 +111,10 @@ class Served:
         self.process.terminate()
         code = self.process.wait(PATIENCE)
         self.process.communicate()
-        assert code == 0, f"the service ended with code {code}: {self.said()}"
+        assert code == 0, f"the service ended with code {code}: {self.message()}"
 
     def memory(self) -> dict[int, int]:
-        """Bytes of memory of every process."""
+        """Return the memory of every process in bytes."""
         found = {}
         for one in [self.main, *self.children()]:
             with contextlib.suppress(OSError, IndexError):
@@ -117,7 +122,7 @@ class Served:
                 found[one] = (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")  # without mapped files
         return found
 
-    def said(self) -> str:
+    def message(self) -> str:
         return self.errors.read_text()[-4000:]
 
     @staticmethod
@@ -135,11 +140,11 @@ def _alive(process: int) -> bool:
 
 
 class Soak:
-    """Clients of a service, and whoever kills it.
+    """Clients of a service, and the thread that kills it.
 
     Attributes:
-        ledger: what the service must hold.
-        failures: what went wrong in threads.
+        ledger: expected content of the service.
+        failures: errors in threads.
     """
 
     def __init__(self, home: Path, workers: int, seed: int) -> None:
@@ -157,15 +162,21 @@ class Soak:
             for number, step in enumerate(work)
         ]
 
-    def run(self, seconds: float) -> Counter[str]:
-        """Kill and check for so many seconds; what was counted."""
+    def run(self, seconds: float, at_least: Mapping[str, int]) -> Counter[str]:
+        """Kill and check for this many seconds, and until these counts are reached; return the counts."""
         counts, end = self.ledger.counts, time.monotonic() + seconds
+        needed = {"kills of the service": 1, **at_least}
+
+        def finished() -> bool:
+            reached = all(counts[what] >= count for what, count in needed.items())
+            return time.monotonic() > end + (0.0 if reached else LONGEST_SECONDS)
+
         for thread in self._threads:
             thread.start()
         try:
             self._live(lambda: self._watch_memory(seconds / 3))
             self._stop()
-            while time.monotonic() < end or not counts["kills of the service"]:
+            while not finished():
                 self._live(self._kill_workers)
                 if self.random.random() < 0.8:
                     self._kill()
@@ -179,7 +190,7 @@ class Soak:
         return counts
 
     def _live(self, life: Callable[[], None]) -> None:
-        """Start the service, check what it holds, and let the clients at it for a while."""
+        """Start the service, check its content, and let the clients run for a while."""
         self.client = self.served.start()
         self._check_state()
         self._go.set()
@@ -187,7 +198,7 @@ class Soak:
         self._raise()
 
     def _watch_memory(self, seconds: float) -> None:
-        """Nobody is killed for a while: the memory of all processes stays what it is."""
+        """Check that the memory of all processes stays constant while nothing is killed."""
         samples: list[dict[int, int]] = []
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self.failures:
@@ -208,7 +219,7 @@ class Soak:
                 self.ledger.counts["kills of workers"] += 1
 
     def _kill(self) -> None:
-        """Kill the service at any moment, or while a part of a file is being written."""
+        """Kill the service at a random moment, or while a file is being written."""
         awaited(self.served.folder, self.random.choice(PARTS))
         time.sleep(self.random.random() * 0.05)
         self.served.kill()
@@ -221,21 +232,21 @@ class Soak:
         self._check_state()
         self.served.stop()
         folder = self.served.folder
-        assert not log_of(folder).exists(), "a log is left after a stop in order"
+        assert not log_path(folder).exists(), "a log is left after a stop in order"
         assert verify(folder).whole
         assert left_over(folder) == set()
         manifold = kr.Manifold.load(folder)
-        snapshot = manifold._snapshot
+        snapshot = manifold.snapshot
         vectors = dict(zip(manifold.ids.tolist(), snapshot.item_vectors, strict=True))
-        self.ledger.resolve(set(vectors), vectors, manifold._journal.folded)
+        self.ledger.resolve(set(vectors), vectors, manifold.journal.folded)
         self.ledger.check_remembered(snapshot.vectors[snapshot.remembered.queries])
         self.ledger.counts["stops"] += 1
 
     def _check_state(self) -> None:
-        """Nobody changes anything: ask the service which items it has, and for the vectors of some, and compare."""
+        """Compare the items of the service and some of their vectors with the ledger while nothing changes."""
         assert self.client is not None
         self._wait_until_quiet()
-        with kr.Client(self.client._line.address, timeout=60) as client:
+        with kr.Client(self.client._transport.address, timeout=60) as client:
             client.version = self.ledger.version
             info = client.info()
             client.version = info["version"]
@@ -249,16 +260,16 @@ class Soak:
         self.ledger.resolve(there, vectors, info["version"])
 
     def _wait_until_quiet(self) -> None:
-        """Return once no change has arrived for a moment: one that is in doubt may still be on its way."""
+        """Wait until no change has arrived for a moment, because one with unknown outcome may still be under way."""
         assert self.client is not None
         version, since = -1, time.monotonic()
         while time.monotonic() - since < QUIET:
-            if (now := self.client._line.call("GET", "/v1/info")["version"]) != version:
+            if (now := self.client._transport.call("GET", "/v1/info")["version"]) != version:
                 version, since = now, time.monotonic()
             time.sleep(0.05)
 
     def _check_places(self) -> None:
-        """No files pile up, whatever was killed: the next start removes the temporary folders of killed processes."""
+        """Check that files do not accumulate: the next start removes the temporary folders of killed processes."""
         left = [path.name for path in self.served.temporary.iterdir()]
         assert not left, f"temporary files are left: {left}"
         beside = {path.name for path in self.served.home.iterdir()}
@@ -279,7 +290,7 @@ class Soak:
 
     @contextlib.contextmanager
     def _acting(self) -> Iterator[bool]:
-        """True while clients may act; whoever pauses them waits for the end of the block."""
+        """True while clients may act; a thread that pauses them waits for the end of the block."""
         with self._state:
             allowed = self._go.is_set()
             self._active += allowed
@@ -311,7 +322,7 @@ class Soak:
             thread.join(PATIENCE)
 
     def _change(self, random: Random, prefix: str) -> None:
-        """Add, replace or remove some items of this writer's own."""
+        """Add, replace or remove some items of this writer."""
         client, view = self.client, self.ledger.view()
         assert client is not None
         change = next_change(random, view.editions, view.changing, prefix)
@@ -327,9 +338,9 @@ class Soak:
             else:
                 rows = np.stack([row_of(name, edition or 0) for name, edition in change.after.items()])
                 receipt = client.add(rows, names) if fresh else client.upsert(rows, names)
-        except Busy as error:
-            sent_once = change.removes or fresh  # `upsert` is sent again where a connection broke
-            (self.ledger.drop if sent_once and "not known" not in str(error) else self.ledger.doubt)(change)
+        except ServiceBusyError as error:
+            sent_once = change.removes or fresh  # `upsert` is sent again after a broken connection
+            (self.ledger.drop if sent_once and "unknown" not in str(error) else self.ledger.doubt)(change)
         except (ConnectionError, TimeoutError):
             self.ledger.doubt(change)
         else:
@@ -385,7 +396,7 @@ class Soak:
 
 
 def next_change(random: Random, editions: Editions, changing: frozenset[str], prefix: str) -> Change | None:
-    """Something that can be done with the items of one writer; None if too many of them are in doubt."""
+    """Return a possible change of one writer's items; None if too many of them are in doubt."""
     mine = {name: edition for name, edition in editions.items() if name.startswith(prefix)}
     free = sorted(name for name in mine if name not in changing)
     there, gone = ([name for name in free if (mine[name] is None) == absent] for absent in (False, True))
@@ -394,17 +405,17 @@ def next_change(random: Random, editions: Editions, changing: frozenset[str], pr
     if kind == "remove" and some:
         return Change({name: mine[name] for name in some}, dict.fromkeys(some))
     fresh = random.sample(gone, min(len(gone), random.randint(1, 2)))
-    if len(mine) < NAMES:
-        fresh.append(f"{prefix}{len(mine)}")
+    if len(mine) < NAMES and (newest := f"{prefix}{len(mine)}") not in changing:  # in doubt: it may exist already
+        fresh.append(newest)
     changed = [*some, *fresh] if kind == "replace" else fresh
     number = random.getrandbits(20)  # an edition that these items never had
     return Change({name: mine.get(name) for name in changed}, dict.fromkeys(changed, number)) if changed else None
 
 
-def soak(seconds: float, workers: int, seed: int) -> Counter[str]:
-    """Run for so many seconds in a folder of its own, which is removed if all is well."""
+def soak(seconds: float, workers: int, seed: int, at_least: Mapping[str, int] | None = None) -> Counter[str]:
+    """Run for this many seconds and until these counts are reached, in a new folder, removed after success."""
     home = Path(tempfile.mkdtemp(prefix="soak-"))
-    counts = Soak(home, workers, seed).run(seconds)
+    counts = Soak(home, workers, seed).run(seconds, at_least or {})
     shutil.rmtree(home)
     return counts
 

@@ -1,7 +1,7 @@
-"""Processes that hold a Writer, and change its gallery from three threads until they are killed.
+"""Processes with a writer that change its gallery from three threads until they are killed.
 
-What each thread is about to do, and what was acknowledged, stands in a file of its own: a line before a change, and a
-line after it. Threads change items of their own names only, so that what must be there follows from their own lines.
+Each thread writes to its own file: a line before a change, and a line after its acknowledgement. Threads change only
+items with their own ids, so that the expected content follows from their own lines.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.files.atomic import replacing
-from kinrank.manifold import journal
-from kinrank.web.lasting.writer import Writer
+from kinrank.files.atomic import atomic_write
+from kinrank.manifold import deltas
+from kinrank.web.writes.gallery_writer import Writer
 from reference.writers import started
 
 WHO = ("t0", "t1", "t2")  # the threads
-FOLD = 2000  # bytes: the log is begun anew again and again
-CHANGES = 2  # the folder is written anew at every third save
-OWN = 12  # items that a thread keeps at most
+FOLD = 2000  # bytes: the log is restarted often
+CHANGES = 2  # all arrays are written at every third save
+OWN = 12  # maximum number of a thread's items
 
 
 def row_of(name: str, edition: int) -> NDArray[np.float32]:
-    """The vector of an item, which follows from its name and from how often it was replaced."""
+    """Return the vector of an item, derived from its id and the number of replacements."""
     seed = zlib.crc32(f"{name}/{edition}".encode())
     return np.random.default_rng(seed).normal(size=6).astype(np.float32)
 
@@ -46,14 +46,14 @@ def a_gallery(folder: Path, method: kr.Method) -> None:
 
 
 def made(items: dict[str, int], change: dict[str, Any]) -> dict[str, int]:
-    """Items, by name and edition, after a change."""
+    """Return the items, by id and edition, after a change."""
     if change["kind"] == "remove":
         return {name: edition for name, edition in items.items() if name not in change["items"]}
     return {**items, **change["items"]}
 
 
 def next_change(random: Random, items: dict[str, int], who: str, number: int) -> dict[str, Any]:
-    """Something that can be done with these items: some are put, replaced, or removed."""
+    """Return a possible change: items are put, replaced or removed."""
     some = random.sample(sorted(items), min(len(items), random.randint(1, 3)))
     kind = random.choice(["put", "replace", "remove"]) if len(items) < OWN else "remove"
     if kind == "remove" and some:
@@ -80,10 +80,10 @@ def change_for_ever(writer: Writer, folder: Path, who: str, items: dict[str, int
 
 
 def at_work(folder: Path, turn: int) -> None:
-    """Start, say what is there in the file `there`, and change it: for each thread, what the file `known` says."""
-    writer = Writer(folder, fold=FOLD)
+    """Write the existing items to the file `there`, and change them; `known` contains the state of each thread."""
+    writer = Writer(folder, max_obsolete_bytes=FOLD)
     content = content_of(writer.manifold)
-    with replacing(folder.parent / "there") as file:
+    with atomic_write(folder.parent / "there") as file:
         file.write(json.dumps(content).encode())
     known = json.loads((folder.parent / "known").read_text())
     for who in WHO:
@@ -94,12 +94,12 @@ def at_work(folder: Path, turn: int) -> None:
 
 
 def content_of(manifold: kr.Manifold) -> dict[str, list[float]]:
-    """The vector of every item."""
-    return {name: row.tolist() for name, row in zip(manifold.ids.tolist(), manifold._snapshot.vectors, strict=True)}
+    """Return the vector of every item."""
+    return {name: row.tolist() for name, row in zip(manifold.ids.tolist(), manifold.snapshot.vectors, strict=True)}
 
 
 def found_in(content: dict[str, list[float]], name: str, editions: list[int]) -> int:
-    """Which of some editions of an item is there; an error if it is none of them."""
+    """Return which of these editions of an item exists; raise an error if none does."""
     rows = {edition: row_of(name, edition) for edition in editions}
     near = (one for one, row in rows.items() if np.allclose(content[name], row / np.linalg.norm(row), atol=1e-6))
     return next(near)
@@ -110,9 +110,9 @@ def _say(word: str) -> None:
 
 
 def fork_writers(folder: Path) -> None:
-    """For every turn that comes in: a process with a writer, and once it is killed, the signal that did it."""
-    journal.CHANGES = CHANGES
-    with Writer(folder) as writer:  # everything has run once, and is compiled
+    """For every line of input, fork a process with a writer, and print the signal that killed it."""
+    deltas.MAX_CHANGES = CHANGES
+    with Writer(folder) as writer:  # everything has run once, so it is compiled
         writer.put(row_of("warm", 0)[None], ["warm"])
         writer.remove(["warm"])
     _say("ready")
@@ -129,7 +129,7 @@ def fork_writers(folder: Path) -> None:
 
 
 def forking(folder: Path) -> AbstractContextManager[subprocess.Popen[str]]:
-    """The process that forks writers, when it is ready."""
+    """Start the process that forks writers, and wait until it is ready."""
     return started(folder, program="faults.service_writers")
 
 

@@ -1,4 +1,4 @@
-"""Every verb of the command line against arguments nobody would think of."""
+"""Every command with unexpected arguments."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import pytest
 
 from faults.fuzz_commands import verbs
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("fuzz_commands.py")
 SECONDS = float(os.environ.get("KINRANK_FUZZ_SECONDS", "8"))
-AT_ONCE = 9  # all verbs have their time in a few rounds; with more at once a call may take too long
+AT_ONCE = 9  # all commands run in a few rounds; with more at once a call may take too long
 
 
 def _fuzz(verb: str) -> subprocess.CompletedProcess[str]:
@@ -24,7 +26,7 @@ def _fuzz(verb: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.faults
 def test_no_verb_ends_in_a_traceback_or_hangs() -> None:
-    subprocess.run([sys.executable, "-m", "kinrank.cli", "warmup"], check=True)  # before the clock runs
+    subprocess.run([sys.executable, "-m", "kinrank.cli", "warmup"], check=True)  # before the time is measured
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ended = dict(zip(verbs(), pool.map(_fuzz, verbs()), strict=True))
     failed = {verb: run.stderr[-3000:] for verb, run in ended.items() if run.returncode}

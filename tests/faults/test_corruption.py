@@ -1,4 +1,4 @@
-"""Broken and crafted folders: refused with a sentence, or harmless; nothing crashes, nothing hangs."""
+"""Damaged and crafted folders are refused with a message or harmless; nothing crashes or hangs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from faults.corruption import failures, saved_folders
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 RANDOM = int(os.environ.get("KINRANK_CORRUPTIONS", "500"))
 CRAFTED = RANDOM // 5
@@ -34,7 +34,7 @@ def test_corruptions_with_right_checksums_are_refused_or_harmless(folders: list[
     assert min(outcomes.values()) > 0
 
 
-def test_parameters_that_nobody_would_give_are_refused_or_harmless(folders: list[Path]) -> None:
+def test_absurd_parameters_are_refused_or_harmless(folders: list[Path]) -> None:
     outcomes, bad = failures("extreme", folders, RANDOM // 10)
     assert bad == []
     assert min(outcomes.values()) > 0

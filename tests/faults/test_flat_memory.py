@@ -1,6 +1,6 @@
-"""Many requests of all kinds to a real service: every answer is the expected one, and its memory stays flat.
+"""Many requests of all kinds to a real service: every response is the expected one, and its memory stays flat.
 
-KINRANK_REQUESTS says how many; 5,000 unless given. By hand: KINRANK_REQUESTS=100000.
+KINRANK_REQUESTS is the number of requests; default 5,000. By hand: KINRANK_REQUESTS=100000.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 from PIL import Image
 
 import kinrank
-from kinrank.bench.serving import family, running
 from kinrank.web.settings import Files, Settings
+from kinrank_bench.service_load import process_family, run_service
 
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.skipif(sys.platform != "linux", reason="it is /proc that knows how much memory a process holds"),
+    pytest.mark.slow,
 ]
 
 COUNT = int(os.environ.get("KINRANK_REQUESTS", "5000"))
 ITEMS, DIMENSIONS = 400, 32
-WARM_SHARE = 0.2  # of all requests, after which memory must not grow any more
+WARM_SHARE = 0.2  # share of the requests after which memory must not grow
 SLACK_BYTES = 24 * 2**20  # for arenas of the allocator; a leak of 300 bytes per request would pass it at 100,000
-PARTS = 20  # how often memory is measured
+PARTS = 20  # number of memory measurements
 
 
 class Asked(NamedTuple):
-    """One request, and the status that answers it."""
+    """A request and its expected status."""
 
     method: str
     path: str
@@ -49,7 +50,7 @@ class Asked(NamedTuple):
 
 
 def requests(rows: np.ndarray) -> Iterator[Asked]:
-    """Endlessly: mostly searches, and everything else that reads, right and wrong; changes that undo each other."""
+    """Yield requests without end: mostly searches, other reads, valid and invalid, and changes with their undo."""
     for number in itertools.count():
         row = rows[number % ITEMS].tolist()
         name = f"item_{number % ITEMS:03d}"
@@ -76,13 +77,13 @@ def requests(rows: np.ndarray) -> Iterator[Asked]:
 
 
 def resident(process: int) -> int:
-    """Bytes of memory that a process and its workers hold and share with nobody."""
-    texts = [Path(f"/proc/{one}/smaps_rollup").read_text() for one in family(process)]
+    """Return the private memory of a process and its workers in bytes."""
+    texts = [Path(f"/proc/{one}/smaps_rollup").read_text() for one in process_family(process)]
     return 1024 * sum(int(line.split()[1]) for text in texts for line in text.splitlines() if "Private_" in line)
 
 
 def served(folder: Path, rows: np.ndarray, workers: int) -> Settings:
-    """A gallery with a picture of every item, as a service is given it."""
+    """Return a gallery with a picture of every item, as a service uses it."""
     names = [f"item_{number:03d}" for number in range(ITEMS)]
     kinrank.Manifold.build(rows, ids=names).save(folder / "gallery.manifold")
     (folder / "pictures").mkdir()
@@ -104,11 +105,11 @@ def answer(connection: http.client.HTTPConnection, asked: Asked) -> int:
 def test_memory_stays_flat(tmp_path: Path, workers: int, capsys: pytest.CaptureFixture[str]) -> None:
     rows = np.random.default_rng(0).normal(size=(ITEMS, DIMENSIONS)).astype(np.float32)
     seen, wrong = list[int](), Counter[str]()
-    with running(served(tmp_path, rows, workers)) as (address, process):
+    with run_service(served(tmp_path, rows, workers)) as (address, process):
         host, port = address.removeprefix("http://").split(":")
         asking = requests(rows)
         with contextlib.ExitStack() as opened:
-            connections = [  # kept alive, and more than there are workers, so that each of them is asked
+            connections = [  # kept open, and more than there are workers, so that each of them gets requests
                 opened.enter_context(contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=120)))
                 for _ in range(8)
             ]
@@ -120,7 +121,7 @@ def test_memory_stays_flat(tmp_path: Path, workers: int, capsys: pytest.CaptureF
                 seen.append(resident(process))
     warm = seen[int(WARM_SHARE * PARTS) :]
     with capsys.disabled():
-        told = " ".join(f"{one / 2**20:.1f}" for one in seen)
-        print(f"\n{COUNT} requests, {workers} workers, MB after each {COUNT // PARTS}: {told}")
+        sizes = " ".join(f"{one / 2**20:.1f}" for one in seen)
+        print(f"\n{COUNT} requests, {workers} workers, MB after each {COUNT // PARTS}: {sizes}")
     assert not wrong
     assert max(warm) - warm[0] < SLACK_BYTES, f"{(max(warm) - warm[0]) / 2**20:.1f} MB more than after the warm-up"

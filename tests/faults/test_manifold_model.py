@@ -1,4 +1,4 @@
-"""Many random changes of a Manifold against a plain model of it; KINRANK_MODEL_EXAMPLES=2000 runs even more."""
+"""Many random changes of a Manifold against a simple model; KINRANK_MODEL_EXAMPLES=2000 runs even more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import kinrank as kr
 from manifold.test_machine import CASES, run
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(("methods", "exact"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])

@@ -1,4 +1,4 @@
-"""A service that is killed again and again while it is changed: what was acknowledged is there, and nothing else."""
+"""A service killed repeatedly while it is changed: acknowledged changes are there, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ import pytest
 
 import kinrank as kr
 from faults.service_writers import WHO, a_gallery, content_of, forking, found_in, made, row_of
-from kinrank.manifold.beside import log_of
-from kinrank.manifold.manifest import MANIFEST
+from kinrank.manifold.saved_folder import MANIFEST, log_path
 from kinrank.manifold.verify import verify
-from kinrank.web.lasting import writer as module
-from kinrank.web.lasting.following import Following, serve_writer
-from kinrank.web.lasting.writer import InUse, Unavailable, Writer
+from kinrank.web.writes import gallery_writer as module
+from kinrank.web.writes.gallery_writer import FolderInUseError, UnavailableError, Writer
+from kinrank.web.writes.replica import Replica
+from kinrank.web.writes.writer_socket import WriterSocket
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 KILLS = int(os.environ.get("KINRANK_KILLS", "100"))
-WRITING = {"change-": 0.0004, "data-": 0.004, ".log.": 0.001, "": 0.15}  # seconds in which it is killed
+WRITING = {"change-": 0.0004, "data-": 0.004, ".log.": 0.001, "": 0.15}  # seconds within which it is killed
 SMALL = kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8)
 Items = dict[str, int]  # the edition of every item
 
 
 class Expected:
-    """What must be there of each thread: everything acknowledged, and the change under way whole or not at all."""
+    """The expected items of each thread: everything acknowledged, and the change under way completely or not at all."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.outcomes = folder, Counter[str]()
@@ -40,7 +40,7 @@ class Expected:
         self.maybe: dict[str, Items | None] = dict.fromkeys(WHO)
 
     def tell(self) -> None:
-        """Write for the next process which editions its items may have."""
+        """Write the possible editions of its items for the next process."""
         known: dict[str, dict[str, list[int]]] = {}
         for who in WHO:
             states = [self.sure[who], self.maybe[who] or {}]
@@ -52,7 +52,7 @@ class Expected:
         (self.folder.parent / "there").unlink(missing_ok=True)
 
     def check(self, content: dict[str, list[float]]) -> None:
-        """What a process found when it started."""
+        """Check the items that a process found when it started."""
         for number in range(60):
             assert found_in(content, f"n{number}", [0]) == 0
         others = {name for name in content if not name.startswith("n")}
@@ -89,15 +89,15 @@ def _same(content: dict[str, list[float]], state: Items) -> bool:
 
 
 def left_over(folder: Path) -> set[str]:
-    """What a killed process left: files that no manifest names, and a log that was being begun anew."""
+    """Return what a killed process left: files that no manifest lists, and a log that was being restarted."""
     manifest = (folder / MANIFEST).read_text()
     unnamed = {path.name for path in folder.iterdir() if path.name.startswith(("change-", "data-"))}
-    parts = {path.name for path in folder.parent.glob(f".{log_of(folder).name}.*")}
+    parts = {path.name for path in folder.parent.glob(f".{log_path(folder).name}.*")}
     return {name for name in unnamed if name not in manifest} | parts
 
 
 def awaited(folder: Path, part: str) -> None:
-    """Return as soon as something of this kind is written; for nothing at once, and after a second anyway."""
+    """Wait until something of this kind is written, at most a second; return at once for nothing."""
 
     def names() -> set[str]:
         return {*os.listdir(folder), *os.listdir(folder.parent)}
@@ -108,7 +108,7 @@ def awaited(folder: Path, part: str) -> None:
 
 
 def kill(process: subprocess.Popen[str], turn: int, folder: Path, moments: Random) -> None:
-    """A writer is started and killed, at any moment or while a part of a file is being written."""
+    """Start a writer and kill it, at a random moment or while a file is being written."""
     assert process.stdin is not None
     assert process.stdout is not None
     print(turn, file=process.stdin, flush=True)
@@ -124,7 +124,7 @@ def kill(process: subprocess.Popen[str], turn: int, folder: Path, moments: Rando
 
 
 def kill_often(folder: Path, method: kr.Method, kills: int) -> tuple[Counter[str], Counter[str]]:
-    """What became of changes, and what was being written when it was killed."""
+    """Return the outcomes of changes, and the file that was being written at each kill."""
     a_gallery(folder, method)
     moments, hit, expected, seen = Random(7), Counter[str](), Expected(folder), set[str]()
     with forking(folder) as process:
@@ -146,9 +146,9 @@ def kill_often(folder: Path, method: kr.Method, kills: int) -> tuple[Counter[str
 
 
 def test_killed_during_changes(tmp_path: Path) -> None:
-    """Half of them in a gallery that is changed in a moment, half in one where that takes longer."""
+    """Half of them in a gallery whose changes are fast, half in one whose changes take longer."""
     outcomes, hit = Counter[str](), Counter[str]()
-    for method, kills in ((kr.AQE(k=3), KILLS // 2), (SMALL, KILLS - KILLS // 2)):
+    for method, kills in ((kr.methods.AQE(k=3), KILLS // 2), (SMALL, KILLS - KILLS // 2)):
         (tmp_path / method.name).mkdir()
         became, was_at = kill_often(tmp_path / method.name / "gallery", method, kills)
         outcomes, hit = outcomes + became, hit + was_at
@@ -158,11 +158,11 @@ def test_killed_during_changes(tmp_path: Path) -> None:
 
 
 def test_the_lock_ends_with_its_process_and_so_do_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAIT", 0.2)
+    monkeypatch.setattr(module, "LOCK_WAIT_SECONDS", 0.2)
     folder, socket = tmp_path / "gallery", str(tmp_path / "socket")
-    a_gallery(folder, kr.AQE(k=3))
+    a_gallery(folder, kr.methods.AQE(k=3))
     expected = Expected(folder)
-    with forking(folder) as process, Following(folder, None, socket) as worker:
+    with forking(folder) as process, Replica(folder, None, socket) as worker:
         assert process.stdin is not None
         assert process.stdout is not None
         expected.tell()
@@ -170,16 +170,16 @@ def test_the_lock_ends_with_its_process_and_so_do_connections(tmp_path: Path, mo
         number = int(process.stdout.readline())
         while not (tmp_path / "there").exists():
             time.sleep(0.01)
-        with pytest.raises(InUse, match=f"is served or changed by process {number} on"):
+        with pytest.raises(FolderInUseError, match=f"is served or changed by process {number} on"):
             Writer(folder)
-        with pytest.raises(Unavailable, match="the writer is not there"):
+        with pytest.raises(UnavailableError, match="the writer is not running"):
             worker.remove(["n0"])
         os.kill(number, signal.SIGKILL)
         assert int(process.stdout.readline()) == signal.SIGKILL
         expected.check(json.loads((tmp_path / "there").read_text()))
         expected.note()
         with Writer(folder) as writer:
-            listening: Any = serve_writer(writer, socket)
+            listening: Any = WriterSocket(writer, socket)
             assert worker.wait(writer.version, 10)
             expected.check(content_of(worker.manifold))
             assert worker.put(row_of("mine", 0)[None], ["mine"]).version == writer.logged

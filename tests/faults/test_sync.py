@@ -1,4 +1,4 @@
-"""A service that follows a table while the table changes, many ask it to sync and to search, and it is killed."""
+"""A service that follows a database table during changes, syncs, searches and kills."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ pytest.importorskip("sqlite_vec", reason="install kinrank[sqlite-vec]")
 import kinrank as kr
 from engines.sqlite_vec import Engine
 from kinrank.manifold.verify import verify
-from kinrank.stores.opening import open_store
+from kinrank.stores.base import open_store
 from kinrank.web.settings import Settings
-from web.serving import vectors
+from web.small_service import vectors
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 KILLS = 4
-LIMIT_SECONDS = 120  # after which it is not killed again
+LIMIT_SECONDS = 120  # after this time it is not killed again
 START_SECONDS = 60
 
 
 class Table:
-    """A table that one thread changes, and what it holds."""
+    """A table that one thread changes, and its expected content."""
 
     def __init__(self, folder: Path) -> None:
         self.engine, self.random, self.rows = Engine(folder), Random(5), dict[str, np.ndarray]()
         first = {f"n{number}": row for number, row in enumerate(vectors(40))}
         self.engine.make(np.stack(list(first.values())), list(first))
-        self.engine.connection.execute("PRAGMA journal_mode=WAL")  # readers do not keep writers waiting
+        self.engine.connection.execute("PRAGMA journal_mode=WAL")  # readers do not block writers
         self.engine.connection.set_busy_timeout(30_000)
         self.rows, self.ever = first, set(first)
         self.changes = 0
@@ -60,20 +60,20 @@ class Table:
             return
         names = [*some[:1], f"new{self.changes}"]
         rows = vectors(2, seed=self.changes)
-        self.ever |= set(names)  # a search may find them as soon as they are there
+        self.ever |= set(names)  # a search may find them at once
         self.engine.put(names, rows)
         self.rows |= dict(zip(names, rows, strict=True))
 
 
 class Running:
-    """The service in a process of its own; `start` and `kill` it as often as needed."""
+    """The service in a process; `start` and `kill` it as often as needed."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.address = settings, ""
         self.process: subprocess.Popen[str] | None = None
 
     def start(self, workers: int) -> None:
-        command = [sys.executable, "-m", "kinrank.web.processes.supervisor"]
+        command = [sys.executable, "-m", "kinrank.web.server.supervisor"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -87,13 +87,13 @@ class Running:
         self.process.communicate()
 
     def stop(self) -> int:
-        """End its standard input, which it takes for SIGTERM; its exit code."""
+        """Close its standard input, which it treats like SIGTERM; return its exit code."""
         assert self.process is not None
         self.process.communicate(timeout=START_SECONDS)
         return self.process.returncode
 
     def ask(self, method: str, path: str, content: Any = None) -> tuple[int, Any]:
-        """Status and answer; 0 if the service is not there."""
+        """Return status and response; 0 if the service is not running."""
         connection = http.client.HTTPConnection(self.address, timeout=START_SECONDS)
         with contextlib.closing(connection):
             body = None if content is None else json.dumps(content)
@@ -107,7 +107,7 @@ class Running:
 
 @contextlib.contextmanager
 def repeating(*works: Callable[[], None]) -> Iterator[None]:
-    """Threads that repeat their work until the end of the block, which raises what one of them raised."""
+    """Run threads that repeat their work until the end of the block, which raises their errors."""
     over, failed = threading.Event(), list[BaseException]()
 
     def repeat(work: Callable[[], None]) -> None:
@@ -131,7 +131,7 @@ def repeating(*works: Callable[[], None]) -> Iterator[None]:
 
 
 def wait_for(counted: Counter[str], what: str, more: int) -> None:
-    """Return when this has happened some more times."""
+    """Wait until this has happened some more times."""
     until, deadline = counted[what] + more, time.monotonic() + START_SECONDS
     while counted[what] < until:
         assert time.monotonic() < deadline, counted
@@ -141,7 +141,7 @@ def wait_for(counted: Counter[str], what: str, more: int) -> None:
 def test_a_table_that_changes_while_it_is_followed(tmp_path: Path) -> None:
     table, counted, moments, started = Table(tmp_path), Counter[str](), Random(7), time.monotonic()
     folder = tmp_path / "gallery"
-    kr.Manifold.build(open_store(table.engine.url()), kr.AQE(k=3)).save(folder)
+    kr.Manifold.build(open_store(table.engine.url()), kr.methods.AQE(k=3)).save(folder)
     service = Running(Settings(str(folder), store=table.engine.url(), port=0))
 
     def change() -> None:
@@ -166,7 +166,7 @@ def test_a_table_that_changes_while_it_is_followed(tmp_path: Path) -> None:
 
     def refused() -> None:
         status, answer = service.ask("POST", "/v1/items", {"ids": ["x"], "vectors": vectors(1).tolist()})
-        assert status in (0, 422), answer  # items are changed in the table only
+        assert status in (0, 422), answer  # items are changed only in the table
         time.sleep(0.1)
 
     service.start(workers=1)

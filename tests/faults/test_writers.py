@@ -1,4 +1,4 @@
-"""Writers that are killed, and many at once: what was acknowledged is there, and nothing else."""
+"""Writers that are killed, and several at once: acknowledged changes are there, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import kinrank as kr
 from kinrank.manifold.verify import verify
 from reference.writers import a_gallery, as_given, at_once, killed, left_by_lines
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 KILLS = int(os.environ.get("KINRANK_KILLS", "100"))
 SECONDS = float(os.environ.get("KINRANK_WRITERS_SECONDS", "30"))
 
 
 def test_killed_during_add(tmp_path: Path) -> None:
-    """Half of them in a gallery of few arrays, which is written in a moment, half in one of many."""
+    """Half of them in a gallery of few arrays, which is written quickly, half in one of many."""
     hit = Counter[str]()
-    for method, kills in ((kr.AQE(k=3), KILLS // 2), (kr.LPMT(), KILLS - KILLS // 2)):
+    for method, kills in ((kr.methods.AQE(k=3), KILLS // 2), (kr.LPMT(), KILLS - KILLS // 2)):
         folder = tmp_path / method.name / "gallery"
         folder.parent.mkdir()
         a_gallery(folder, method)
@@ -33,11 +33,11 @@ def test_killed_during_add(tmp_path: Path) -> None:
 
 def test_four_writers_and_their_readers(tmp_path: Path) -> None:
     folder = tmp_path / "gallery"
-    names = a_gallery(folder, kr.AQE(k=3))
+    names = a_gallery(folder, kr.methods.AQE(k=3))
     writers = ["by_command", "by_command", "in_turn", "by_trying"]
-    said = at_once(folder, [*writers, "read", "read_by_command"], SECONDS)
-    assert all(said)  # each of them had its turn
+    output = at_once(folder, [*writers, "read", "read_by_command"], SECONDS)
+    assert all(output)  # each of them was used
     assert verify(folder).whole
-    assert set(kr.Manifold.load(folder).ids.tolist()) == names | left_by_lines(said[:4])
+    assert set(kr.Manifold.load(folder).ids.tolist()) == names | left_by_lines(output[:4])
     assert as_given(folder)
-    assert any(line.startswith("-") for line in said[0])
+    assert any(line.startswith("-") for line in output[0])

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: what killed writers leave, and writers of the same path."""
+"""Atomic writing: files left by killed writers, and several writers of one path."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kinrank.files.atomic import replacing
+from kinrank.files.atomic import atomic_write
 
 KILLED = (
     "import os, signal, sys\n"
-    "from kinrank.files.atomic import replacing\n"
-    "with replacing(sys.argv[1]) as file:\n"
+    "from kinrank.files.atomic import atomic_write\n"
+    "with atomic_write(sys.argv[1]) as file:\n"
     "    file.write(b'half' * 10_000)\n"
     "    file.flush()\n"
     "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -22,11 +22,11 @@ KILLED = (
 
 
 def write(path: Path, content: bytes) -> None:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 
-def test_the_next_writer_takes_over_what_a_killed_one_left(tmp_path: Path) -> None:
+def test_the_next_writer_reuses_the_file_of_a_killed_one(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     for _ in range(3):
         assert subprocess.run([sys.executable, "-c", KILLED, str(path)]).returncode == -9
@@ -37,14 +37,14 @@ def test_the_next_writer_takes_over_what_a_killed_one_left(tmp_path: Path) -> No
 
 def test_writers_of_one_path_do_not_disturb_each_other(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
-    with replacing(path) as outer:
+    with atomic_write(path) as outer:
         outer.write(b"outer")
         write(path, b"inner")
         assert path.read_bytes() == b"inner"
         write(path, b"again")
         assert path.read_bytes() == b"again"
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"a.bin": b"outer"}
-    with pytest.raises(RuntimeError), replacing(path):
+    with pytest.raises(RuntimeError), atomic_write(path):
         raise RuntimeError
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"a.bin": b"outer"}
 
@@ -53,9 +53,9 @@ def test_many_processes_write_one_path(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     program = (
         "import sys\n"
-        "from kinrank.files.atomic import replacing\n"
+        "from kinrank.files.atomic import atomic_write\n"
         "for _ in range(200):\n"
-        "    with replacing(sys.argv[1]) as file:\n"
+        "    with atomic_write(sys.argv[1]) as file:\n"
         "        file.write(sys.argv[2].encode() * 5000)\n"
         "    content = open(sys.argv[1], 'rb').read()\n"
         "    assert len(content) == 5000 and len(set(content)) == 1, content[:20]\n"

@@ -1,8 +1,8 @@
-"""Random bytes -> every file reader; whatever is not one of the documented errors is a finding.
+"""Fuzzing of every file reader: any error that is not documented is a finding.
 
 `make fuzz` runs each reader for a minute, in the folder out; `python tests/fuzz/readers.py csv` runs one until it finds
-something. Its files are in the folder fuzz where it runs. The bytes behind a finding are written beside that folder as
-`crash-...`; `readers.py csv crash-...` repeats it.
+something. Its files are in the folder fuzz in the current folder. The bytes of a finding are written next to that
+folder as `crash-...`; `readers.py csv crash-...` repeats it.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ import numpy as np
 from scipy.io import savemat
 
 with atheris.instrument_imports(include=["kinrank"]):
-    from kinrank import METHODS, Manifold, Truth, features
-    from kinrank import weights as weights_files  # noqa: F401 - instrumented
-    from kinrank.files import arrays, closed_pickle, matlab, rankings, tables  # noqa: F401 - instrumented
-    from kinrank.files import features as readers  # noqa: F401 - instrumented
-    from kinrank.files.names import read_labels, read_names
-    from kinrank.manifold import journal
-    from kinrank.manifold.arrays import open_array
-    from kinrank.manifold.manifest import sealed
-    from kinrank.memory import NotEnoughMemory
+    from kinrank import METHODS, Manifold, Truth, vector_input
+    from kinrank import weight_files as weights_files  # noqa: F401 - instrumented
+    from kinrank.errors import MemoryLimitError
+    from kinrank.files import matlab, numpy_files, safe_pickle, vector_tables  # noqa: F401 - instrumented
+    from kinrank.files import vector_files as readers  # noqa: F401 - instrumented
+    from kinrank.files.text_columns import read_labels, read_names
+    from kinrank.manifold import deltas
+    from kinrank.manifold.folder_reader import open_array
+    from kinrank.manifold.saved_folder import seal_manifest
     from kinrank.ranking import Ranking
-    from kinrank.testing import made_up
+    from kinrank.testing import add_random_weights
 
-DOCUMENTED = (ValueError, FileNotFoundError, ImportError, NotEnoughMemory)
+DOCUMENTED = (ValueError, FileNotFoundError, ImportError, MemoryLimitError)
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4) / 8
 RANKING = Ranking(np.array([[1, 0], [0, 1]]), np.array([[0.25, 0.5], [0.0, 1.0]], np.float32), {"mode": "joint"})
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A function that reads a path, the name of the file, and files to start from; they may need the folder."""
+    """A function that reads a path, the name of the file, and files to start from, which may need the folder."""
 
     read: Callable[[Path], Any]
     name: str
@@ -52,7 +52,7 @@ class Reader:
 
 
 def saved(write: Callable[[Any], Any]) -> bytes:
-    """What a function writes into a file."""
+    """Return the bytes that a function writes to a file."""
     file = io.BytesIO()
     write(file)
     return file.getvalue()
@@ -60,33 +60,33 @@ def saved(write: Callable[[Any], Any]) -> bytes:
 
 def ranking(ending: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        rankings.save_ranking(RANKING, Path(folder) / f"x{ending}")
+        RANKING.save(Path(folder) / f"x{ending}")
         return (Path(folder) / f"x{ending}").read_bytes()
 
 
 def vectors(path: Path) -> None:
-    """The rows as `rerank` takes them, with an id column too where there can be one."""
-    features.check(features.load(path))
+    """Read the rows as `rerank` does, with an id column too if possible."""
+    vector_input.check_vectors(vector_input.load(path))
 
 
 def table(path: Path) -> None:
     for column in (None, 0, "id"):
         try:
-            features.load_with_ids(path, id_column=column)
+            vector_input.load_with_ids(path, id_column=column)
         except DOCUMENTED:
             continue
 
 
 def manifold(path: Path) -> None:
-    """The file is the manifest of an otherwise whole folder."""
+    """Load a complete folder with this file as its manifest."""
     Manifold.load(path.parent)
 
 
 def sealed_manifold(path: Path) -> None:
-    """The same with a right seal, so that what the manifest says is looked at."""
+    """Load the folder after giving the manifest a valid checksum, so that its content is examined."""
     with contextlib.suppress(ValueError, RecursionError):
         content = json.loads(path.read_bytes())
-        path.write_text(json.dumps(sealed(content) if isinstance(content, dict) else content))
+        path.write_text(json.dumps(seal_manifest(content) if isinstance(content, dict) else content))
     Manifold.load(path.parent)
 
 
@@ -99,21 +99,23 @@ LEARNED = ("csa", "ssr", "lattqe")
 
 
 def some_weights(path: Path) -> None:
-    """Of whichever method they are."""
+    """Read weights of any method."""
     for name in LEARNED:
         try:
-            METHODS[name](weights=str(path)).check_ready()
+            METHODS[name](weights=str(path)).network()
         except DOCUMENTED:
             continue
 
 
 def weights_of(place: Path, name: str) -> bytes:
-    made_up(name, place / "seed.npz", 4, k=3) if name == "lattqe" else made_up(name, place / "seed.npz")
+    add_random_weights(name, place / "seed.npz", 4, k=3) if name == "lattqe" else add_random_weights(
+        name, place / "seed.npz"
+    )
     return (place / "seed.npz").read_bytes()
 
 
 def a_change(place: Path) -> list[bytes]:
-    return [journal.packed([{"keep": np.arange(3), "vectors": ROWS}, {"lengths": np.ones(2)}])]
+    return [deltas.pack_diffs([{"keep": np.arange(3), "vectors": ROWS}, {"lengths": np.ones(2)}])]
 
 
 def a_manifest(place: Path) -> list[bytes]:
@@ -142,25 +144,25 @@ READERS = {
     "csv": Reader(table, "x.csv", lambda _: TEXT),
     "mat": Reader(vectors, "x.mat", mat),
     "fvecs": Reader(vectors, "x.fvecs", fvecs),
-    "pkl": Reader(closed_pickle.load, "x.pkl", lambda _: [pickle.dumps(PICKLED, number) for number in range(6)]),
+    "pkl": Reader(safe_pickle.load, "x.pkl", lambda _: [pickle.dumps(PICKLED, number) for number in range(6)]),
     "pkl-vectors": Reader(vectors, "x.pkl", lambda _: [pickle.dumps(ROWS.tolist(), number) for number in range(6)]),
     "ids": Reader(read_names, "x.txt", lambda _: [b"a\nb\n", b"\xef\xbb\xbfa\r\nb"]),
     "labels": Reader(read_labels, "x.npz", lambda _: [saved(lambda file: np.savez(file, label=np.arange(3)))]),
-    "ranking-trec": Reader(rankings.load_ranking, "x.trec", lambda _: [ranking(".trec")]),
-    "ranking-csv": Reader(rankings.load_ranking, "x.csv", lambda _: [ranking(".csv")]),
-    "ranking-npz": Reader(rankings.load_ranking, "x.npz", lambda _: [ranking(".npz")]),
+    "ranking-trec": Reader(Ranking.load, "x.trec", lambda _: [ranking(".trec")]),
+    "ranking-csv": Reader(Ranking.load, "x.csv", lambda _: [ranking(".csv")]),
+    "ranking-npz": Reader(Ranking.load, "x.npz", lambda _: [ranking(".npz")]),
     "qrels": Reader(Truth.from_qrels, "x.txt", lambda _: [b"1 0 2 1\n1 0 3 0\n2 0 1 2\n"]),
     "revisited": Reader(Truth.revisited, "x.pkl", lambda _: [pickle.dumps({"imlist": ["a"], "gnd": []}, 2)]),
     "manifest": Reader(manifold, "manifest.json", a_manifest),
     "manifest-sealed": Reader(sealed_manifold, "manifest.json", a_manifest),
     "arrays": Reader(an_array, "x.npy", lambda _: [saved(lambda file: np.save(file, ROWS))]),
     "weights": Reader(some_weights, "x.npz", lambda place: [weights_of(place, name) for name in LEARNED]),
-    "changes": Reader(lambda path: journal.unpacked(path.read_bytes()), "change", a_change),
+    "changes": Reader(lambda path: deltas.unpack_diffs(path.read_bytes()), "change", a_change),
 }
 
 
 def main(words: list[str]) -> None:
-    """`readers.py --list`, or `readers.py NAME [options of libFuzzer] [files]`."""
+    """Run `readers.py --list`, or `readers.py NAME [options of libFuzzer] [files]`."""
     if words == ["--list"]:
         print(*READERS)
         return

@@ -1,4 +1,4 @@
-"""One question asked through every framework: the same vectors, and what comes out as plain lists."""
+"""Fixtures that send one query through every framework and return plain lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import kinrank as kr
 from kinrank.testing import toy
 
-os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "false"  # before haystack is imported: nothing is sent, no file written
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "false"  # before haystack is imported: disables telemetry and its file
 FRAMEWORKS = {
     "langchain": "langchain_core",
     "llamaindex": "llama_index.core",
@@ -23,7 +23,7 @@ FRAMEWORKS = {
 
 
 class Found(NamedTuple):
-    """What a plain search found for one query: documents by their numbers, nearest first, only some of them right."""
+    """Results of a plain search: documents by number, nearest first, only some of them relevant."""
 
     query: NDArray[Any]
     vectors: NDArray[Any]
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
     @property
     def count(self) -> int:
-        """How many are right."""
+        """Return the number of relevant documents."""
         return int(self.right.sum())
 
 
@@ -50,7 +50,7 @@ def views() -> Found:
 
 
 def found_in(kind: str) -> Found:
-    """All items in the order of a plain search: its first ones are mixed, and stay so unless somebody re-ranks."""
+    """Return all items in the order of a plain search, whose first results are mixed."""
     data = toy(kind)
     near = kr.rerank(data.queries[1:2], data.gallery, "none").indices[0]
     right = data.gallery_labels[near] == data.query_labels[1]
@@ -63,7 +63,7 @@ Ask = Callable[..., tuple[list[int], list[float]]]
 
 @pytest.fixture(params=FRAMEWORKS)
 def ask(request: pytest.FixtureRequest) -> Ask:
-    """`ask(query, vectors, **settings)` -> the places of documents, best first, and their scores."""
+    """Return `ask(query, vectors, **settings)`, which returns positions of documents, best first, and scores."""
     pytest.importorskip(FRAMEWORKS[request.param], reason=f"install kinrank[{request.param}]")
     asks: Ask = globals()[f"ask_{request.param}"]
     return asks

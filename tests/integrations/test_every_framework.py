@@ -1,4 +1,4 @@
-"""Every framework gets the order of kinrank.rerank, the right way round, and the same sentences for bad input."""
+"""Every framework returns the order of kinrank.rerank, with decreasing scores, and the same errors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.integrations.methods import method_in_words, method_of
-from kinrank.integrations.order import filled, ordered
+from kinrank.integrations.document_order import fill_missing, order_documents, serialize_method, to_method
+
+pytestmark = pytest.mark.slow
 
 Ask = Callable[..., tuple[list[int], list[float]]]
 
 
 def test_right_documents_come_first(ask: Ask, found: Any) -> None:
-    """The direction: what a plain search mixes is sorted out, not turned round."""
+    """Re-ranking puts relevant documents first, not last."""
     places, scores = ask(found.query, found.vectors)
     assert not found.right[: found.count].all()
     assert found.right[places[: found.count]].all()
@@ -31,13 +32,13 @@ def test_right_documents_come_first(ask: Ask, found: Any) -> None:
 def test_order_is_that_of_rerank(ask: Ask, found: Any) -> None:
     for method in ("lpmt", kr.KReciprocal(k1=8), "none", {"name": "aqe", "k": 4}):
         places, scores = ask(found.query, found.vectors, method=method)
-        ranking = kr.rerank(found.query[None], found.vectors, method_of(method))
+        ranking = kr.rerank(found.query[None], found.vectors, to_method(method))
         assert places == ranking.indices[0].tolist()
         np.testing.assert_allclose(scores, -ranking.distances[0], atol=1e-5)
 
 
-def test_scores_are_finite_and_fall_all_the_way(ask: Ask, found: Any) -> None:
-    """Whoever sorts by them, descending, gets the same order: also among copies, which are equally far by `none`."""
+def test_scores_are_finite_and_strictly_decreasing(ask: Ask, found: Any) -> None:
+    """Sorting by decreasing score gives the same order, also among duplicates, which have equal distances."""
     vectors = np.repeat(found.vectors[:6], 3, axis=0)
     for method in ("lpmt", "none", "egt", "sca", "ecn"):
         places, scores = ask(found.query, vectors, method=method)
@@ -52,7 +53,7 @@ def test_top_n(ask: Ask, views: Any) -> None:
     assert ask(views.query, views.vectors, top_n=10_000) == (everything, scores)
 
 
-def test_length_of_vectors_matters_where_asked_for(ask: Ask) -> None:
+def test_euclidean_metric(ask: Ask) -> None:
     vectors = [[9.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
     assert ask([1.0, 0.0], vectors[:2], method="none")[0] == [0, 1]
     assert ask([1.0, 0.0], vectors, method="none", metric="euclidean")[0] == [1, 2, 0]
@@ -76,24 +77,28 @@ NAN = float("nan")
         (
             [1.0, 2.0],
             [*GOOD, [1.0, 2.0, 3.0]],
-            r"^document 3 has a vector of 3 numbers but that of the query has 2; both ",
+            r"^document 3 has a vector of 3 numbers, but that of the query has 2; use the same model",
         ),
         (
             [1.0, 2.0, 3.0],
             GOOD,
-            r"^document 0 has a vector of 2 numbers but that of the query has 3; both must come from",
+            r"^document 0 has a vector of 2 numbers, but that of the query has 3; use the same model",
         ),
-        ([1.0, 2.0], [*GOOD, [1.0, NAN]], r"^document 3 has a vector with NaN or Inf .*; repair it or leave it out$"),
-        ([1.0, 2.0], [*GOOD, [float("inf"), 1.0]], r"^document 3 has a vector with NaN or Inf"),
-        ([NAN, 2.0], GOOD, r"^the query has a vector with NaN or Inf"),
+        (
+            [1.0, 2.0],
+            [*GOOD, [1.0, NAN]],
+            r"^the vector of document 3 contains NaN or Inf .*; repair it or leave it out$",
+        ),
+        ([1.0, 2.0], [*GOOD, [float("inf"), 1.0]], r"^the vector of document 3 contains NaN or Inf"),
+        ([NAN, 2.0], GOOD, r"^the vector of the query contains NaN or Inf"),
         (
             [1.0, 2.0],
             [*GOOD, [0.0, 0.0]],
-            r"^document 3 has a zero vector, .*; leave it out, or give metric='euclidean'$",
+            r"^the vector of document 3 is zero .*; leave it out, or give `metric='euclidean'`$",
         ),
-        ([0.0, 0.0], GOOD, r"^the query has a zero vector"),
+        ([0.0, 0.0], GOOD, r"^the vector of the query is zero"),
         (None, GOOD, r"^the query has no vector; \w+"),
-        ([], GOOD, r"^the query has a vector that is no row of numbers but of shape \(0,\)"),
+        ([], GOOD, r"^the vector of the query has the shape \(0,\)"),
     ],
 )
 def test_bad_vectors(ask: Ask, query: Any, vectors: Any, sentence: str) -> None:
@@ -118,48 +123,48 @@ def test_bad_method_and_metric(ask: Ask) -> None:
 
 def test_vectors_of_any_kind() -> None:
     rows = np.array(GOOD)
-    wanted = ordered(rows[0], rows)
+    wanted = order_documents(rows[0], rows)
     for query, vectors in ((rows[:1], rows), (rows[0].tolist(), GOOD), (rows[0].astype(np.float16), tuple(rows))):
-        assert ordered(query, vectors).places == wanted.places
+        assert order_documents(query, vectors).places == wanted.places
     for wrong in (["a", "b"], [[1.0, 2.0], [3.0, 4.0]], [1.0, None], 3.0, [[1.0], [2.0, 3.0]]):
-        with pytest.raises(ValueError, match=r"^document 1 has a vector that is no row of numbers"):
-            ordered(rows[0], [rows[0], wrong])
+        with pytest.raises(ValueError, match=r"^the vector of document 1 (is not a list of numbers|has the shape)"):
+            order_documents(rows[0], [rows[0], wrong])
     with pytest.raises(ValueError, match="beyond float32"):
-        ordered(rows[0], [[1e300, 1.0]])
+        order_documents(rows[0], [[1e300, 1.0]])
 
 
 def test_inputs_are_not_changed(views: Any) -> None:
     query, vectors = views.query.copy(), views.vectors.copy()
-    ordered(query, vectors)
+    order_documents(query, vectors)
     assert np.array_equal(query, views.query)
     assert np.array_equal(vectors, views.vectors)
 
 
 def test_a_model_that_loses_texts_is_noticed() -> None:
-    assert filled([None, [1.0], None], [[2.0], [3.0]]) == [[2.0], [1.0], [3.0]]
-    with pytest.raises(
-        ValueError, match=r"^the embedding model gave 1 vectors for 2 texts; it must give one for each$"
-    ):
-        filled([None, [1.0], None], [[2.0]])
+    assert fill_missing([None, [1.0], None], [[2.0], [3.0]]) == [[2.0], [1.0], [3.0]]
+    with pytest.raises(ValueError, match=r"^the embedding model returned 1 vectors for 2 texts$"):
+        fill_missing([None, [1.0], None], [[2.0]])
 
 
-def test_methods_in_words_and_back() -> None:
-    assert method_in_words("LPMT") == "lpmt"
-    for method in (kr.LPMT(), kr.LPMT(k2=7, theta=0.3), kr.KReciprocal(k1=9), kr.NoReranking()):
-        words = json.loads(json.dumps(method_in_words(method)))
-        assert method_of(words) == method
+def test_methods_are_serialized_and_restored() -> None:
+    assert serialize_method("LPMT") == "lpmt"
+    for method in (kr.LPMT(), kr.LPMT(k2=7, theta=0.3), kr.KReciprocal(k1=9), kr.methods.NoReranking()):
+        words = json.loads(json.dumps(serialize_method(method)))
+        assert to_method(words) == method
     with pytest.raises(ValueError, match=r"^method 'aqe' has no parameter 'k9'; give some of: k"):
-        method_of({"name": "aqe", "k9": 3})
+        to_method({"name": "aqe", "k9": 3})
     with pytest.raises(
         ValueError, match=r"^method=\{'k': 3\} has no name; give a dict such as \{'name': 'lpmt', 'k1': 20\}$"
     ):
-        method_of({"k": 3})
+        to_method({"k": 3})
 
-    class Own(kr.NoReranking):
+    class Own(kr.methods.NoReranking):
         pass
 
-    with pytest.raises(ValueError, match=r"can be used but not saved: it is not one of kinrank.METHODS"):
-        method_in_words(Own())
+    with pytest.raises(
+        ValueError, match=r"can be used but not saved: methods are loaded by their name in kinrank.METHODS"
+    ):
+        serialize_method(Own())
 
 
 @pytest.mark.parametrize(
@@ -181,9 +186,7 @@ def test_a_missing_framework_is_named(module: str, framework: str, extra: str, m
 
 
 def test_the_package_imports_no_framework() -> None:
-    program = (
-        "import sys, json, kinrank.integrations, kinrank.integrations.order; print(json.dumps(sorted(sys.modules)))"
-    )
+    program = "import sys, json, kinrank.integrations.document_order; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     frameworks = {"langchain_core", "llama_index", "haystack", "lancedb", "pyarrow", "pydantic", "numba"}
     assert not frameworks & set(json.loads(done.stdout))

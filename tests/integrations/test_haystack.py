@@ -18,6 +18,8 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 import kinrank as kr
 from kinrank.integrations.haystack import KinrankRanker
 
+pytestmark = pytest.mark.slow
+
 
 def documents_of(views: Any, embedded: bool = True) -> list[Document]:
     return [
@@ -72,7 +74,7 @@ def test_a_pipeline_can_be_saved_and_loaded(views: Any) -> None:
 def load(text: str) -> Pipeline:
     try:
         return Pipeline.loads(text, allowed_modules=["kinrank.*"])
-    except TypeError:  # Haystack 2 loads whatever it finds
+    except TypeError:  # Haystack 2 loads any class
         return Pipeline.loads(text)
 
 
@@ -99,7 +101,7 @@ def test_async_gives_the_same(views: Any) -> None:
     assert ranker.__haystack_supports_async__
 
 
-def test_it_says_what_is_missing(views: Any) -> None:
+def test_missing_vectors_are_reported(views: Any) -> None:
     ranker = KinrankRanker()
     with pytest.raises(
         ValueError, match=r"^document 0 has no vector; let the retriever return vectors \(return_embedding"
@@ -112,7 +114,7 @@ def test_it_says_what_is_missing(views: Any) -> None:
     assert ranker.run([], None) == {"documents": []}
 
 
-def test_a_pipeline_passes_the_sentence_on(views: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))  # Haystack makes a folder there when a pipeline fails
+def test_pipeline_passes_the_error_on(views: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # Haystack creates a folder there if a pipeline fails
     with pytest.raises(Exception, match="return_embedding=True"):
         pipeline_of(views, KinrankRanker(), embedded=False).run(inputs_of(views))

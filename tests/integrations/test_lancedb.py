@@ -17,9 +17,11 @@ from lancedb.index import FTS
 
 from kinrank.integrations.lancedb import KinrankReranker
 
+pytestmark = pytest.mark.slow
+
 
 def rows_of(views: Any) -> pa.Table:
-    """Every document says `word`; every fourth also says `rare`."""
+    """Create a table in which every document contains `word` and every fourth also `rare`."""
     count = len(views.vectors)
     return pa.table(
         {
@@ -57,7 +59,7 @@ def test_vector_search(table: Any, views: Any) -> None:
 
 
 def test_full_text_search(table: Any, views: Any) -> None:
-    """Full text search knows no vectors: here it finds everything alike; the re-ranked order is that of vectors."""
+    """All rows have the same full-text score, so the re-ranked order depends on the vectors only."""
     search = table.search("word", query_type="fts").limit(100)
     assert not all(search.to_arrow()["right"].to_pylist()[: views.count])
     ranked = search.rerank(KinrankReranker(views.query)).to_arrow()
@@ -100,11 +102,11 @@ def test_hybrid_rows_keep_what_each_search_says(views: Any) -> None:
         ranked = KinrankReranker(views.query).rerank_hybrid("word", one, other)
         assert sorted(ranked["name"].to_pylist()) == sorted((one if len(one) else other)["name"].to_pylist())
     assert len(KinrankReranker(views.query).rerank_hybrid("word", near.slice(0, 0), nothing)) == 0
-    with pytest.raises(ValueError, match=r"^the rows found have no column _rowid to join them by; add .with_row_id"):
+    with pytest.raises(ValueError, match=r"^the results have no column _rowid to join them by; add .with_row_id"):
         KinrankReranker(views.query).rerank_hybrid("word", near.drop_columns(["_rowid"]), texts)
 
 
-def test_scores_of_the_search_are_kept_where_asked_for(table: Any, views: Any) -> None:
+def test_scores_of_the_search_can_be_kept(table: Any, views: Any) -> None:
     search = table.search(views.query).distance_type("cosine").limit(30)
     distances = dict(
         zip(search.to_arrow()["name"].to_pylist(), search.to_arrow()["_distance"].to_pylist(), strict=True)
@@ -128,13 +130,13 @@ def test_a_function_finds_the_vector_of_every_query(table: Any, views: Any) -> N
     assert asked == ["word"]
     assert ranked["right"].to_pylist() == [True] * 5
     with pytest.raises(
-        ValueError, match=r"^the query has no vector; give query_vector=, a list of numbers or a function"
+        ValueError, match=r"^the query has no vector; give `query_vector`, a list of numbers or a function"
     ):
         table.search("word", query_type="fts").rerank(KinrankReranker(lambda text: None)).to_arrow()
 
 
 def test_rows_of_several_searches(table: Any, views: Any) -> None:
-    """Each row once in the graph, and in the result."""
+    """Each row occurs once in the graph and in the result."""
     some = [table.search(row).limit(40).with_row_id(True).to_arrow() for row in views.vectors[:2]]
     ranked = KinrankReranker(views.query).rerank_multivector(some, "word")
     names = ranked["name"].to_pylist()
@@ -158,7 +160,7 @@ def test_async_tables(views: Any, tmp_path: Path) -> None:
         assert falls(rows)
 
 
-def test_no_row_found(table: Any, views: Any) -> None:
+def test_no_results(table: Any, views: Any) -> None:
     reranker = KinrankReranker(views.query)
     by_text = table.search("absent", query_type="fts").rerank(reranker).to_arrow()
     by_vector = table.search(views.query).where("name = 'nobody'").rerank(reranker, query_string="word").to_arrow()
@@ -167,15 +169,15 @@ def test_no_row_found(table: Any, views: Any) -> None:
         assert "_relevance_score" in rows.column_names
 
 
-def test_it_says_what_is_missing(table: Any, views: Any) -> None:
+def test_missing_vectors_are_reported(table: Any, views: Any) -> None:
     search = table.search(views.query).select(["name"]).rerank(KinrankReranker(views.query), query_string="word")
     with pytest.raises(
-        ValueError, match=r"^column='vector' is not among the columns found \(name, .*name it in select"
+        ValueError, match=r"^column='vector' is not among the columns of the result \(name, .*include it in select"
     ):
         search.to_arrow()
     rows = rows_of(views)
     some = pa.array([None if place == 4 else row for place, row in enumerate(rows["vector"].to_pylist())])
     with pytest.raises(
-        ValueError, match=r"^document 4 has no vector; only rows with a value in the column 'other' can"
+        ValueError, match=r"^document 4 has no vector; filter out rows without a value in the column 'other'"
     ):
         KinrankReranker(views.query, "other").rerank_vector("word", rows.append_column("other", some))

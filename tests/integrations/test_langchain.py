@@ -1,4 +1,4 @@
-"""KinrankCompressor behind a LangChain retriever."""
+"""KinrankCompressor with a LangChain retriever."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from langchain_core.vectorstores import InMemoryVectorStore
 import kinrank as kr
 from kinrank.integrations.langchain import KinrankCompressor
 
+pytestmark = pytest.mark.slow
+
 
 class Table(Embeddings):
-    """Texts and their vectors, known beforehand; it counts what it is asked for."""
+    """Embedding model with fixed vectors that counts its calls."""
 
     def __init__(self, views: Any) -> None:
         self.known = {"query": views.query.tolist(), **dict(zip(views.names, views.vectors.tolist(), strict=True))}
@@ -68,7 +70,7 @@ def test_in_a_compression_retriever(views: Any) -> None:
 
 
 def test_nothing_is_embedded_twice(views: Any) -> None:
-    """Vectors that the store has are taken from there; only the query is embedded."""
+    """Vectors come from the store; only the query is embedded."""
     table = Table(views)
     store = InMemoryVectorStore(table)
     store.add_documents(documents_of(views))
@@ -126,13 +128,13 @@ def test_without_documents_nothing_is_embedded(views: Any) -> None:
     assert table.asked == []
 
 
-def test_it_says_what_is_missing(views: Any) -> None:
-    with pytest.raises(ValueError, match=r"^no query will have a vector; give embeddings=, or query_vector="):
+def test_missing_vectors_are_reported(views: Any) -> None:
+    with pytest.raises(ValueError, match=r"^there is no source of query vectors; give `embeddings`, or `query_vector`"):
         KinrankCompressor(vectors="vector")
-    with pytest.raises(ValueError, match=r"^no document will have a vector; give embeddings=, or vectors="):
+    with pytest.raises(ValueError, match=r"^there is no source of document vectors; give `embeddings`, or `vectors`"):
         KinrankCompressor(query_vector=lambda text: views.query)
     nearest = KinrankCompressor(vectors="vector", query_vector=lambda text: views.query)
-    with pytest.raises(ValueError, match=r"^document 0 has no vector; give embeddings=, or vectors=.*metadata field"):
+    with pytest.raises(ValueError, match=r"^document 0 has no vector; give `embeddings`, or `vectors`.*metadata field"):
         nearest.compress_documents(documents_of(views), "query")
     with pytest.raises(ValueError, match=r"^document 0 has no vector"):
         asyncio.run(nearest.acompress_documents(documents_of(views), "query"))

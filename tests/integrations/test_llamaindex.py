@@ -1,4 +1,4 @@
-"""KinrankPostprocessor behind a LlamaIndex index."""
+"""KinrankPostprocessor with a LlamaIndex index."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 import kinrank as kr
 from kinrank.integrations.llamaindex import KinrankPostprocessor
 
+pytestmark = pytest.mark.slow
+
 
 class Table(BaseEmbedding):
-    """Texts and their vectors, known beforehand; it counts what it is asked for."""
+    """Embedding model with fixed vectors that counts its calls."""
 
     known: dict[str, list[float]]
     asked: list[str]
@@ -58,7 +60,7 @@ def nodes_of(views: Any, embedded: bool = False) -> list[NodeWithScore]:
 
 
 def test_in_a_query_engine(views: Any) -> None:
-    """The retriever fills in the vector of the query, the store has those of nodes: nothing is embedded twice."""
+    """The retriever sets the vector of the query and the store has those of nodes: nothing is embedded twice."""
     model = Table.over(views)
     index = VectorStoreIndex(text_nodes(views), embed_model=model)
     model.asked.clear()
@@ -72,7 +74,7 @@ def test_in_a_query_engine(views: Any) -> None:
     assert [found.metadata["right"] for found in ranked] == [True] * views.count
     again = asyncio.run(engine.aquery("query")).source_nodes
     assert [found.node_id for found in again] == [found.node_id for found in ranked]
-    assert set(model.asked) == {"query"}  # async retrievers keep the vector of the query to themselves
+    assert set(model.asked) == {"query"}  # async retrievers do not set the vector of the query
 
 
 def test_vectors_of_nodes_or_else_the_model(views: Any) -> None:
@@ -110,13 +112,17 @@ def test_nodes_are_not_changed(views: Any) -> None:
         assert found.metadata == {**by_id[found.node_id].metadata, "retrieval_score": 0.25}
 
 
-def test_it_says_what_is_missing(views: Any) -> None:
+def test_missing_vectors_are_reported(views: Any) -> None:
     query = QueryBundle("query", embedding=views.query.tolist())
-    with pytest.raises(ValueError, match=r"^document 0 has no vector; give embed_model=, or vectors=.*, or nodes with"):
+    with pytest.raises(
+        ValueError, match=r"^document 0 has no vector; give `embed_model`, or `vectors`.*, or nodes with"
+    ):
         KinrankPostprocessor().postprocess_nodes(nodes_of(views), query)
     nearest = KinrankPostprocessor()
     for nothing in ({}, {"query_str": "query"}):
-        with pytest.raises(ValueError, match=r"^the query has no vector; give embed_model=, or a QueryBundle with its"):
+        with pytest.raises(
+            ValueError, match=r"^the query has no vector; give `embed_model`, or a QueryBundle with its"
+        ):
             nearest.postprocess_nodes(nodes_of(views, embedded=True), **nothing)
     for nothing in ({}, {"query_str": ""}):
         with pytest.raises(ValueError, match=r"^the query has no vector"):
@@ -124,7 +130,7 @@ def test_it_says_what_is_missing(views: Any) -> None:
     assert nearest.postprocess_nodes([]) == []
 
 
-def test_it_can_be_written_down_and_read_again(views: Any) -> None:
+def test_save_and_load(views: Any) -> None:
     nearest = KinrankPostprocessor(method=kr.LPMT(k1=20), top_n=5, metric="euclidean")
     words = nearest.to_dict()
     assert words["class_name"] == "KinrankPostprocessor"

@@ -1,4 +1,4 @@
-"""Small sets and options with which every learned method is fitted in a second."""
+"""Small sets and options that fit every learned method in a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def noisy(groups: int = 12, each: int = 10, dimensions: int = 16, noise: float = 0.28, seed: int = 0) -> Any:
-    """Rows in groups that overlap, so that the search is right in part; and their labels."""
+    """Return rows in overlapping groups, so that the search is partly right, and their labels."""
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(groups), each)
     centres = rng.standard_normal((groups, dimensions))
@@ -28,4 +28,4 @@ def noisy(groups: int = 12, each: int = 10, dimensions: int = 16, noise: float =
 def fitted(name: str, folder: Path, labels: Any = None, **changes: Any) -> kinrank.Method:
     features, known = noisy()
     options = {**OPTIONS[name], **changes}
-    return kinrank.fit(name, features, known if labels is None else labels, folder / f"{name}.npz", **options)
+    return kinrank.fit(name, features, known if labels is None else labels, path=folder / f"{name}.npz", **options)

@@ -1,4 +1,4 @@
-"""`kinrank fit`, interrupted and killed at random moments: run again, it learns the same weights."""
+"""`kinrank fit`, interrupted and killed at random moments: a second run learns the same weights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed: make test-learned installs it")
 
 from reference.interruptions import MOMENTS, Interruptions
+
+pytestmark = pytest.mark.slow
 
 
 def test_fit_survives_interruptions(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A Manifold beside a plain model of it: random changes to both, and what must hold after each of them."""
+"""A state machine that applies random changes to a Manifold and to a simple model of it, and compares them."""
 
 from __future__ import annotations
 
@@ -16,27 +16,40 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import kinrank as kr
-from kinrank.features import unit
 from kinrank.manifold.verify import verify
-from kinrank.stages import changes as stages_changes
 from kinrank.stages import diffusion
-from kinrank.stages.saved import FACTS
-from reference.drawn import KINDS, Rows, rows_of
+from kinrank.stages import graph_update as stages_changes
+from kinrank.stages.array_storage import POWER_NAMES
+from kinrank.vector_input import to_unit_rows
 from reference.gallery_model import GalleryModel, Unsure
+from reference.random_galleries import KINDS, Rows, rows_of
 
 SMALL = kr.LPMT(k1=12, k2=3, k=4, path_k=4, support=12)
 CHAINS: list[kr.Method] = [SMALL, kr.LPMT(), kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8, direct=0.0)]
 EXPANSIONS: list[kr.Method] = [
-    kr.AQE(k=3),
-    kr.AQEwD(k=4),
+    kr.methods.AQE(k=3),
+    kr.methods.AQEwD(k=4),
     kr.AlphaQE(k=6),
-    kr.DQE(k=3, negatives=4),
-    kr.AugmentedAQE(k=3, kdba=3),
-    kr.AugmentedAlphaQE(k=6, kdba=5),
+    kr.methods.DQE(k=3, negatives=4),
+    kr.methods.AugmentedAQE(k=3, kdba=3),
+    kr.methods.AugmentedAlphaQE(k=6, kdba=5),
 ]
-PREPARED = ("state_indptr", "state_indices", "state_data", "step_indptr", "step_indices", "step_data",
-            "wide_indptr", "wide_indices", "wide_data", "near_indices", "near_distances", "graph_indptr",
-            "graph_indices", "graph_data")  # fmt: skip
+PREPARED = (
+    "state_indptr",
+    "state_indices",
+    "state_data",
+    "step_indptr",
+    "step_indices",
+    "step_data",
+    "wide_indptr",
+    "wide_indices",
+    "wide_data",
+    "near_indices",
+    "near_distances",
+    "graph_indptr",
+    "graph_indices",
+    "graph_data",
+)
 SEEDS = st.integers(0, 10_000)
 
 
@@ -44,8 +57,8 @@ class ManifoldMachine(RuleBasedStateMachine):
     """Random changes of a Manifold, checked against a `GalleryModel`.
 
     Attributes:
-        methods: those that are drawn from.
-        exact: changes follow every difference, so that they equal a rebuild to the last bit.
+        methods: methods to draw from.
+        exact: True if changes follow every difference, so that they equal a rebuild to the last bit.
     """
 
     methods: list[kr.Method] = CHAINS
@@ -94,7 +107,7 @@ class ManifoldMachine(RuleBasedStateMachine):
         return len(self.model.items) > 0
 
     def some(self, data: st.DataObject, most: int = 6) -> list[Any]:
-        """Names of some items."""
+        """Draw the ids of some items."""
         return data.draw(st.lists(st.sampled_from(self.model.names), min_size=1, max_size=most, unique=True))
 
     @rule(seed=SEEDS, count=st.integers(0, 25))
@@ -107,7 +120,7 @@ class ManifoldMachine(RuleBasedStateMachine):
     @precondition(there)
     @rule(data=st.data())
     def add_copies(self, data: st.DataObject) -> None:
-        """Exact copies of items that are there."""
+        """Add exact copies of existing items."""
         rows = np.stack([self.model.items[name] for name in self.some(data)])
         names = self.new_names(len(rows)) if self.model.named else None
         self.manifold.add(rows, names)
@@ -160,7 +173,7 @@ class ManifoldMachine(RuleBasedStateMachine):
     @rule()
     def refresh(self) -> None:
         self.manifold.refresh()
-        assert self.manifold.stale == 0.0
+        assert self.manifold.staleness == 0.0
 
     @rule(seed=SEEDS, k=st.integers(1, 90))
     def search(self, seed: int, k: int) -> None:
@@ -173,11 +186,11 @@ class ManifoldMachine(RuleBasedStateMachine):
     @rule(data=st.data(), seed=SEEDS, k=st.integers(1, 20))
     def search_among(self, data: st.DataObject, seed: int, k: int) -> None:
         allowed = self.some(data, 10)
-        found = self.manifold.search(self.drawn(seed, 2), k=k, where=set(allowed))  # a list [0] could be a mask
+        found = self.manifold.search(self.drawn(seed, 2), k=k, where=set(allowed))  # the list [0] could be a mask
         self.check_ranking(found, set(allowed))
 
     def check_ranking(self, found: kr.Ranking, allowed: set[Any]) -> None:
-        """Every row has allowed items only, none twice, and finite distances that ascend; then padding."""
+        """Check that rows contain only allowed items, each once, with finite ascending distances, then padding."""
         for places, names, distances in zip(found.indices, found.ids.tolist(), found.distances, strict=True):
             count = int((places >= 0).sum())
             assert (places[:count] >= 0).all()
@@ -200,7 +213,7 @@ class ManifoldMachine(RuleBasedStateMachine):
 
     @rule(again=st.booleans(), mmap=st.booleans(), seed=SEEDS)
     def save_and_load(self, again: bool, mmap: bool, seed: int) -> None:
-        """To the folder of before, in which only what changed is written, or to a new one."""
+        """Save to the previous folder, which writes only the changes, or to a new one; then load."""
         self.saves += not again or not self.saves
         folder = self.home / f"m{self.saves}"
         self.manifold.save(folder)
@@ -216,7 +229,7 @@ class ManifoldMachine(RuleBasedStateMachine):
         self.manifold = arrived
 
     def check_same(self, other: kr.Manifold, seed: int) -> None:
-        """Another Manifold is this one, to the last bit."""
+        """Check that another Manifold equals this one to the last bit."""
         assert other.ids.tolist() == self.manifold.ids.tolist()
         assert other.info() == self.manifold.info()
         for k in (3, 200):
@@ -230,25 +243,25 @@ class ManifoldMachine(RuleBasedStateMachine):
             return
         assert self.manifold.ids.tolist() == self.model.names
         assert len(self.manifold) == len(self.model.items)
-        assert self.manifold.observed == len(self.model.queries)
-        self.check_rows(self.manifold._snapshot.item_vectors, list(self.model.items.values()))
+        assert self.manifold.n_observed == len(self.model.queries)
+        self.check_rows(self.manifold.snapshot.item_vectors, list(self.model.items.values()))
         self.check_rows(self.remembered(), self.model.queries)
-        assert 0.0 <= self.manifold.stale <= 1.0
+        assert 0.0 <= self.manifold.staleness <= 1.0
 
     def remembered(self) -> Rows:
-        snapshot = self.manifold._snapshot
+        snapshot = self.manifold.snapshot
         return snapshot.vectors[snapshot.remembered.queries]
 
     def check_rows(self, found: Rows, expected: list[Rows]) -> None:
         assert len(found) == len(expected)
         if not expected:
             return
-        scale = self.manifold._snapshot.space.scale
+        scale = self.manifold.snapshot.space.scale
         rows = np.stack(expected)
-        np.testing.assert_allclose(found, unit(rows) if scale is None else rows / scale, rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(found, to_unit_rows(rows) if scale is None else rows / scale, rtol=2e-5, atol=1e-6)
 
     def check_against_a_rebuild(self) -> None:
-        """What the documentation promises of changes, against the same items built at once."""
+        """Check what the documentation promises about changes against the same items built at once."""
         if not hasattr(self, "model") or not self.there() or self.metric != "cosine":
             return
         rows = self.model.rows
@@ -264,28 +277,28 @@ class ManifoldMachine(RuleBasedStateMachine):
         self.check_searches(fresh)
 
     def rebuilt(self) -> kr.Manifold:
-        """All rows built at once, remembered ones too, with the powers and weights that were measured at the start."""
-        snapshot, method = self.manifold._snapshot, self.manifold.method
+        """Build all rows at once, including observed queries, with the powers and weights measured at the start."""
+        snapshot, method = self.manifold.snapshot, self.manifold.method
         assert isinstance(method, kr.LPMT)
         rows = np.empty_like(snapshot.vectors)
         rows[snapshot.remembered.items] = self.model.rows
         if self.model.queries:
             rows[snapshot.remembered.queries] = np.stack(self.model.queries)
-        if "beta" not in snapshot.kept.arrays:  # too few items for graphs: nothing was measured
+        if "beta" not in snapshot.state.to_arrays():  # too few items for graphs, so nothing was measured
             return kr.Manifold.build(rows, method)
-        measured: dict[str, Any] = {name: snapshot.kept.facts[name] for name in FACTS}
+        measured: dict[str, Any] = {name: snapshot.state.facts[name] for name in POWER_NAMES}
         powers = replace(method, **measured)
-        with mock.patch.object(diffusion, "graph_weights", return_value=snapshot.kept.arrays["beta"]):
+        with mock.patch.object(diffusion, "fit_graph_weights", return_value=snapshot.state.to_arrays()["beta"]):
             return kr.Manifold.build(rows, powers)
 
     def check_prepared(self, other: kr.Manifold) -> None:
-        mine, theirs = self.manifold._snapshot.kept.arrays, other._snapshot.kept.arrays
+        mine, theirs = self.manifold.snapshot.state.to_arrays(), other.snapshot.state.to_arrays()
         assert set(mine) == set(theirs)
         for name in set(PREPARED) & set(theirs):
             np.testing.assert_array_equal(mine[name], theirs[name], err_msg=name)
 
     def check_searches(self, other: kr.Manifold) -> None:
-        """The same items at the same distances; `other` numbers them by their places."""
+        """Check that both return the same items at the same distances; `other` numbers them by position."""
         mine, theirs = (one.search(self.drawn(1, 3), k=8) for one in (self.manifold, other))
         assert mine.ids.tolist() == [[self.model.names[place] for place in row] for row in theirs.ids.tolist()]
         np.testing.assert_array_equal(mine.distances, theirs.distances)

@@ -1,4 +1,4 @@
-"""Manifolds and stores of vectors whose length matters."""
+"""Manifolds and stores with the Euclidean metric."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.features import scale_of, unit
-from kinrank.manifold.manifest import MANIFEST, read_manifest, sealed
+from kinrank.manifold.saved_folder import MANIFEST, read_manifest, seal_manifest
 from kinrank.manifold.verify import verify
-from kinrank.stores.scaled import ScaledStore
+from kinrank.stores.view import StoreView
+from kinrank.vector_input import compute_rms_length, to_unit_rows
 from reference import neighbors as twin
-from reference.lengths import EUCLIDEAN, made, same_but_for_ties
+from reference.vectors_of_any_length import EUCLIDEAN, made, same_but_for_ties
+
+pytestmark = pytest.mark.slow
 
 
 def served() -> list[str]:
-    return [name for name, kind in kr.METHODS.items() if kind.keep is not kr.Method.keep and name != "lpmt-ablation"]
+    return [name for name, kind in kr.METHODS.items() if kind.capabilities.prepared_search]
 
 
 @pytest.mark.parametrize("name", served())
@@ -44,20 +46,20 @@ def test_a_manifold_of_rows_of_any_length(name: str, tmp_path: Path, ready: Call
         again = other.search(queries, k=20)
         assert (again.indices == found.indices).all()
         assert other.info()["metric"] == EUCLIDEAN
-    units = kr.Manifold.build(unit(gallery[20:]), method, metric=EUCLIDEAN).search(unit(queries), k=20)
+    units = kr.Manifold.build(to_unit_rows(gallery[20:]), method, metric=EUCLIDEAN).search(to_unit_rows(queries), k=20)
     assert same_but_for_ties(kr.Manifold.build(gallery[20:], method).search(queries, k=20, depth=110), units)
 
 
 @pytest.mark.parametrize("name", ["lpmt", "alpha-dba+alpha-qe"])
 @pytest.mark.parametrize("kind", ["array", "store", "faiss"])
-def test_a_manifold_changes_as_if_built_anew(name: str, kind: str, tmp_path: Path) -> None:
+def test_changes_equal_a_rebuild(name: str, kind: str, tmp_path: Path) -> None:
     rows = made(200)
 
     def source(part: NDArray[np.float32]) -> Any:
         if kind == "array":
             return part
         if kind == "store":
-            return kr.ArrayStore(part, EUCLIDEAN)
+            return kr.stores.ArrayStore(part, EUCLIDEAN)
         pytest.importorskip("faiss")
         from kinrank.stores.faiss import FaissStore
 
@@ -87,22 +89,22 @@ def test_explanations_follow_the_chains_that_rank() -> None:
         manifold = kr.Manifold.build(gallery, method, metric=EUCLIDEAN)
         item = int(manifold.search(query, k=3).indices[0, 2])
         why = manifold.explain(query[0], item)
-        expected = np.linalg.norm(query[0] - gallery[item]) / scale_of(gallery)
+        expected = np.linalg.norm(query[0] - gallery[item]) / compute_rms_length(gallery)
         assert why.distance == pytest.approx(expected, rel=1e-4)
         assert why.rank_after == 3
         assert sum(why.costs) == pytest.approx(why.total, rel=1e-4)
-    joint = kr.explain(query, gallery, 0, item, metric=EUCLIDEAN)
+    joint = kr.explain(query, gallery, query=0, item=item, metric=EUCLIDEAN)
     assert joint.distance == pytest.approx(expected, rel=1e-4)
     assert set(kr.manifold.export(manifold)) >= {"states", "steps"}
 
 
 def test_stores_give_distances_and_vectors_as_they_are() -> None:
     rows = made(80) * 50
-    store = kr.ArrayStore(rows, EUCLIDEAN)
+    store = kr.stores.ArrayStore(rows, EUCLIDEAN)
     found = store.search(rows[:4], 80)
     np.testing.assert_allclose(found.distances, np.sort(twin.distances(rows[:4], rows), axis=1), rtol=1e-4, atol=1e-3)
     assert np.array_equal(store.vectors([3, 1]), rows[[3, 1]])
-    inside = ScaledStore(store, 50.0)
+    inside = StoreView(store, scale=50.0)
     assert len(inside) == 80
     np.testing.assert_allclose(inside.search(rows[:4] / 50, 80).distances, found.distances / 50, rtol=1e-3, atol=1e-4)
 
@@ -113,7 +115,7 @@ def test_faiss_stores_of_rows_of_any_length(kind: str) -> None:
     from kinrank.stores.faiss import FaissStore
 
     rows = made(600) * 20
-    exact = kr.ArrayStore(rows, EUCLIDEAN).search(rows[:20], 10)
+    exact = kr.stores.ArrayStore(rows, EUCLIDEAN).search(rows[:20], 10)
     found = FaissStore(rows, kind, metric=EUCLIDEAN).search(rows[:20], 10)
     assert (exact.indices == found.indices).mean() > (0.999 if kind == "flat" else 0.9)
     index = faiss.IndexFlatIP(12)
@@ -128,18 +130,18 @@ def test_faiss_stores_of_rows_of_any_length(kind: str) -> None:
 
 def test_one_metric_for_store_and_manifold(tmp_path: Path) -> None:
     rows = made(60)
-    with pytest.raises(ValueError, match="metric='euclidean' is not that of the store, which searches by cosine"):
-        kr.Manifold.build(kr.ArrayStore(rows), metric=EUCLIDEAN)
-    with pytest.raises(ValueError, match="metric='cosine' is not that of the store, which searches by euclidean"):
-        kr.rerank(rows, kr.ArrayStore(rows, EUCLIDEAN), metric="cosine")
+    with pytest.raises(ValueError, match="metric='euclidean' differs from the metric of the store, 'cosine'"):
+        kr.Manifold.build(kr.stores.ArrayStore(rows), metric=EUCLIDEAN)
+    with pytest.raises(ValueError, match="metric='cosine' differs from the metric of the store, 'euclidean'"):
+        kr.rerank(rows, kr.stores.ArrayStore(rows, EUCLIDEAN), metric="cosine")
     kr.Manifold.build(rows, "aqe", metric=EUCLIDEAN).save(tmp_path / "m")
-    with pytest.raises(ValueError, match="the store searches by cosine but the manifold was built by euclidean"):
-        kr.Manifold.load(tmp_path / "m", store=kr.ArrayStore(rows))
-    assert kr.Manifold.build(kr.ArrayStore(rows, EUCLIDEAN), "aqe").info()["metric"] == EUCLIDEAN
+    with pytest.raises(ValueError, match="the store searches by cosine, but the manifold was built with euclidean"):
+        kr.Manifold.load(tmp_path / "m", store=kr.stores.ArrayStore(rows))
+    assert kr.Manifold.build(kr.stores.ArrayStore(rows, EUCLIDEAN), "aqe").info()["metric"] == EUCLIDEAN
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "message"),
     [
         ({"scale": 0.0}, "the scale of its vectors must be a float32 number above 0; it is 0.0"),
         ({"scale": -2.0}, "the scale of its vectors must be a float32 number above 0"),
@@ -151,18 +153,18 @@ def test_one_metric_for_store_and_manifold(tmp_path: Path) -> None:
         ({"feature_size_0": 12.0}, "do not make 12 columns"),
     ],
 )
-def test_what_was_saved_is_checked(facts: dict[str, float], said: str, tmp_path: Path) -> None:
+def test_saved_facts_are_checked(facts: dict[str, float], message: str, tmp_path: Path) -> None:
     kr.Manifold.build(made(30), "aqe", metric=EUCLIDEAN).save(tmp_path / "m")
     manifest = read_manifest(tmp_path / "m")
     manifest["facts"] |= facts
-    (tmp_path / "m" / MANIFEST).write_text(json.dumps(sealed(manifest)))
-    with pytest.raises(ValueError, match=said):
+    (tmp_path / "m" / MANIFEST).write_text(json.dumps(seal_manifest(manifest)))
+    with pytest.raises(ValueError, match=message):
         kr.Manifold.load(tmp_path / "m")
     assert not verify(tmp_path / "m").whole
-    del manifest["facts"]["scale"]  # vectors that are not of length one, and nothing that says why
+    del manifest["facts"]["scale"]  # vectors that do not have length one, without a fact that explains it
     for name in facts:
         manifest["facts"].pop(name, None)
-    (tmp_path / "m" / MANIFEST).write_text(json.dumps(sealed(manifest)))
+    (tmp_path / "m" / MANIFEST).write_text(json.dumps(seal_manifest(manifest)))
     with pytest.raises(ValueError, match="must hold rows of length 1"):
         kr.Manifold.load(tmp_path / "m")
 

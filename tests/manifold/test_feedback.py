@@ -1,4 +1,4 @@
-"""Items marked right or wrong: the rule against its slow twin, certainty, and what is said about odd marks."""
+"""Positive and negative items: the rule against its slow reference, certainty, and errors about unusual marks."""
 
 from __future__ import annotations
 
@@ -11,21 +11,37 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.features import unit
-from kinrank.stages.feedback import soft_least
+from kinrank.stages.feedback_search import soft_minimum
+from kinrank.vector_input import to_unit_rows
 from reference import online as twin
+
+pytestmark = pytest.mark.slow
 
 Rows = NDArray[np.float32]
 NUMBERS: dict[str, Any] = {
-    "k1": 12, "k2": 3, "k": 4, "path_k": 5, "support": 9, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6,
-    "mu": 0.3, "lam": 0.2, "share": 0.3, "theta": 0.4, "direct_k": 12, "direct_mu": 0.05, "direct_support": 11,
-}  # fmt: skip
+    "k1": 12,
+    "k2": 3,
+    "k": 4,
+    "path_k": 5,
+    "support": 9,
+    "kappa": 2.0,
+    "rho": 1.5,
+    "gamma": 2.5,
+    "sigma": 0.6,
+    "mu": 0.3,
+    "lam": 0.2,
+    "share": 0.3,
+    "theta": 0.4,
+    "direct_k": 12,
+    "direct_mu": 0.05,
+    "direct_support": 11,
+}
 
 
 def clusters(seed: int, items: int, dimensions: int = 5, groups: int = 4, noise: float = 0.8) -> Rows:
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(groups, dimensions))[rng.integers(0, groups, items)]
-    return unit((rows + noise * rng.normal(size=(items, dimensions))).astype(np.float32))
+    return to_unit_rows((rows + noise * rng.normal(size=(items, dimensions))).astype(np.float32))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +81,7 @@ def test_marks_that_say_nothing_change_nothing(built: tuple[kr.Manifold, Rows]) 
     np.testing.assert_allclose(empty.distances, plain.distances, rtol=1e-5)
 
 
-def test_chains_avoid_what_is_wrong_and_the_right_ones_lead(built: tuple[kr.Manifold, Rows]) -> None:
+def test_chains_avoid_negatives_and_start_from_positives(built: tuple[kr.Manifold, Rows]) -> None:
     manifold, queries = built
     before = manifold.search(queries[:1], k=40).indices[0]
     right, wrong = int(before[6]), int(before[1])
@@ -77,8 +93,8 @@ def test_chains_avoid_what_is_wrong_and_the_right_ones_lead(built: tuple[kr.Mani
 
 
 @pytest.mark.parametrize("budget", [15, 40, 120, 5000])
-def test_what_is_certain_is_so(built: tuple[kr.Manifold, Rows], budget: int) -> None:
-    """A budget that ends first is said, and what is called certain is the answer of the whole search."""
+def test_certain_results_are_right(built: tuple[kr.Manifold, Rows], budget: int) -> None:
+    """An exhausted budget is reported, and certain results equal those of the full search."""
     manifold, queries = built
     before = manifold.search(queries, k=20).indices
     sure = 0
@@ -107,31 +123,31 @@ def test_marks_and_a_filter(built: tuple[kr.Manifold, Rows]) -> None:
 
 def test_other_methods_say_that_they_have_no_chains() -> None:
     rows = clusters(1, 60)
-    with pytest.raises(ValueError, match="AQE cannot use positives= and negatives=, which need chains; use LPMT"):
+    with pytest.raises(ValueError, match="AQE cannot use `positives` and `negatives`, which need chains; use LPMT"):
         kr.Manifold.build(rows, "aqe").search(rows[:1], positives=[3])
-    with pytest.raises(ValueError, match="AQE cannot use positives="):
+    with pytest.raises(ValueError, match="AQE cannot use `positives`"):
         kr.rerank(rows[:1], rows, "aqe", positives=[3])
-    with pytest.raises(ValueError, match="LPMTAblation cannot use positives="):
+    with pytest.raises(ValueError, match="LPMTAblation cannot use `positives`"):
         kr.rerank(rows[:1], rows, "lpmt-ablation", positives=[3])
 
 
 @pytest.mark.parametrize(
-    ("marks", "said"),
+    ("marks", "message"),
     [
-        ({"positives": ["b7"], "negatives": ["b7"]}, "both name 'b7' for query 0; an item is right or wrong"),
-        ({"positives": ["zz"]}, "positives names 'zz', which is not in this manifold, such as 'b0'"),
-        ({"negatives": [4]}, "negatives names 4, which is not in this manifold, such as 'b0'"),
-        ({"negatives": [None]}, "negatives names None, which is not in this manifold"),
+        ({"positives": ["b7"], "negatives": ["b7"]}, "both name 'b7' for query 0; mark an item as right or"),
+        ({"positives": ["zz"]}, "positives contains 'zz', which is not in this manifold, which has ids such as 'b0'"),
+        ({"negatives": [4]}, "negatives contains 4, which is not in this manifold, which has ids such as 'b0'"),
+        ({"negatives": [None]}, "negatives contains None, which is not in this manifold"),
         ({"positives": [["b1"], ["b2"]]}, "one list of items per query, .*there are 1 queries and 2 entries"),
         ({"positives": ["b1", ["b2"]]}, "positives must be one list of items per query"),
-        ({"positives": ["b1"], "groups": ["x"]}, "groups= does not go with positives= or negatives="),
+        ({"positives": ["b1"], "groups": ["x"]}, "groups cannot be combined with `positives` or `negatives`"),
     ],
     ids=str,
 )
-def test_odd_marks(marks: dict[str, Any], said: str) -> None:
+def test_invalid_marks(marks: dict[str, Any], message: str) -> None:
     rows = clusters(1, 30)
     manifold = kr.Manifold.build(rows, ids=[f"b{number}" for number in range(30)])
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         manifold.search(rows[:1], **marks)
 
 
@@ -147,7 +163,7 @@ def test_lists_for_two_queries_stand_each_for_one(built: tuple[kr.Manifold, Rows
 
 def test_the_soft_minimum_is_stable() -> None:
     values = np.array([[0.5, np.inf, 900.0], [0.5, np.inf, np.inf]], np.float32)
-    np.testing.assert_allclose(soft_least(values), [0.5, np.inf, 900.0 + np.log(2) / 4], rtol=1e-6)
+    np.testing.assert_allclose(soft_minimum(values), [0.5, np.inf, 900.0 + np.log(2) / 4], rtol=1e-6)
 
 
 @settings(max_examples=30, deadline=None)
@@ -158,7 +174,7 @@ def test_the_soft_minimum_is_stable() -> None:
     budget=st.none() | st.integers(1, 10),
 )
 def test_any_gallery_any_marks(seed: int, items: int, theta: float, budget: int | None) -> None:
-    """With copies, items out of reach, everything marked: all others are there once, in order, online and joint."""
+    """With copies, unreachable items and everything marked: all others appear once, in order, online and joint."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(1, 5, (items + 1, 3)).astype(np.float32)
     kinds = rng.integers(0, 3, items)

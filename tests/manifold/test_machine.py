@@ -1,4 +1,4 @@
-"""Random changes of a Manifold against a plain model of it; `make test-faults` runs many more of them."""
+"""Random changes of a Manifold against a simple model; `make test-faults` runs many more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 import kinrank as kr
 from manifold.machine import CHAINS, EXPANSIONS, SMALL, ManifoldMachine
 
-EXAMPLES = int(os.environ.get("KINRANK_MODEL_EXAMPLES", "0"))  # of each machine; 0 for what is usual
+EXAMPLES = int(os.environ.get("KINRANK_MODEL_EXAMPLES", "0"))  # examples per machine; 0 for the default
 CASES = [("chains", CHAINS, False), ("chains, exact", [SMALL], True), ("expansions", EXPANSIONS, False)]
 
 

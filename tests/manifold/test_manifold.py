@@ -1,4 +1,4 @@
-"""Manifold: online answers against their dense twin, certainty, bad input, threads."""
+"""Manifold: online answers against their dense reference, certainty, bad input, threads."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import kinrank as kr
-from kinrank.datasets import benchmark
-from kinrank.features import unit
-from kinrank.manifold import SearchedExactly
-from kinrank.manifold.explanation import OnlineExplanation
-from kinrank.manifold.gallery import gallery_over, neighbors_found
-from kinrank.stages import costs, dense, diffusion, graph
-from kinrank.stages.transport import entropy, state_of
+from kinrank.chain import Chain
+from kinrank.errors import ExactSearchWarning
+from kinrank.manifold.snapshot import make_gallery, tidy_neighbors
+from kinrank.stages import dense_diffusion, diffusion, gaussian_graph, step_costs
+from kinrank.stages.request import Request
+from kinrank.stages.transport import get_state, state_entropy
+from kinrank.vector_input import to_unit_rows
+from kinrank_bench.datasets import benchmark
 from reference import online as twin
 from reference.stores import Elsewhere
+
+pytestmark = pytest.mark.slow
 
 
 def clusters(seed: int, items: int = 120, dimensions: int = 8, groups: int = 6) -> NDArray[np.float32]:
@@ -46,7 +49,7 @@ def test_answers_are_the_equations(seed: int, direct: float) -> None:
     whole = {"k1": 12, "k2": 3, "k": 4, "path_k": 3, "support": 9, "direct_k": 12, "direct_support": 11}
     numbers = {**whole, "kappa": 2.0, "rho": 1.5, "gamma": 2.5, "sigma": 0.6, "mu": 0.3, "lam": 0.2}
     numbers |= {"direct": direct, "direct_mu": 0.05}
-    rows = unit(clusters(seed, 40, 5, 4))
+    rows = to_unit_rows(clusters(seed, 40, 5, 4))
     method = kr.LPMT(**numbers, share=0.3, theta=0.4, transport="exact", tolerance=1e-7)  # type: ignore[arg-type]
     manifold = kr.Manifold.build(rows[5:], method)
     ranking = manifold.search(rows[:5], k=35)
@@ -87,13 +90,13 @@ def test_certain_answers_are_those_of_the_whole_search(built: tuple[kr.Manifold,
 @pytest.mark.parametrize("direct", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("theta", [0.0, 0.4])
 def test_certain_answers_are_certain_whatever_the_share_of_wide_states(direct: float, theta: float) -> None:
-    """A budget without end, one that ends, and none: where the k best are called certain, they are the k best."""
+    """With an unlimited budget, one that is exhausted, and none: k best that are called certain are the k best."""
     rows = clusters(11, 1300, 6, 25)
     manifold = kr.Manifold.build(rows[50:], kr.LPMT(direct=direct, theta=theta, direct_k=40, direct_support=30))
     whole = manifold.search(rows[:50], k=1250)
     sure = []
     for budget in (None, 200, 60, 25):
-        found = manifold._snapshot.search(unit(rows[:50]), 10, 10, budget)
+        found = manifold.snapshot.search(Request(to_unit_rows(rows[:50]), 10, 10, budget))
         assert found.certain is not None
         sure.append(found.certain.mean())
         np.testing.assert_array_equal(found.indices[found.certain], whole.indices[found.certain, :10])
@@ -106,7 +109,7 @@ def test_certain_answers_are_certain_whatever_the_share_of_wide_states(direct: f
 
 @pytest.mark.parametrize("budget", [1, 3, 9])
 def test_a_tiny_budget_still_gives_an_order(built: tuple[kr.Manifold, NDArray[np.float32]], budget: int) -> None:
-    """Fewer items than the scale of d' is read from."""
+    """The budget is smaller than the number of items that set the scale of d'."""
     manifold, queries = built
     ranking = manifold.search(queries, k=5, depth=12, budget=budget)
     assert np.isfinite(ranking.distances).all()
@@ -124,7 +127,7 @@ def test_a_small_budget_is_reported(built: tuple[kr.Manifold, NDArray[np.float32
 
 
 def test_a_query_is_answered_alone(built: tuple[kr.Manifold, NDArray[np.float32]]) -> None:
-    """The same bits, whoever asks beside it, and again after other searches."""
+    """The result has the same bits with any other queries, and again after other searches."""
     manifold, queries = built
     together = manifold.search(queries, k=10)
     for row in (0, 17, 39):
@@ -178,7 +181,7 @@ def test_items_out_of_reach_follow_in_the_order_of_the_search() -> None:
 
 
 @pytest.mark.parametrize("theta", [0.0, 0.5, 1.0])
-def test_every_mixture_is_served(theta: float) -> None:
+def test_every_mixture_is_prepared(theta: float) -> None:
     rows = clusters(5, 80)
     manifold = kr.Manifold.build(rows[4:], kr.LPMT(theta=theta, k1=20))
     everything = manifold.search(rows[:4], k=76)
@@ -204,7 +207,7 @@ def test_every_mixture_is_served(theta: float) -> None:
     ],
     ids=str,
 )
-def test_every_reading_of_lpmt_is_served(changed: dict[str, Any]) -> None:
+def test_every_reading_of_lpmt_is_prepared(changed: dict[str, Any]) -> None:
     rows = clusters(6, 90)
     manifold = kr.Manifold.build(rows[5:], kr.LPMT(**changed))
     ranking = manifold.search(rows[:5], k=85)
@@ -219,15 +222,15 @@ def test_every_reading_of_lpmt_is_served(changed: dict[str, Any]) -> None:
     [{}, {"scale": "row"}, {"similarity": "cosine"}, {"solver": "dense"}, {"fusion": "plain"}, {"distance": "jaccard"}],
     ids=str,
 )
-def test_ablations_are_not_served(changed: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"LPMTAblation compares variants .* cannot serve it; use LPMT"):
-        kr.Manifold.build(clusters(6, 20), kr.LPMTAblation(**changed))
+def test_ablations_do_not_support_prepared_search(changed: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"LPMTAblation cannot prepare a gallery .* cannot use it; use one of: lpmt"):
+        kr.Manifold.build(clusters(6, 20), kr.methods.LPMTAblation(**changed))
 
 
 def test_a_store_gives_the_neighbours() -> None:
     rows = clusters(7, 150)
     plain = kr.Manifold.build(rows[10:]).search(rows[:10], k=20)
-    stored = kr.Manifold.build(kr.ArrayStore(rows[10:]))
+    stored = kr.Manifold.build(kr.stores.ArrayStore(rows[10:]))
     assert stored.info()["store"] == "ArrayStore"
     np.testing.assert_array_equal(stored.search(rows[:10], k=20).indices, plain.indices)
 
@@ -236,16 +239,16 @@ def test_a_poor_store_is_tidied() -> None:
     """Padding, repetitions, wrong order, the item itself missing or in the middle."""
     indices = np.array([[4, 1, -1, 4, 2], [3, 1, 0, -1, -1]])
     gaps = np.array([[0.4, 0.2, np.inf, 0.5, 0.2], [0.3, 0.0, 0.1, np.inf, np.inf]], np.float32)
-    lists = neighbors_found(indices, gaps, 5, np.array([0, 1]), 5)
+    lists = tidy_neighbors(indices, gaps, 5, np.array([0, 1]), 5)
     assert lists.indices.tolist() == [[0, 1, 2, 4, -1], [1, 0, 3, -1, -1]]
     assert lists.distances[0, :4].tolist() == pytest.approx([0.0, 0.2, 0.2, 0.4])
     assert np.isinf(lists.distances[1, 3:]).all()
-    with pytest.raises(ValueError, match="found item 4 but the manifold holds 4"):
-        neighbors_found(indices, gaps, 5, None, 4)
+    with pytest.raises(ValueError, match="store returned item 4, but the manifold has 4 items"):
+        tidy_neighbors(indices, gaps, 5, None, 4)
 
 
-class Forgetful(kr.ArrayStore):
-    """Finds only the few nearest, and pads."""
+class Forgetful(kr.stores.ArrayStore):
+    """A store that finds only the few nearest items, and pads."""
 
     def search(self, queries: object, k: int) -> kr.Ranking:
         ranking = super().search(queries, k)  # type: ignore[arg-type]
@@ -275,8 +278,8 @@ def test_ids_are_mapped() -> None:
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (["a", "b", "a"], "'a' stands there twice, the second time at 2"),
-        (["a", "b"], "2 names but there are 3 items"),
+        (["a", "b", "a"], "'a' occurs twice, the second time at 2"),
+        (["a", "b"], "2 entries, but there are 3 items"),
         ([1.5, 2.0, 3.0], "texts or of whole numbers"),
         ([["a"], ["b"], ["c"]], "texts or of whole numbers"),
         ([None, "b", "c"], "texts or of whole numbers"),
@@ -302,17 +305,17 @@ def test_bad_queries_are_refused(built: tuple[kr.Manifold, NDArray[np.float32]])
             manifold.search(queries, **{name: 0})
 
 
-def test_methods_that_cannot_be_served_say_so() -> None:
-    with pytest.raises(ValueError, match=r"KReciprocal has no part .* use one of: lpmt"):
+def test_methods_without_prepared_search_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"KReciprocal cannot prepare a gallery .* use one of: lpmt"):
         kr.Manifold.build(np.eye(3), kr.KReciprocal())
-    with pytest.raises(ValueError, match="joint graph, and a Manifold cannot serve it; use LPMT"):
-        kr.Manifold.build(np.eye(3), kr.LPMTAblation(distance="jaccard"))
+    with pytest.raises(ValueError, match="LPMTAblation cannot prepare a gallery"):
+        kr.Manifold.build(np.eye(3), kr.methods.LPMTAblation(distance="jaccard"))
     with pytest.raises(ValueError, match="is not known"):
         kr.Manifold.build(np.eye(3), "nothing")
 
 
 def test_too_little_memory_is_refused_before_the_work() -> None:
-    with pytest.raises(kr.NotEnoughMemory, match="max_memory allows 1 MB"):
+    with pytest.raises(kr.errors.MemoryLimitError, match="`max_memory` allows 1 MB"):
         kr.Manifold.build(clusters(0, 50), max_memory="1MB")
 
 
@@ -337,14 +340,14 @@ def test_explain_is_the_chain_that_ranks(built: tuple[kr.Manifold, NDArray[np.fl
         assert told.items[-1] == item
         assert len(told.costs) == len(told.items) - 1 == len(told.flows)
         assert sum(told.costs) == pytest.approx(told.total, rel=1e-5)
-        gap = unit(queries[:1])[0] - manifold._snapshot.vectors[item]
+        gap = to_unit_rows(queries[:1])[0] - manifold.snapshot.vectors[item]
         assert told.distance == pytest.approx(float(np.sqrt(gap @ gap)), rel=1e-5)
     unreached = manifold.explain(queries[0], int(ranking.indices[0, -1]))
     assert not unreached.reached
     assert unreached.costs == ()
     with pytest.raises(ValueError, match="from 0 to 359"):
         manifold.explain(queries[0], 360)
-    with pytest.raises(ValueError, match="one at a time"):
+    with pytest.raises(ValueError, match="one query at a time"):
         manifold.explain(queries[:2], 0)
 
 
@@ -353,11 +356,11 @@ def test_explanations_tell_mass_entropy_and_ranks(
 ) -> None:
     manifold, queries = built
     ranking = manifold.search(queries[:1], k=len(manifold))
-    plain = kr.rerank(queries[:1], manifold._snapshot.vectors, "none")
+    plain = kr.rerank(queries[:1], manifold.snapshot.vectors, "none")
     for place in (0, 12, 359):
         item = int(ranking.indices[0, place])
         told = manifold.explain(queries[0], item)
-        assert isinstance(told, OnlineExplanation)
+        assert isinstance(told, Chain)
         assert told.rank_after == place + 1
         assert told.rank_before == 1 + int(np.flatnonzero(plain.indices[0] == item)[0])
         assert told.names[-1] == item
@@ -374,31 +377,32 @@ def test_explanations_tell_mass_entropy_and_ranks(
         np.testing.assert_allclose(told.entropy, np.log(2) * np.array(told.moved), rtol=1e-6)
         masses = [flow["mass"] for flow in shown["flows"][0]]
         assert masses == sorted(masses, reverse=True)
-        states = manifold._snapshot.opened.graph.states
-        gained = entropy(state_of(states, item)[1]) - entropy(state_of(states, told.items[1])[1])
-        assert sum(told.entropy_of_states[1:]) == pytest.approx(gained, abs=1e-6)  # what lies between cancels
+        states = manifold.snapshot.state.graph.states
+        gained = state_entropy(get_state(states, item)[1]) - state_entropy(get_state(states, told.items[1])[1])
+        assert sum(told.entropy_of_states[1:]) == pytest.approx(gained, abs=1e-6)  # the terms between cancel
 
 
 @pytest.mark.parametrize("method", [kr.LPMT(), kr.LPMT(share=0.5, k1=20, transport="exact", support=8)], ids=repr)
-def test_what_changes_need_is_kept_beside_and_changes_nothing(method: kr.LPMT) -> None:
+def test_data_for_changes_do_not_affect_results(method: kr.LPMT) -> None:
     rows = clusters(12, 300)
-    whole = kr.Manifold.build(rows, method)._snapshot.kept
-    small = kr.Manifold.build(rows, method, changes=False)._snapshot.kept
-    assert set(small.arrays) < set(whole.arrays)
-    for name, array in small.arrays.items():
-        assert array.tobytes() == whole.arrays[name].tobytes(), name
-        assert array.dtype == whole.arrays[name].dtype, name
+    whole = kr.Manifold.build(rows, method).snapshot.state
+    small = kr.Manifold.build(rows, method, changes=False).snapshot.state
+    arrays = whole.to_arrays()
+    assert set(small.to_arrays()) < set(arrays)
+    for name, array in small.to_arrays().items():
+        assert array.tobytes() == arrays[name].tobytes(), name
+        assert array.dtype == arrays[name].dtype, name
     assert small.facts.items() < whole.facts.items()
 
 
 def test_rows_computed_together_and_rows_spread_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two ways to F and to ground costs, for few items and for many: equal but for rounding where F is exact."""
+    """Both ways to compute F and ground costs, for few and for many items, are equal up to rounding if F is exact."""
     rows = clusters(12, 300)
     method = kr.LPMT(tolerance=1e-7, transport="exact", support=12)
-    small = kr.Manifold.build(rows, method)._snapshot.kept.arrays
-    monkeypatch.setattr(diffusion, "SMALL", 0)
-    monkeypatch.setattr(costs, "TABLE", 0)
-    large = kr.Manifold.build(rows, method)._snapshot.kept.arrays
+    small = kr.Manifold.build(rows, method).snapshot.state.to_arrays()
+    monkeypatch.setattr(diffusion, "MAX_BLOCK_ITEMS", 0)
+    monkeypatch.setattr(step_costs, "MAX_TABLE_ITEMS", 0)
+    large = kr.Manifold.build(rows, method).snapshot.state.to_arrays()
     np.testing.assert_allclose(small["beta"], large["beta"], atol=1e-5)
     np.testing.assert_allclose(small["similar"], large["similar"], atol=1e-5)
     for name in ("state_indptr", "step_indptr", "step_indices"):
@@ -409,19 +413,21 @@ def test_rows_computed_together_and_rows_spread_agree(monkeypatch: pytest.Monkey
 
 
 def test_weights_of_graphs_from_some_rows_are_those_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = unit(clusters(13, 900))
-    lists = gallery_over(rows).lists(15)
-    layers = graph.layered_graphs(lists, graph.kernel_lengths(lists, 10), 10, 0.5)
+    rows = to_unit_rows(clusters(13, 900))
+    lists = make_gallery(rows).lists(15)
+    layers = gaussian_graph.build_layers(
+        lists, gaussian_graph.kernel_lengths(lists, 10), gaussian_graph.LayerSettings(10, 0.5)
+    )
     numbers = 0.23, 0.2, 1
-    exact = dense.collaborative(layers, *numbers, solver="dense")[1]
+    exact = dense_diffusion.diffuse_collaboratively(layers, *numbers, solver="dense")[1]
     for small in (0, 1024):  # rows spread one by one, and rows computed together
-        monkeypatch.setattr(diffusion, "SMALL", small)
-        monkeypatch.setattr(diffusion, "SAMPLE", (900, 900))
-        np.testing.assert_allclose(diffusion.graph_weights(layers, *numbers, 1e-6), exact, rtol=1e-4)
-        everything = diffusion.graph_weights(layers, *numbers, 2e-3)
+        monkeypatch.setattr(diffusion, "MAX_BLOCK_ITEMS", small)
+        monkeypatch.setattr(diffusion, "SAMPLE_ROWS", (900, 900))
+        np.testing.assert_allclose(diffusion.fit_graph_weights(layers, *numbers, 1e-6), exact, rtol=1e-4)
+        everything = diffusion.fit_graph_weights(layers, *numbers, 2e-3)
         np.testing.assert_allclose(everything, exact, atol=5e-3)
-        monkeypatch.setattr(diffusion, "SAMPLE", (128, 2048))
-        np.testing.assert_allclose(diffusion.graph_weights(layers, *numbers, 2e-3), everything, atol=5e-3)
+        monkeypatch.setattr(diffusion, "SAMPLE_ROWS", (128, 2048))
+        np.testing.assert_allclose(diffusion.fit_graph_weights(layers, *numbers, 2e-3), everything, atol=5e-3)
 
 
 def test_explain_takes_ids() -> None:
@@ -445,26 +451,26 @@ def test_accuracy_on_oxford_online(shared_dir: Path) -> None:
     assert scores["hard"] >= 0.235
 
 
-def test_what_was_built_over_an_approximate_store_says_so(tmp_path: Path) -> None:
+def test_loading_without_the_approximate_store_warns(tmp_path: Path) -> None:
     stored = kr.Manifold.build(Elsewhere(clusters(1, 80)))
     assert stored.info()["built_over"] == "Elsewhere"
     stored.save(tmp_path / "m")
     told = r"m was built over Elsewhere, which .* all 80 items, which takes 640 multiplications \(80 x 8\)"
-    with pytest.warns(SearchedExactly, match=told):
+    with pytest.warns(ExactSearchWarning, match=told):
         loaded = kr.Manifold.load(tmp_path / "m")
     assert (loaded.info()["store"], loaded.info()["built_over"]) == (None, "Elsewhere")
     loaded.remove([0])
     loaded.save(tmp_path / "m")
-    with pytest.warns(SearchedExactly):  # after a change as well
+    with pytest.warns(ExactSearchWarning):  # after a change as well
         kr.Manifold.load(tmp_path / "m")
-    loaded.refresh()  # now its neighbours were found exactly
+    loaded.refresh()  # its neighbours are now found exactly
     loaded.save(tmp_path / "m")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert kr.Manifold.load(tmp_path / "m").info()["built_over"] is None
         stored.save(tmp_path / "with")
         kr.Manifold.load(tmp_path / "with", store=Elsewhere(clusters(1, 80)))
-        kr.Manifold.build(kr.ArrayStore(clusters(1, 80))).save(tmp_path / "exact")
+        kr.Manifold.build(kr.stores.ArrayStore(clusters(1, 80))).save(tmp_path / "exact")
         kr.Manifold.load(tmp_path / "exact")
 
 

@@ -1,4 +1,4 @@
-"""Who may be a result and who counts: the answers of the whole search, without the others."""
+"""Masks of possible results and of counted items: the answers of the full search without the other items."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.features import unit
-from kinrank.methods import served
-from kinrank.neighbors import nearest, nearest_among
-from kinrank.stages.masks import EVERYONE, Masks
+from kinrank.methods.base import Answer
+from kinrank.methods.capabilities import Capabilities
+from kinrank.neighbors import find_nearest, find_nearest_among
+from kinrank.stages.request import ALL_ITEMS, UNRESTRICTED, Masks, Request
+from kinrank.vector_input import to_unit_rows
 from reference import online as twin
 from reference.stores import Elsewhere
+
+pytestmark = pytest.mark.slow
 
 Rows = NDArray[np.float32]
 
@@ -22,11 +25,11 @@ Rows = NDArray[np.float32]
 def clusters(seed: int, items: int = 120, dimensions: int = 8, groups: int = 6, noise: float = 0.35) -> Rows:
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(groups, dimensions))[rng.integers(0, groups, items)]
-    return unit((rows + noise * rng.normal(size=(items, dimensions))).astype(np.float32))
+    return to_unit_rows((rows + noise * rng.normal(size=(items, dimensions))).astype(np.float32))
 
 
-def only(answer: served.Answer, allowed: NDArray[np.bool_], k: int) -> tuple[NDArray[np.int64], Rows]:
-    """The first k of every row of a whole ranking that are allowed."""
+def only(answer: Answer, allowed: NDArray[np.bool_], k: int) -> tuple[NDArray[np.int64], Rows]:
+    """Return the first k allowed items of every row of a full ranking."""
     rows = [np.flatnonzero(allowed[row])[:k] for row in answer.indices]
     return (
         np.array([answer.indices[number, places] for number, places in enumerate(rows)]),
@@ -34,8 +37,8 @@ def only(answer: served.Answer, allowed: NDArray[np.bool_], k: int) -> tuple[NDA
     )
 
 
-def whole(manifold: kr.Manifold, queries: Rows) -> served.Answer:
-    return manifold._snapshot.search(queries, len(manifold), len(manifold), None)
+def whole(manifold: kr.Manifold, queries: Rows) -> Answer:
+    return manifold.snapshot.search(Request(queries, len(manifold), len(manifold)))
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5, 0.95])
@@ -44,7 +47,7 @@ def test_allowed_ones_in_the_order_and_with_the_distances_of_the_whole_search(sh
     rows = clusters(3, 400, noise=0.8)  # all within reach
     manifold = kr.Manifold.build(rows[20:])
     allowed = np.random.default_rng(int(100 * share)).random(380) < share
-    answer = manifold._snapshot.search(rows[:20], k, k, None, Masks.of(allowed))
+    answer = manifold.snapshot.search(Request(rows[:20], k, k, None, Masks.of(allowed)))
     indices, distances = only(whole(manifold, rows[:20]), allowed, k)
     assert answer.facts["certain"] == 1.0
     assert answer.indices.shape[1] == min(k, allowed.sum())
@@ -56,7 +59,7 @@ def test_a_budget_that_ends_first_is_reported() -> None:
     rows = clusters(3, 400)
     manifold = kr.Manifold.build(rows[20:])
     allowed = np.random.default_rng(1).random(380) < 0.2
-    few = manifold._snapshot.search(rows[:20], 10, 10, 12, Masks.of(allowed))
+    few = manifold.snapshot.search(Request(rows[:20], 10, 10, 12, Masks.of(allowed)))
     assert few.facts["certain"] < 1.0
     assert allowed[few.indices].all()
     assert all(len(set(row)) == 10 for row in few.indices.tolist())
@@ -66,25 +69,25 @@ def test_a_budget_that_ends_first_is_reported() -> None:
 def test_when_all_that_are_allowed_are_known_the_search_is_over() -> None:
     rows = clusters(5, 2000, groups=2)
     manifold = kr.Manifold.build(rows[1:])
-    near = nearest(rows[:1], rows[1:], 3).indices[0]
+    near = find_nearest(rows[:1], rows[1:], 3).indices[0]
     allowed = np.zeros(1999, bool)
     allowed[near] = True
-    answer = manifold._snapshot.search(rows[:1], 10, 10, None, Masks.of(allowed))
+    answer = manifold.snapshot.search(Request(rows[:1], 10, 10, None, Masks.of(allowed)))
     assert answer.facts == {"certain": 1.0, "budget": 5000, "settled": answer.facts["settled"]}
     assert answer.facts["settled"] < 50
     assert sorted(answer.indices[0]) == sorted(near)
 
 
-@pytest.mark.parametrize("over", [None, kr.ArrayStore, Elsewhere], ids=str)
-def test_allowed_ones_that_no_chain_reaches_follow_in_the_order_of_the_search(over: type | None) -> None:
+@pytest.mark.parametrize("over", [None, kr.stores.ArrayStore, Elsewhere], ids=str)
+def test_unreachable_allowed_items_follow_in_search_order(over: type | None) -> None:
     rng = np.random.default_rng(0)
     near, far = np.eye(6)[0] + 0.05 * rng.random((30, 6)), np.eye(6)[1] + 0.05 * rng.random((200, 6))
-    rows = unit(np.concatenate([near, far]).astype(np.float32))
+    rows = to_unit_rows(np.concatenate([near, far]).astype(np.float32))
     method = kr.LPMT(k=3, path_k=3, k1=8, k2=3)
     manifold = kr.Manifold.build(rows[1:] if over is None else over(rows[1:]), method)
     allowed = np.arange(229) >= 20  # nine near ones, all far ones
-    answer = manifold._snapshot.search(rows[:1], 5, 60, None, Masks.of(allowed))
-    plain = nearest_among(rows[:1], 60, allowed, lambda numbers: rows[1:][numbers]).indices[0]
+    answer = manifold.snapshot.search(Request(rows[:1], 5, 60, None, Masks.of(allowed)))
+    plain = find_nearest_among(rows[:1], 60, allowed, lambda numbers: rows[1:][numbers]).indices[0]
     assert set(answer.indices[0, :9]) == set(range(20, 29))
     np.testing.assert_array_equal(answer.indices[0, 9:], plain[9:])
     assert (np.diff(answer.distances[0]) >= 0).all()
@@ -92,7 +95,13 @@ def test_allowed_ones_that_no_chain_reaches_follow_in_the_order_of_the_search(ov
 
 @pytest.mark.parametrize(
     "method",
-    [kr.DFS(k=8), kr.FSR(k=8, rank=12), kr.EIR(kd=8, truncation=25), kr.AQE(), kr.AugmentedAQE(kdba=3)],
+    [
+        kr.DFS(k=8),
+        kr.methods.FSR(k=8, rank=12),
+        kr.methods.EIR(kd=8, truncation=25),
+        kr.methods.AQE(),
+        kr.methods.AugmentedAQE(kdba=3),
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize("k", [4, 60])
@@ -100,7 +109,7 @@ def test_other_methods_serve_masks(method: kr.Method, k: int) -> None:
     rows = clusters(7, 200)
     manifold = kr.Manifold.build(rows[10:], method)
     allowed = np.random.default_rng(2).random(190) < 0.3
-    answer = manifold._snapshot.search(rows[:10], k, k, None, Masks.of(allowed))
+    answer = manifold.snapshot.search(Request(rows[:10], k, k, None, Masks.of(allowed)))
     indices, distances = only(whole(manifold, rows[:10]), allowed, k)
     assert answer.indices.shape == indices.shape
     np.testing.assert_allclose(answer.distances[:, :4], distances[:, :4], rtol=1e-5, atol=1e-6)
@@ -116,39 +125,47 @@ def test_stepping_stones_are_passed_and_counted_nowhere(seed: int, direct: float
     numbers |= {"direct": direct, "direct_mu": 0.05}
     rows = clusters(seed, 40, 5, 4, noise=0.8)  # all within reach
     method = kr.LPMT(**numbers, share=0.3, theta=0.4, transport="exact", tolerance=1e-7)  # type: ignore[arg-type]
-    snapshot = kr.Manifold.build(rows[5:], method)._snapshot
+    snapshot = kr.Manifold.build(rows[5:], method).snapshot
     counted = np.random.default_rng(seed).random(35) < 0.6
-    answer = snapshot.search(rows[:5], 35, 35, None, Masks.of(counted=counted))
+    answer = snapshot.search(Request(rows[:5], 35, 35, None, Masks.of(counted=counted)))
     assert answer.indices.shape == (5, counted.sum())
     for query in range(5):
         expected = twin.answered(
-            rows[5:], rows[query], **numbers, theta=0.4, share=0.3, counted=counted  # type: ignore[arg-type]
-        )  # fmt: skip
+            rows[5:],
+            rows[query],
+            **numbers,
+            theta=0.4,
+            share=0.3,
+            counted=counted,  # type: ignore[arg-type]
+        )
         got = np.full(35, np.inf)
         got[answer.indices[query]] = answer.distances[query]
         np.testing.assert_allclose(got, expected, rtol=2e-3, atol=2e-3)
-    different = snapshot.search(rows[:5], 35, 35, None).distances[:, : counted.sum()]
+    different = snapshot.search(Request(rows[:5], 35, 35)).distances[:, : counted.sum()]
     assert not np.allclose(different, answer.distances)
 
 
 def test_a_result_is_allowed_and_counted() -> None:
     both = Masks.of(np.array([True, True, False]), np.array([True, False, True]))
     assert both.results.tolist() == [True, False, False]
-    assert both.possible == both.at_most(7) == 1
+    assert both.possible == 1
     assert Masks.of(counted=np.array([True, False])).results.tolist() == [True, False]
-    assert EVERYONE.possible == -1
-    assert EVERYONE.at_most(7) == 7
+    assert UNRESTRICTED.possible == ALL_ITEMS
 
 
 def test_the_nearest_among_some(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = clusters(1, 300)
     some = np.random.default_rng(0).random(300) < 0.4
-    every = nearest(rows[:7], rows, 300).indices
+    every = find_nearest(rows[:7], rows, 300).indices
     expected = [[number for number in row if some[number]][:20] for row in every.tolist()]
-    np.testing.assert_array_equal(nearest_among(rows[:7], 20, some, lambda numbers: rows[numbers]).indices, expected)
-    monkeypatch.setattr("kinrank.neighbors.ROWS", 33)
-    np.testing.assert_array_equal(nearest_among(rows[:7], 20, some, lambda numbers: rows[numbers]).indices, expected)
-    gallery = kr.Manifold.build(Elsewhere(rows), "aqe")._snapshot.gallery
+    np.testing.assert_array_equal(
+        find_nearest_among(rows[:7], 20, some, lambda numbers: rows[numbers]).indices, expected
+    )
+    monkeypatch.setattr("kinrank.neighbors.ITEMS_PER_BLOCK", 33)
+    np.testing.assert_array_equal(
+        find_nearest_among(rows[:7], 20, some, lambda numbers: rows[numbers]).indices, expected
+    )
+    gallery = kr.Manifold.build(Elsewhere(rows), "aqe").snapshot.gallery
     assert not gallery.exact
     np.testing.assert_array_equal(gallery.search_among(rows[:7], 20, some).indices, expected)
     few = np.arange(300) == 17
@@ -163,20 +180,20 @@ def test_the_nearest_among_some(monkeypatch: pytest.MonkeyPatch) -> None:
     budget=st.none() | st.integers(1, 30),
     direct=st.none() | st.sampled_from([0.0, 0.3, 1.0]),
 )
-@example(seed=1, items=33, k=1, budget=None, direct=0.0)  # equal d*, the higher number settled first
+@example(seed=1, items=33, k=1, budget=None, direct=0.0)  # equal d*, the higher number is settled first
 @example(seed=641, items=31, k=5, budget=None, direct=0.0)  # a query with more copies than its list is long
 def test_any_gallery_any_mask(seed: int, items: int, k: int, budget: int | None, direct: float | None) -> None:
-    """With copies, items out of reach and budgets that end: what is certain is the whole order without the others."""
+    """With copies, unreachable items and exhausted budgets: certain results are the full order without the others."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(1, 5, (items + 2, 3)).astype(np.float32)
     manifold = kr.Manifold.build(rows[2:], kr.LPMT(k=3, path_k=2, k1=5, k2=2, direct=direct))
     allowed = rng.random(items) < rng.random()
-    answer = manifold._snapshot.search(unit(rows[:2]), k, k, budget, Masks.of(allowed))
+    answer = manifold.snapshot.search(Request(to_unit_rows(rows[:2]), k, k, budget, Masks.of(allowed)))
     most = min(k, int(allowed.sum()))
     assert answer.indices.shape == (2, most)
     if not most:
         return
-    indices, _ = only(whole(manifold, unit(rows[:2])), allowed, k)
+    indices, _ = only(whole(manifold, to_unit_rows(rows[:2])), allowed, k)
     assert answer.certain is not None
     for row in range(2):
         found = answer.indices[row]
@@ -187,13 +204,12 @@ def test_any_gallery_any_mask(seed: int, items: int, k: int, budget: int | None,
             np.testing.assert_array_equal(found, indices[row])
 
 
-def test_a_method_of_somebody_that_knows_no_masks_says_so() -> None:
-    class Old(kr.AQE):
-        def answer(self, gallery, opened, queries, found, k, depth, budget):  # type: ignore[no-untyped-def, override]
-            return super().answer(gallery, opened, queries, found, k, depth, budget)
+def test_a_custom_method_without_filters_is_refused() -> None:
+    class Old(kr.methods.AQE):
+        capabilities = Capabilities(prepared_search=True)
 
     rows = clusters(1, 40)
     manifold = kr.Manifold.build(rows, Old())
     assert manifold.search(rows[:2], k=3).depth == 3
-    with pytest.raises(ValueError, match="Old cannot leave out items: its `answer` takes no masks"):
+    with pytest.raises(ValueError, match="Old cannot exclude items from its results"):
         manifold.search(rows[:2], k=3, where=[1, 2])

@@ -1,4 +1,4 @@
-"""`load` and `verify` on folders with right checksums and wrong numbers: a sentence that names the array."""
+"""`load` and `verify` on folders with valid checksums and invalid numbers: the error names the array."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ import pytest
 
 import kinrank as kr
 from faults.corruption import replace, vectors
-from kinrank.manifold.manifest import MANIFEST, sealed
+from kinrank.manifold.saved_folder import MANIFEST, seal_manifest
 from kinrank.manifold.verify import verify
 from reference.commands import bad, run
+
+pytestmark = pytest.mark.slow
 
 METHODS = {
     "lpmt": kr.LPMT(k1=20, k2=4, k=6, path_k=5, support=20),
     "dfs": kr.DFS(k=8, kq=3),
-    "fsr": kr.FSR(k=8, kq=3, rank=20),
-    "eir": kr.EIR(kd=8, kq=3, truncation=12),
-    "augmented": kr.AugmentedAQE(k=3, kdba=3),
+    "fsr": kr.methods.FSR(k=8, kq=3, rank=20),
+    "eir": kr.methods.EIR(kd=8, kq=3, truncation=12),
+    "augmented": kr.methods.AugmentedAQE(k=3, kdba=3),
 }
 
 
@@ -42,7 +44,7 @@ def folder(whole: Path, tmp_path: Path) -> Path:
 
 
 def refused(folder: Path, message: str, file: str) -> None:
-    """Both refuse it; `verify` names the file."""
+    """Check that both refuse the folder and that `verify` names the file."""
     with pytest.raises(ValueError, match=message):
         kr.Manifold.load(folder)
     found = verify(folder)
@@ -50,7 +52,7 @@ def refused(folder: Path, message: str, file: str) -> None:
     assert found.bad.popitem()[1].startswith(str(folder))
 
 
-def test_whole_folders_of_every_served_method(whole: Path) -> None:
+def test_intact_folders_of_every_prepared_method(whole: Path) -> None:
     for path in whole.iterdir():
         assert verify(path).whole, path.name
 
@@ -73,13 +75,13 @@ VALUES = [
     ("lpmt", "step_data", 3, -1e-3, f"step_data {FINITE}"),
     ("lpmt", "graph_data", 3, 2.0, f"graph_data {FINITE} from 0 to"),
     ("lpmt", "near_distances", 3, NAN, f"near_distances {FINITE}"),
-    ("lpmt", "near_distances", 3, INF, "near_distances must be finite where near_indices names an item"),
+    ("lpmt", "near_distances", 3, INF, "near_distances must be finite where near_indices contains an item"),
     ("lpmt", "near_distances", 3, 1.9, "near_distances must ascend in every row"),
     ("lpmt", "near_indices", 0, 5, "near_indices must start every row with the item itself"),
-    ("lpmt", "near_indices", slice(2, 4), 59, "near_indices must name every item once at most in a row"),
-    ("lpmt", "near_indices", 2, -1, "near_indices must name .* items or more"),
+    ("lpmt", "near_indices", slice(2, 4), 59, "near_indices must not repeat an item within a row"),
+    ("lpmt", "near_indices", 2, -1, "near_indices must contain at least .* items"),
     ("lpmt", "nearest", 0, 5, "nearest must start every row with the item itself"),
-    ("lpmt", "nearest", 2, 0, "nearest must name every item once at most in a row"),
+    ("lpmt", "nearest", 2, 0, "nearest must not repeat an item within a row"),
     ("lpmt", "similar", 2, NAN, f"similar {FINITE}"),
     ("lpmt", "similar", 0, 0.0, f"similar {FINITE}"),
     ("lpmt", "similar", 2, -1.0, f"similar {FINITE}"),
@@ -93,7 +95,7 @@ VALUES = [
     ("fsr", "part_values", 0, 1 / 0.99, f"part_values {FINITE}"),
     ("fsr", "part_vectors", 0, NAN, f"part_vectors {FINITE}"),
     ("fsr", "part_sizes", 0, 10**6, f"part_sizes {FINITE}"),
-    ("fsr", "part_items", slice(0, 2), 7, "part_items must name every item once at most in a row"),
+    ("fsr", "part_items", slice(0, 2), 7, "part_items must not repeat an item within a row"),
     ("eir", "row_values", 2, NAN, f"row_values {FINITE}"),
     ("eir", "row_values", 2, 1e30, f"row_values {FINITE}"),
     ("eir", "row_items", 0, 3, "row_items must start every row with the item itself"),
@@ -127,36 +129,36 @@ def test_a_state_without_entries_is_refused(folder: Path) -> None:
     refused(folder / "lpmt", "state_indptr must give every row 1 to 20 entries", "state_indptr.npy")
 
 
-def test_names_that_stand_there_twice_are_refused(folder: Path) -> None:
+def test_repeated_ids_are_refused(folder: Path) -> None:
     path = next(folder.glob("dfs/data-*/ids_text.npy"))
     replace(folder / "dfs", path, np.full(len(np.load(path)), ord("a"), np.uint8))
-    refused(folder / "dfs", "ids must differ", MANIFEST)
+    refused(folder / "dfs", "ids must be unique", MANIFEST)
 
 
-def test_numbers_that_stand_there_twice_are_refused(folder: Path) -> None:
+def test_repeated_numbers_are_refused(folder: Path) -> None:
     path = next(folder.glob("numbered/data-*/ids.npy"))
     replace(folder / "numbered", path, np.zeros_like(np.load(path)))
-    refused(folder / "numbered", "ids must differ", MANIFEST)
+    refused(folder / "numbered", "ids must be unique", MANIFEST)
 
 
 def edited(folder: Path, table: str, **changes: Any) -> None:
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest[table] |= changes
-    (folder / MANIFEST).write_text(json.dumps(sealed(manifest)))
+    (folder / MANIFEST).write_text(json.dumps(seal_manifest(manifest)))
 
 
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"rho": NAN}, "rho must be a finite number; it is nan"),
+        ({"rho": NAN}, "rho must be a finite number, but it is nan"),
         ({"gamma": 10**400}, "gamma must be a finite number"),
-        ({"share": "much"}, "share must be a finite number; it is 'much'"),
+        ({"share": "much"}, "share must be a finite number, but it is 'much'"),
         ({"share": None}, "share must be a finite number"),
         ({"rho": -1.0}, "rho=-1.0 is not allowed"),
         ({"gamma": 0.0}, "gamma=0.0 is not allowed"),
         ({"share": 1.5}, "share=1.5 is not allowed"),
         ({"built": -3.0}, "built=-3.0 is not allowed"),
-        ({"contrast_now": 1.0}, "record of changes are missing"),
+        ({"contrast_now": 1.0}, "change record are missing"),
     ],
 )
 def test_facts_that_cannot_be_are_refused(folder: Path, facts: dict[str, Any], message: str) -> None:
@@ -182,8 +184,8 @@ def test_parameters_that_do_not_fit_the_arrays_are_refused(folder: Path) -> None
         kr.Manifold.load(folder / "lpmt")
 
 
-def test_more_support_than_there_are_items_takes_no_more_memory(folder: Path) -> None:
-    """A crafted parameter, or one that was meant well: states hold as many entries as there are items."""
+def test_support_beyond_the_number_of_items_takes_no_memory(folder: Path) -> None:
+    """Crafted or not, such a parameter has no effect: states have at most as many entries as there are items."""
     expected = kr.Manifold.load(folder / "lpmt").search(vectors(2, 3), 5)
     edited(folder / "lpmt", "parameters", support=10**12)
     manifold = kr.Manifold.load(folder / "lpmt")
@@ -197,14 +199,14 @@ def test_the_command_names_the_array(folder: Path) -> None:
     replace(folder / "lpmt", path, np.zeros(60, np.float32))
     result = run(folder, "verify", "@lpmt")
     assert (result.exit_code, result.stderr) == (1, "")
-    assert result.stdout.startswith(f"{path} is as it was written, but lengths must hold numbers")
+    assert result.stdout.startswith(f"{path} has the right checksum, but lengths must hold numbers")
     assert result.stdout.endswith("; build the manifold again\n")
     assert result.stdout.count("\n") == 1
     assert "lengths must hold numbers" in bad(folder, "info", "@lpmt")
 
 
 def test_checks_hold_after_any_changes(tmp_path: Path) -> None:
-    """What changes leave behind, in galleries of any size, with duplicates, is what `load` takes."""
+    """`load` accepts the result of any changes in galleries of any size, with duplicates."""
     rng = np.random.default_rng(3)
     for method in (kr.LPMT(), METHODS["lpmt"], kr.LPMT(k1=3, k=2, k2=1, path_k=9, support=0)):
         rows = np.concatenate([vectors(7, 30), vectors(7, 9), np.ones((4, 6), np.float32)])

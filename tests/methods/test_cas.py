@@ -1,4 +1,4 @@
-"""CAS: the published output, its slow twin as a whole and stage by stage, and input at the edges."""
+"""CAS: the published output, its slow reference as a whole and stage by stage, and edge cases."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import kinrank
-from kinrank.features import unit
-from kinrank.items import Items
+from kinrank.problem import Items
 from kinrank.progress import SILENT
-from kinrank.stages import cas, context, csr
-from kinrank.stages.kernels import cas as kernels
-from kinrank.stages.kernels.context import Mixture
+from kinrank.stages import cas_diffusion, csr, reciprocal_sets
+from kinrank.stages import cas_diffusion as kernels
+from kinrank.stages.reciprocal_sets import WeightedLists
+from kinrank.vector_input import to_unit_rows
 from reference import cas as twin
 
 
@@ -29,7 +29,7 @@ def clustered(seed: int, groups: int, each: int, dimensions: int = 12) -> NDArra
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(groups, dimensions))
     rows = np.repeat(centres, each, axis=0) + 0.6 * rng.normal(size=(groups * each, dimensions))
-    return unit(rng.permutation(rows).astype(np.float32))
+    return to_unit_rows(rng.permutation(rows).astype(np.float32))
 
 
 def test_published_output(shared_dir: Path) -> None:
@@ -37,7 +37,7 @@ def test_published_output(shared_dir: Path) -> None:
     if not file.is_file():
         pytest.skip(f"published outputs not found at {file}; set KINRANK_SHARED to the folder that holds golden/")
     with np.load(file) as arrays:
-        queries, gallery, wanted = unit(arrays["queries"]), unit(arrays["gallery"]), arrays["out_cas"]
+        queries, gallery, wanted = to_unit_rows(arrays["queries"]), to_unit_rows(arrays["gallery"]), arrays["out_cas"]
     got = matrix(kinrank.CAS(k1=6, k2=20, k3=25, k4=7, k5=30), queries, gallery)
     tolerance = 1e-4 * np.ptp(wanted)
     assert np.abs(got - wanted).max() < tolerance
@@ -77,12 +77,12 @@ def test_agrees_with_its_definition(settings: dict[str, Any], seed: int) -> None
 
 def test_diffusion_equals_ten_dense_steps() -> None:
     rows = clustered(3, 9, 20)
-    items = Items.everyone(rows)
+    items = Items.from_gallery(rows)
     near = items.neighbors(12)
     similarity = np.exp(-(near.distances**2))
-    weights = cas.affinity(near.indices, similarity, 5)
-    regions = context.expanded(near.indices, 12, 6)
-    got = cas.diffused(weights, regions, 0.3)
+    weights = cas_diffusion.build_affinity(near.indices, similarity, 5)
+    regions = reciprocal_sets.expand_reciprocal_sets(near.indices, 12, 6)
+    got = cas_diffusion.diffuse_on_regions(weights, regions, 0.3)
     squared, rank = twin.joint(rows[:0], rows)
     wanted = twin.diffused(np.exp(-squared), rank, 5, 0.3)
     pattern = got.copy()
@@ -96,7 +96,9 @@ def test_divergences_equal_the_formula() -> None:
     p[7] = p[8]
     lists = np.array([[i, *rng.permutation(np.delete(np.arange(40), i))[:9]] for i in range(40)], np.int32)
     lists[7, 1:3], lists[8, 1] = (8, 9), 7
-    graph = cas.both_ways(lists, cas.divergences(lists, csr_array(p.astype(np.float32))))
+    graph = cas_diffusion.build_two_way_graph(
+        lists, cas_diffusion.compute_divergences(lists, csr_array(p.astype(np.float32)))
+    )
     wanted = twin.divergence(p)
     edges = 0
     for i in range(40):
@@ -111,8 +113,8 @@ def test_divergences_equal_the_formula() -> None:
 def test_paths_reach_what_they_can() -> None:
     lists = np.array([[0, 1], [1, 2], [2, 1], [3, 3]], np.int32)
     lengths = np.array([[0, 0.5], [0, 0.25], [0, 0.25], [0, 0]], np.float32)
-    graph = csr.plus_transpose(csr.from_lists(lists, lengths, 4))
-    paths = cas.path_lengths(graph, np.array([0]), np.arange(4), 50.0)
+    graph = csr.add_transpose(csr.matrix_from_lists(lists, lengths, 4))
+    paths = cas_diffusion.compute_path_lengths(graph, np.array([0]), np.arange(4), 50.0)
     np.testing.assert_allclose(paths, [[0, 0.5, 1.0, 50]])
 
 
@@ -140,7 +142,7 @@ def test_every_item_queries_the_others() -> None:
 
 def test_out_of_reach_follows_in_the_order_of_the_distance(rng: np.random.Generator) -> None:
     sides = np.repeat([1.0, -1.0], 130)[:, None]  # more on each side than an item has edges
-    rows = unit(np.concatenate([sides, 0.1 * rng.normal(size=(260, 9))], axis=1).astype(np.float32))
+    rows = to_unit_rows(np.concatenate([sides, 0.1 * rng.normal(size=(260, 9))], axis=1).astype(np.float32))
     ranking = kinrank.rerank(rows[:1], rows[1:], "cas")
     assert set(ranking.indices[0, :129]) == set(range(129))
     plain = kinrank.rerank(rows[:1], rows[1:], "none").indices[0]
@@ -152,7 +154,7 @@ def test_forty_thousand_items_fit_three_gigabytes() -> None:
 
 
 def test_walk_lists_no_item_twice_where_products_underflow() -> None:
-    """Every entry of m m once, whichever of its products underflow to 0 on the way."""
+    """Every entry of m m occurs once, even if some of its products underflow to 0."""
     n = 6
     rng = np.random.default_rng(0)
     dense = rng.random((n, n)).astype(np.float32)
@@ -160,7 +162,7 @@ def test_walk_lists_no_item_twice_where_products_underflow() -> None:
     lists = np.tile(np.arange(n, dtype=np.int32), (n, 1))
     weights = np.where(rng.random((n, n)) < 0.5, 1e-30, 0.5).astype(np.float32)
     columns, values = np.empty((n, n), np.int32), np.empty((n, n), np.float32)
-    kernels.walk(0, n, Mixture(lists, weights), csr.rows_of(csr_array(dense)), columns, values)
+    kernels.walk_rows(0, n, WeightedLists(lists, weights), csr.rows_from_matrix(csr_array(dense)), columns, values)
     m = weights.astype(np.float64) @ dense
     want = m @ m
     got = np.zeros((n, n))

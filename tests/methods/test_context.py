@@ -1,4 +1,4 @@
-"""The context methods: published outputs, slow twins, and input at the edges."""
+"""The context methods: published outputs, slow references, and edge cases."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
-from kinrank.features import unit
-from kinrank.items import Items
 from kinrank.methods import METHODS, Method
-from kinrank.neighbors import nearest
+from kinrank.neighbors import find_nearest
+from kinrank.problem import Items
 from kinrank.progress import SILENT
-from kinrank.stages import context, mutual
+from kinrank.stages import gaussian_graph, reciprocal_sets
+from kinrank.vector_input import to_unit_rows
 from reference import context as twin
 
 NAMES = ["knn", "k-reciprocal", "sca", "ecn", "gnn", "conaff", "stml"]
 SMALL = [
-    kinrank.KNN(k=3),
+    kinrank.methods.KNN(k=3),
     kinrank.KReciprocal(k1=4, k2=2),
     kinrank.KReciprocal(k1=4, k2=2, lam=0),
-    kinrank.SCA(k1=4, k2=2),
-    kinrank.ECN(k=4, t=2, q=2),
-    kinrank.GNN(k1=4, k2=2),
-    kinrank.ConAff(k1=4, k2=2),
-    kinrank.STML(k=4),
+    kinrank.methods.SCA(k1=4, k2=2),
+    kinrank.methods.ECN(k=4, t=2, q=2),
+    kinrank.methods.GNN(k1=4, k2=2),
+    kinrank.methods.ConAff(k1=4, k2=2),
+    kinrank.methods.STML(k=4),
 ]
 
 
 def matrix(method: Method, queries: NDArray[Any], gallery: NDArray[Any]) -> NDArray[Any]:
-    """(q, g) distances, two queries at a time, so that blocks are exercised too."""
+    """Return (q, g) distances, two queries at a time, to test blocks too."""
     items = Items.joint(queries, gallery)
     prepared = method.prepare(items, SILENT)
     blocks = [np.arange(i, min(i + 2, len(queries))) for i in range(0, len(queries), 2)]
@@ -42,7 +42,7 @@ def matrix(method: Method, queries: NDArray[Any], gallery: NDArray[Any]) -> NDAr
 def clustered(rng: np.random.Generator, groups: int, each: int, dimensions: int = 16) -> NDArray[np.float32]:
     centres = rng.normal(size=(groups, dimensions))
     rows = np.repeat(centres, each, axis=0) + 0.5 * rng.normal(size=(groups * each, dimensions))
-    return unit(rng.permutation(rows).astype(np.float32))
+    return to_unit_rows(rng.permutation(rows).astype(np.float32))
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +57,17 @@ def published(shared_dir: Path) -> dict[str, NDArray[Any]]:
 @pytest.mark.parametrize(
     ("output", "sign", "method"),
     [
-        ("knn", 1, kinrank.KNN(k=20)),
+        ("knn", 1, kinrank.methods.KNN(k=20)),
         ("k_reciprocal", 1, kinrank.KReciprocal(k1=20, k2=6, lam=0.3)),
         ("k_reciprocal_d4", 1, kinrank.KReciprocal(k1=20, k2=6, lam=0.3, variant="published")),
-        ("ecn", 1, kinrank.ECN(k=25, t=3, q=8)),
-        ("gnn", -1, kinrank.GNN(k1=20, k2=5, alpha=2, variant="published")),
-        ("stml", -1, kinrank.STML(k=20, variant="published")),
+        ("ecn", 1, kinrank.methods.ECN(k=25, t=3, q=8)),
+        ("gnn", -1, kinrank.methods.GNN(k1=20, k2=5, alpha=2, variant="published")),
+        ("stml", -1, kinrank.methods.STML(k=20, variant="published")),
     ],
 )
 def test_published_outputs(published: dict[str, NDArray[Any]], output: str, sign: int, method: Method) -> None:
     wanted = sign * published[f"out_{output}"].astype(np.float64)
-    got = matrix(method, unit(published["queries"]), unit(published["gallery"])).astype(np.float64)
+    got = matrix(method, to_unit_rows(published["queries"]), to_unit_rows(published["gallery"])).astype(np.float64)
     tolerance = 1e-4 * np.ptp(wanted)
     if output != "ecn":
         assert np.abs(got - wanted).max() < tolerance
@@ -80,29 +80,29 @@ def test_published_outputs(published: dict[str, NDArray[Any]], output: str, sign
 @pytest.mark.parametrize(
     ("method", "slow", "sign"),
     [
-        (kinrank.KNN(k=6), lambda q, x: twin.knn(q, x, 6), -1),
+        (kinrank.methods.KNN(k=6), lambda q, x: twin.knn(q, x, 6), -1),
         (kinrank.KReciprocal(k1=7, k2=3, lam=0.2), lambda q, x: twin.k_reciprocal(q, x, 7, 3, 0.2), 1),
         (
             kinrank.KReciprocal(k1=9, k2=1, variant="published"),
             lambda q, x: twin.k_reciprocal(q, x, 9, 1, 0.3, power=2),
             1,
         ),
-        (kinrank.SCA(k1=8, k2=3), lambda q, x: twin.sca(q, x, 8, 3), 1),
-        (kinrank.SCA(k1=5, k2=2, weights="cosine"), lambda q, x: twin.sca(q, x, 5, 2, "cosine"), 1),
-        (kinrank.ECN(k=7, t=2, q=4), lambda q, x: twin.ecn(q, x, 7, 2, 4), 1),
-        (kinrank.ECN(k=3, t=4, q=6), lambda q, x: twin.ecn(q, x, 3, 4, 6), 1),
-        (kinrank.GNN(k1=8, k2=3), lambda q, x: twin.gnn(q, x, 8, 3, 2), -1),
-        (kinrank.GNN(k1=6, k2=2, alpha=1, lam=0.3), lambda q, x: twin.gnn(q, x, 6, 2, 1, 0.3), -1),
+        (kinrank.methods.SCA(k1=8, k2=3), lambda q, x: twin.sca(q, x, 8, 3), 1),
+        (kinrank.methods.SCA(k1=5, k2=2, weights="cosine"), lambda q, x: twin.sca(q, x, 5, 2, "cosine"), 1),
+        (kinrank.methods.ECN(k=7, t=2, q=4), lambda q, x: twin.ecn(q, x, 7, 2, 4), 1),
+        (kinrank.methods.ECN(k=3, t=4, q=6), lambda q, x: twin.ecn(q, x, 3, 4, 6), 1),
+        (kinrank.methods.GNN(k1=8, k2=3), lambda q, x: twin.gnn(q, x, 8, 3, 2), -1),
+        (kinrank.methods.GNN(k1=6, k2=2, alpha=1, lam=0.3), lambda q, x: twin.gnn(q, x, 6, 2, 1, 0.3), -1),
         (
-            kinrank.GNN(k1=6, k2=8, variant="published"),
+            kinrank.methods.GNN(k1=6, k2=8, variant="published"),
             lambda q, x: twin.gnn(q, x, 6, 8, 2, identity=True),
             -1,
         ),
-        (kinrank.ConAff(k1=9, k2=4), lambda q, x: twin.gnn(q, x, 9, 4, 2), -1),
-        (kinrank.STML(k=8), lambda q, x: twin.stml(q, x, 8, 1, 0.1), -1),
-        (kinrank.STML(k=7, variant="published"), lambda q, x: twin.stml(q, x, 7, 2, 0.1), -1),
+        (kinrank.methods.ConAff(k1=9, k2=4), lambda q, x: twin.gnn(q, x, 9, 4, 2), -1),
+        (kinrank.methods.STML(k=8), lambda q, x: twin.stml(q, x, 8, 1, 0.1), -1),
+        (kinrank.methods.STML(k=7, variant="published"), lambda q, x: twin.stml(q, x, 7, 2, 0.1), -1),
         (
-            kinrank.STML(k=8, variant="loss"),
+            kinrank.methods.STML(k=8, variant="loss"),
             lambda q, x: twin.stml(q, x, 8, 1, 3.0, scale=False, restrict=True),
             -1,
         ),
@@ -154,8 +154,8 @@ def test_out_of_reach_follows_in_the_order_of_the_distance(rng: np.random.Genera
     near = np.concatenate([np.ones((8, 1)), 0.1 * rng.normal(size=(8, 9))], axis=1)
     far = np.concatenate([-np.ones((8, 1)), 0.1 * rng.normal(size=(8, 9))], axis=1)
     queries, gallery = (
-        unit(near[:1].astype(np.float32)),
-        unit(np.concatenate([near[1:], far]).astype(np.float32)),
+        to_unit_rows(near[:1].astype(np.float32)),
+        to_unit_rows(np.concatenate([near[1:], far]).astype(np.float32)),
     )
     found = kinrank.rerank(queries, gallery, method).indices[0]
     plain = kinrank.rerank(queries, gallery, "none").indices[0]
@@ -164,24 +164,24 @@ def test_out_of_reach_follows_in_the_order_of_the_distance(rng: np.random.Genera
 
 
 def test_farthest_is_the_row_maximum(rng: np.random.Generator) -> None:
-    rows = unit(rng.normal(size=(2300, 5)).astype(np.float32))
+    rows = to_unit_rows(rng.normal(size=(2300, 5)).astype(np.float32))
     rows[:3] = rows[3]
     squared = ((rows[:50, None] - rows[None]) ** 2).sum(axis=2)
-    np.testing.assert_allclose(context.farthest(rows)[:50], squared.max(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(reciprocal_sets.find_farthest_squared(rows)[:50], squared.max(axis=1), rtol=1e-5)
     same = np.repeat(rows[:1], 4, axis=0)
-    assert (context.farthest(same) > 0).all()
-    close = unit((1 + 1e-3 * rng.normal(size=(6, 5))).astype(np.float32))
+    assert (reciprocal_sets.find_farthest_squared(same) > 0).all()
+    close = to_unit_rows((1 + 1e-3 * rng.normal(size=(6, 5))).astype(np.float32))
     squared = ((close[:, None].astype(np.float64) - close[None]) ** 2).sum(axis=2)
-    np.testing.assert_allclose(context.farthest(close), squared.max(axis=1), rtol=1e-4)
+    np.testing.assert_allclose(reciprocal_sets.find_farthest_squared(close), squared.max(axis=1), rtol=1e-4)
 
 
 def test_reciprocal_and_expanded_sets(rng: np.random.Generator) -> None:
     rows = clustered(rng, 5, 9)
-    lists = nearest(rows, rows, 13, own=np.arange(len(rows))).indices
+    lists = find_nearest(rows, rows, 13, own=np.arange(len(rows))).indices
     rank = twin.joint(rows[:0], rows)[1]
     wide, half = twin.reciprocal(rank, 13), twin.reciprocal(rank, 7)
-    np.testing.assert_array_equal(mutual.reciprocal(lists, 13).toarray() > 0, wide)
-    sets = context.expanded(lists, 13, 7)
+    np.testing.assert_array_equal(gaussian_graph.reciprocal_matrix(lists, 13).toarray() > 0, wide)
+    sets = reciprocal_sets.expand_reciprocal_sets(lists, 13, 7)
     sets.data[:] = 1
     np.testing.assert_array_equal(sets.toarray(), twin.expanded(wide, half).astype(float))
 

@@ -1,4 +1,4 @@
-"""The diffusion family: published outputs, slow twins, exact solvers, and input at the edges."""
+"""The diffusion methods: published outputs, slow references, exact solvers, and edge cases."""
 
 from __future__ import annotations
 
@@ -12,44 +12,47 @@ from scipy import sparse
 from scipy.sparse.linalg import cg
 
 import kinrank
-from kinrank.features import unit
-from kinrank.items import Items
 from kinrank.methods import Method, fsr
+from kinrank.methods.base import append_unreachable, distances_from_scores
 from kinrank.neighbors import Neighbors
+from kinrank.problem import Items
 from kinrank.progress import SILENT
-from kinrank.stages import affinity, fallback, linear, spectrum
+from kinrank.stages import affinity
+from kinrank.vector_input import to_unit_rows
 from reference import diffusion as twin
+
+pytestmark = pytest.mark.slow
 
 SMALL = [
     kinrank.DFS(k=6, kq=3),
-    kinrank.FSR(k=6, kq=3, rank=8),
-    kinrank.FSR(k=6, kq=3, variant="published"),
-    kinrank.RDP(k=5),
-    kinrank.RDP(k=5, variant="published"),
-    kinrank.EIR(kd=6, kq=3, truncation=20),
-    kinrank.EIR(kd=6, truncation=20, variant="joint"),
-    kinrank.EGT(k=4),
-    kinrank.EGT(k=4, variant="published"),
+    kinrank.methods.FSR(k=6, kq=3, rank=8),
+    kinrank.methods.FSR(k=6, kq=3, variant="published"),
+    kinrank.methods.RDP(k=5),
+    kinrank.methods.RDP(k=5, variant="published"),
+    kinrank.methods.EIR(kd=6, kq=3, truncation=20),
+    kinrank.methods.EIR(kd=6, truncation=20, variant="joint"),
+    kinrank.methods.EGT(k=4),
+    kinrank.methods.EGT(k=4, variant="published"),
 ]
 DEFAULTS = [
     kinrank.DFS(),
-    kinrank.FSR(),
-    kinrank.RDP(),
-    kinrank.EIR(),
-    kinrank.EIR(variant="joint"),
-    kinrank.EGT(),
+    kinrank.methods.FSR(),
+    kinrank.methods.RDP(),
+    kinrank.methods.EIR(),
+    kinrank.methods.EIR(variant="joint"),
+    kinrank.methods.EGT(),
 ]
 GOLDEN = {
     "dfs": kinrank.DFS(k=20, kq=4, alpha=0.99, gamma=3.0, tol=1e-6, maxiter=20),
-    "fsr_full_rank": kinrank.FSR(k=20, kq=10, alpha=0.99, gamma=3.0, variant="published"),
-    "rdp": kinrank.RDP(k=15, sigma=0.5, mu=0.3, iterations=20, variant="published"),
-    "eir": kinrank.EIR(truncation=300, kd=20, kq=10, gamma=3),
-    "eir_joint": kinrank.EIR(truncation=300, kd=20, variant="joint"),
+    "fsr_full_rank": kinrank.methods.FSR(k=20, kq=10, alpha=0.99, gamma=3.0, variant="published"),
+    "rdp": kinrank.methods.RDP(k=15, sigma=0.5, mu=0.3, iterations=20, variant="published"),
+    "eir": kinrank.methods.EIR(truncation=300, kd=20, kq=10, gamma=3),
+    "eir_joint": kinrank.methods.EIR(truncation=300, kd=20, variant="joint"),
 }
 
 
 def matrix(method: Method, queries: NDArray[Any], gallery: NDArray[Any], block: int = 3) -> NDArray[Any]:
-    """(q, g) distances, a few queries at a time, so that blocks are exercised too."""
+    """Return (q, g) distances, a few queries at a time, to test blocks too."""
     items = Items.joint(queries, gallery)
     prepared = method.prepare(items, SILENT)
     blocks = [np.arange(i, min(i + block, len(queries))) for i in range(0, len(queries), block)]
@@ -57,20 +60,20 @@ def matrix(method: Method, queries: NDArray[Any], gallery: NDArray[Any], block: 
 
 
 def clusters(rng: np.random.Generator, groups: int, size: int, dimensions: int = 12) -> NDArray[np.float32]:
-    """Items around `groups` directions, one group after the other."""
+    """Return items around `groups` directions, one group after the other."""
     centres = np.repeat(rng.standard_normal((groups, dimensions)), size, axis=0)
-    return unit((centres + 0.5 * rng.standard_normal(centres.shape)).astype(np.float32))
+    return to_unit_rows((centres + 0.5 * rng.standard_normal(centres.shape)).astype(np.float32))
 
 
 @pytest.fixture
 def pair(rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """7 queries and 60 gallery items around 6 directions."""
+    """Return 7 queries and 60 gallery items around 6 directions."""
     rows = clusters(rng, 6, 12)[rng.permutation(72)]
     return rows[:7], rows[7:67]
 
 
 def same_values(found: NDArray[Any], scores: NDArray[Any], tolerance: float) -> None:
-    """-distance equals the score within a share of its range (unreached items differ by less than that)."""
+    """Check that -distance equals the score within a share of its range (unreached items differ by less)."""
     np.testing.assert_allclose(-found, scores, rtol=0, atol=tolerance * np.ptp(scores))
 
 
@@ -92,50 +95,54 @@ def test_dfs_is_its_transcription(pair: Any, gamma: float, maxiter: int) -> None
 
 
 def test_dfs_solved_to_the_end_is_fsr_at_full_rank(pair: Any) -> None:
-    exact = matrix(kinrank.FSR(k=6, kq=3, variant="published"), *pair)
+    exact = matrix(kinrank.methods.FSR(k=6, kq=3, variant="published"), *pair)
     solved = matrix(kinrank.DFS(k=6, kq=3, tol=1e-12, maxiter=500), *pair)
     np.testing.assert_allclose(solved, exact, atol=1e-8)
 
 
 @pytest.mark.parametrize("rank", [1, 12, 40])
 def test_fsr_is_its_transcription(rng: np.random.Generator, rank: int) -> None:
-    rows = clusters(rng, 1, 70, dimensions=6)  # one component: no eigenvalue twice, so the cut is unique
+    rows = clusters(rng, 1, 70, dimensions=6)  # one component without repeated eigenvalues, so the cut is unique
     queries, gallery = rows[:7], rows[7:]
     options = {"k": 12, "kq": 3, "gamma": 3.0, "alpha": 0.9, "rank": rank}
-    same_values(matrix(kinrank.FSR(**options), queries, gallery), twin.fsr(queries, gallery, **options), 2e-5)
+    same_values(matrix(kinrank.methods.FSR(**options), queries, gallery), twin.fsr(queries, gallery, **options), 2e-5)
 
 
 @pytest.mark.parametrize("iterations", [1, 4, 20])
 def test_rdp_published_is_its_transcription(pair: Any, iterations: int) -> None:
     options = {"k": 5, "sigma": 0.5, "mu": 0.3, "iterations": iterations}
-    found = matrix(kinrank.RDP(**options, variant="published"), *pair)
+    found = matrix(kinrank.methods.RDP(**options, variant="published"), *pair)
     same_values(found, twin.rdp(*pair, **options, power=2), 2e-5)
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.3, 4.0])
 def test_rdp_is_its_closed_form(pair: Any, mu: float) -> None:
     options = {"k": 5, "sigma": 0.5, "mu": mu}
-    same_values(matrix(kinrank.RDP(**options), *pair), twin.rdp(*pair, **options, iterations=None, power=1), 2e-5)
+    same_values(
+        matrix(kinrank.methods.RDP(**options), *pair), twin.rdp(*pair, **options, iterations=None, power=1), 2e-5
+    )
 
 
 @pytest.mark.parametrize("truncation", [2, 15, 500])
 def test_eir_is_its_transcription(pair: Any, truncation: int) -> None:
     options = {"kd": 6, "gamma": 3.0, "alpha": 0.99, "truncation": truncation, "tol": 1e-6, "maxiter": 20}
-    same_values(matrix(kinrank.EIR(kq=3, **options), *pair), twin.eir(*pair, kq=3, **options), 2e-5)
-    joint = matrix(kinrank.EIR(variant="joint", **options), *pair)
+    same_values(matrix(kinrank.methods.EIR(kq=3, **options), *pair), twin.eir(*pair, kq=3, **options), 2e-5)
+    joint = matrix(kinrank.methods.EIR(variant="joint", **options), *pair)
     same_values(joint, twin.eir_joint(*pair, **options), 2e-5)
 
 
 def test_eir_without_truncation_is_dfs(pair: Any) -> None:
     exact = {"tol": 1e-10, "maxiter": 500, "kq": 3}
     dfs = matrix(kinrank.DFS(k=6, **exact), *pair)
-    np.testing.assert_allclose(matrix(kinrank.EIR(kd=6, truncation=60, **exact), *pair), dfs, atol=1e-5 * np.ptp(dfs))
+    np.testing.assert_allclose(
+        matrix(kinrank.methods.EIR(kd=6, truncation=60, **exact), *pair), dfs, atol=1e-5 * np.ptp(dfs)
+    )
 
 
 @pytest.mark.parametrize("variant", ["paper", "published"])
 @pytest.mark.parametrize(("k", "tau", "p"), [(3, 0.9, 100), (5, 0.5, 100), (5, -1.0, 17), (4, 1.0, 30), (2, 0.7, 1)])
 def test_egt_takes_the_items_of_its_transcription(pair: Any, variant: str, k: int, tau: float, p: int) -> None:
-    found = matrix(kinrank.EGT(k=k, tau=tau, p=p, variant=variant), *pair)
+    found = matrix(kinrank.methods.EGT(k=k, tau=tau, p=p, variant=variant), *pair)
     walks = twin.egt(*pair, k=k, tau=tau, p=p, published=variant == "published")
     original = twin.squared_distances(*pair)
     for row, walk, gaps in zip(found, walks, original, strict=True):
@@ -144,32 +151,32 @@ def test_egt_takes_the_items_of_its_transcription(pair: Any, variant: str, k: in
 
 
 def test_egt_published_graph_has_one_reverse_edge(pair: Any) -> None:
-    from kinrank.stages.traversal import published_graph, union_graph
+    from kinrank.stages.graph_traversal import build_published_graph, build_union_graph
 
-    lists = Items.everyone(pair[1]).neighbors(5)
+    lists = Items.from_gallery(pair[1]).neighbors(5)
     named = np.bincount(lists.indices[:, 1:].ravel(), minlength=60)
-    assert (np.diff(published_graph(lists).indptr) == 4 + (named > 0)).all()
-    union = union_graph(lists)
+    assert (np.diff(build_published_graph(lists).indptr) == 4 + (named > 0)).all()
+    union = build_union_graph(lists)
     assert abs(union - union.T).max() == 0
     assert np.diff(union.indptr).max() > 5
 
 
 def test_edges_of_similarity_zero_are_walked() -> None:
     gallery = np.eye(4, dtype=np.float32)  # all pairs orthogonal
-    found = matrix(kinrank.EGT(k=2, tau=0.5), gallery[:1], gallery)
+    found = matrix(kinrank.methods.EGT(k=2, tau=0.5), gallery[:1], gallery)
     assert (found[0] < 1).all()
     assert found[0, 0] == 0
 
 
 def test_block_solver_stops_where_scipy_stops(rng: np.random.Generator) -> None:
     rows = clusters(rng, 4, 30)
-    smooth = affinity.normalised(affinity.mutual_affinity(Items.everyone(rows).neighbors(8), 3.0))
+    smooth = affinity.normalize_affinity(affinity.mutual_affinity(Items.from_gallery(rows).neighbors(8), 3.0))
     right = np.abs(rng.standard_normal((120, 70)))
     right[:, 5] = 0.0
     right[1:, 6] = 0.0  # converges sooner than the others
     system = sparse.eye_array(120) - 0.99 * smooth
     for maxiter in (4, 20, 200):
-        found = linear.diffuse(smooth, right, 0.99, 1e-6, maxiter)
+        found = affinity.diffuse_sources(smooth, right, 0.99, 1e-6, maxiter)
         expected = np.stack([cg(system, column, rtol=1e-6, maxiter=maxiter)[0] for column in right.T], axis=1)
         np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
 
@@ -177,14 +184,14 @@ def test_block_solver_stops_where_scipy_stops(rng: np.random.Generator) -> None:
 def test_compiled_product_is_the_sparse_product(rng: np.random.Generator) -> None:
     some = sparse.random_array((300, 40), density=0.1, rng=rng, format="csr")
     block = rng.standard_normal((40, 9))
-    np.testing.assert_allclose(linear.times(some, block), some @ block, atol=1e-12)
+    np.testing.assert_allclose(affinity.multiply_block(some, block), some @ block, atol=1e-12)
 
 
 def test_krylov_finds_the_leading_eigenpairs(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = clusters(rng, 6, 40)
-    smooth = affinity.normalised(affinity.mutual_affinity(Items.everyone(rows).neighbors(80), 3.0))
-    monkeypatch.setattr(spectrum, "WIDTH", 8)  # a basis of 160 columns out of 240
-    values, vectors = spectrum.krylov(smooth, 8)
+    smooth = affinity.normalize_affinity(affinity.mutual_affinity(Items.from_gallery(rows).neighbors(80), 3.0))
+    monkeypatch.setattr(affinity, "KRYLOV_BLOCK_COLUMNS", 8)  # a basis of 160 columns out of 240
+    values, vectors = affinity.solve_krylov(smooth, 8)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(8), atol=1e-10)
     np.testing.assert_allclose(values, np.linalg.eigvalsh(smooth.toarray())[::-1][:8], atol=1e-6)
     np.testing.assert_allclose(smooth @ vectors, vectors * values, atol=1e-3)
@@ -192,31 +199,31 @@ def test_krylov_finds_the_leading_eigenpairs(rng: np.random.Generator, monkeypat
 
 def test_fsr_by_krylov_is_fsr_by_dense(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = clusters(rng, 6, 41)
-    method = kinrank.FSR(k=80, kq=5, rank=8)
+    method = kinrank.methods.FSR(k=80, kq=5, rank=8)
     dense = matrix(method, rows[::41], rows)
-    monkeypatch.setattr(spectrum, "DENSE", 10)
-    monkeypatch.setattr(spectrum, "WIDTH", 8)
+    monkeypatch.setattr(affinity, "MAX_DENSE_ITEMS", 10)
+    monkeypatch.setattr(affinity, "KRYLOV_BLOCK_COLUMNS", 8)
     krylov = matrix(method, rows[::41], rows)
-    assert not np.array_equal(krylov, dense)  # the other road was taken
+    assert not np.array_equal(krylov, dense)  # the other algorithm ran
     np.testing.assert_allclose(krylov, dense, atol=1e-4 * np.ptp(dense))
 
 
 def test_fsr_refuses_a_dense_decomposition_that_is_too_large(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fsr, "LIMIT", 10)
+    monkeypatch.setattr(fsr, "MAX_DENSE_ITEMS", 10)
     with pytest.raises(ValueError, match=r"rank.*at most 10.*variant='paper'.*DFS"):
-        matrix(kinrank.FSR(k=40, variant="published"), *pair)
+        matrix(kinrank.methods.FSR(k=40, variant="published"), *pair)
 
 
 def test_rdp_steps_arrive_at_the_fixed_point(pair: Any) -> None:
-    """With a wide sigma both distances weigh the same: the variants differ only in their steps."""
+    """With a wide sigma both distances have the same weight, so the variants differ only in their steps."""
     wide = {"k": 5, "sigma": 1e4}
-    steps = matrix(kinrank.RDP(**wide, iterations=200, variant="published"), *pair)
-    np.testing.assert_allclose(steps, matrix(kinrank.RDP(**wide), *pair), atol=1e-6 * np.ptp(steps))
+    steps = matrix(kinrank.methods.RDP(**wide, iterations=200, variant="published"), *pair)
+    np.testing.assert_allclose(steps, matrix(kinrank.methods.RDP(**wide), *pair), atol=1e-6 * np.ptp(steps))
 
 
 def test_gaussian_weights_are_scaled_by_the_largest_distance(rng: np.random.Generator) -> None:
     rows = clusters(rng, 5, 20)
-    near = Items.everyone(rows).neighbors(6)
+    near = Items.from_gallery(rows).neighbors(6)
     squared = twin.squared_distances(rows, rows)
     lists = np.zeros(squared.shape, bool)
     np.put_along_axis(lists, near.indices, True, axis=1)
@@ -228,14 +235,14 @@ def test_gaussian_weights_are_scaled_by_the_largest_distance(rng: np.random.Gene
 
 def test_isolated_items_have_zero_rows() -> None:
     lists = Neighbors(np.array([[0, 1], [1, 0], [2, 0]], np.int32), np.array([[0, 0.5]] * 3, np.float32))
-    smooth = affinity.normalised(affinity.mutual_affinity(lists, 3.0)).toarray()
+    smooth = affinity.normalize_affinity(affinity.mutual_affinity(lists, 3.0)).toarray()
     np.testing.assert_allclose(smooth, [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
 
 
 def test_unreached_items_follow_in_the_order_of_the_search() -> None:
     distances = np.array([[-2.0, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     reached = np.array([[True, True, False, False], [False] * 4])
-    found = fallback.behind(distances, reached, lambda: np.array([[0, 0, 2, 1], [1, 0, 3, 2]]))
+    found = append_unreachable(distances, reached, lambda: np.array([[0, 0, 2, 1], [1, 0, 3, 2]]))
     assert np.argsort(found, axis=1).tolist() == [[0, 1, 3, 2], [1, 0, 3, 2]]
     assert (found[0, 2:] > 0.5).all()
     expected = [[-2.0, 0.5, 0.5, 0.5], [0.0, 0.0, 0.0, 0.0]]
@@ -244,24 +251,24 @@ def test_unreached_items_follow_in_the_order_of_the_search() -> None:
 
 def test_unreached_items_follow_behind_a_distance_the_method_knows() -> None:
     distances, reached = np.array([[0.2, 1.0, 1.0]], np.float32), np.array([[True, False, False]])
-    found = fallback.behind(distances, reached, lambda: np.array([[9, 3, 2]], np.float32), last=1.0)
+    found = append_unreachable(distances, reached, lambda: np.array([[9, 3, 2]], np.float32), last=1.0)
     np.testing.assert_allclose(found, [[0.2, 4, 3]])
-    found = fallback.from_scores(np.array([[0.5, 0.0]]), lambda: np.array([[9.0, 0.25]]), last=0.0)
+    found = distances_from_scores(np.array([[0.5, 0.0]]), lambda: np.array([[9.0, 0.25]]), last=0.0)
     np.testing.assert_allclose(found, [[-0.5, 0.25]])
 
 
 @pytest.mark.parametrize("method", SMALL, ids=repr)
 def test_two_islands(method: Method, rng: np.random.Generator) -> None:
-    """All of the query's own island comes before the other one, whose items keep the order of the search."""
+    """All items of the query's own island come before the other one, whose items keep the search order."""
     near = np.zeros((40, 10), np.float32)
     near[:20, :5] = 1 + 0.2 * rng.standard_normal((20, 5))
     near[20:, 5:] = 1 + 0.2 * rng.standard_normal((20, 5))
-    gallery = unit(near)
+    gallery = to_unit_rows(near)
     query = gallery[:1] + np.float32(0.01)
     ranking = kinrank.rerank(query, gallery, method)
     own, other = ranking.indices[0, :20], ranking.indices[0, 20:]
     assert set(own) == set(range(20))
-    gaps = np.linalg.norm(gallery[other] - unit(query), axis=1)
+    gaps = np.linalg.norm(gallery[other] - to_unit_rows(query), axis=1)
     assert (np.diff(gaps) >= -1e-6).all()
     assert np.isfinite(ranking.distances).all()
 
@@ -328,7 +335,7 @@ def test_dfs_on_revisited_oxford(oxford: Any) -> None:
         assert 100 * scores["mAP"].mean == pytest.approx(expected, abs=0.1)
 
 
-@pytest.mark.parametrize("method", [kinrank.RDP(), kinrank.EIR(), kinrank.EGT(k=50)], ids=repr)
+@pytest.mark.parametrize("method", [kinrank.methods.RDP(), kinrank.methods.EIR(), kinrank.methods.EGT(k=50)], ids=repr)
 def test_better_than_the_search_on_revisited_oxford(method: Method, oxford: Any) -> None:
     queries, gallery, answers = oxford
     scores = kinrank.evaluate(

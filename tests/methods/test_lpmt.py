@@ -11,43 +11,57 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
-from kinrank import LPMT, LPMTAblation
-from kinrank.datasets import benchmark
-from kinrank.features import unit
-from kinrank.items import Items
+from kinrank.methods import LPMT, LPMTAblation
 from kinrank.neighbors import Neighbors
+from kinrank.problem import Items
 from kinrank.progress import SILENT
-from kinrank.stages import costs, diffusion, trust
-from kinrank.stages.pipeline import Measured, Widths, measured
+from kinrank.stages import diffusion, pipeline, step_costs
+from kinrank.stages.pipeline import ListSizes, Powers, measure_powers
+from kinrank.vector_input import to_unit_rows
+from kinrank_bench.datasets import benchmark
 from reference import lpmt as twin
 
+pytestmark = pytest.mark.slow
+
 SETTING: dict[str, Any] = {
-    "k1": 15, "k2": 4, "kappa": 2.0, "theta": 0.4, "rho": 1.0, "gamma": 3.0, "k": 6, "sigma": 0.5, "mu": 0.23,
-    "lam": 0.2, "path_k": 6, "support": 0, "share": 0.5, "direct": 0.0,
-}  # fmt: skip
+    "k1": 15,
+    "k2": 4,
+    "kappa": 2.0,
+    "theta": 0.4,
+    "rho": 1.0,
+    "gamma": 3.0,
+    "k": 6,
+    "sigma": 0.5,
+    "mu": 0.23,
+    "lam": 0.2,
+    "path_k": 6,
+    "support": 0,
+    "share": 0.5,
+    "direct": 0.0,
+}
 WIDE: dict[str, Any] = {"direct_k": 12, "direct_mu": 0.05, "direct_support": 9}
 EXACT: dict[str, Any] = {"tolerance": 1e-8, "transport": "exact"}
 
 
 @pytest.fixture(params=["small", "large"])
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The loops for few and for many items, whatever their number."""
-    for module, name in ((diffusion, "SMALL"), (costs, "TABLE")):
+    """Force the loops for few or for many items, independent of their number."""
+    for module, name in ((diffusion, "MAX_BLOCK_ITEMS"), (step_costs, "MAX_TABLE_ITEMS")):
         monkeypatch.setattr(module, name, 10**9 if request.param == "small" else 0)
     return str(request.param)
 
 
 def clusters(seed: int, groups: int = 5, size: int = 9, dimensions: int = 6) -> NDArray[np.float32]:
-    """Elongated groups of items, shuffled."""
+    """Return elongated groups of items, shuffled."""
     rng = np.random.default_rng(seed)
     centres = np.repeat(rng.standard_normal((groups, dimensions)), size, axis=0)
     rows = centres + 0.35 * rng.standard_normal(centres.shape) * np.array([3.0] + [1.0] * (dimensions - 1))
-    return unit(rng.permutation(rows).astype(np.float32))
+    return to_unit_rows(rng.permutation(rows).astype(np.float32))
 
 
 def matrix(method: LPMT, rows: NDArray[np.float32], queries: int | None) -> NDArray[Any]:
-    """The distances themselves, as `rerank` gets them."""
-    items = Items.everyone(rows) if queries is None else Items.joint(rows[:queries], rows[queries:])
+    """Return the distances as `rerank` receives them."""
+    items = Items.from_gallery(rows) if queries is None else Items.joint(rows[:queries], rows[queries:])
     return np.asarray(method.distances(method.prepare(items, SILENT), np.arange(len(items.queries))))
 
 
@@ -80,7 +94,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def transcribed(rows: NDArray[np.float32], setting: dict[str, Any], *queries: int | None) -> list[NDArray[Any]]:
-    """d* of the transcription; the first `queries` rows ask the others, None: everybody asks everybody."""
+    """Return d* of the transcription; the first `queries` rows are queries; None: every item is a query."""
     last = {"theta", "fusion", "direct", *WIDE}
     given = {"neighbors": "diffused", **{name: value for name, value in setting.items() if name not in last}}
     d, chained = twin.chained(rows, **given)
@@ -106,7 +120,7 @@ def test_distances_are_those_of_the_dense_transcription(name: str, loops: str) -
     of_lpmt = set(setting) <= {parameter.name for parameter in LPMT.parameters()}
     for queries, want in zip((None, 8), transcribed(rows, setting, None, 8), strict=True):
         got = matrix(LPMTAblation(**setting, **EXACT), rows, queries)
-        # |p - q| comes from inner products: of equal states, a square root of rounding is left
+        # |p - q| comes from inner products: equal states leave the square root of rounding
         atol = 1e-3 if setting.get("distance") == "euclidean" else 3e-4
         np.testing.assert_allclose(got, want, rtol=3e-3, atol=atol)
         if of_lpmt:
@@ -116,10 +130,16 @@ def test_distances_are_those_of_the_dense_transcription(name: str, loops: str) -
 @pytest.mark.parametrize("direct", [0.3, 1.0])
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"support": 6, "direct_k": 45, "direct_support": 45}, {"direct_mu": 1.0, "cycles": 0}, {"theta": 0.0},
-     {"direct_k": 1}, {"direct_support": 1}],
+    [
+        {},
+        {"support": 6, "direct_k": 45, "direct_support": 45},
+        {"direct_mu": 1.0, "cycles": 0},
+        {"theta": 0.0},
+        {"direct_k": 1},
+        {"direct_support": 1},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_wide_states_are_compared_as_in_the_dense_transcription(
     direct: float, changed: dict[str, Any], loops: str
 ) -> None:
@@ -132,10 +152,10 @@ def test_wide_states_are_compared_as_in_the_dense_transcription(
 
 
 def test_the_share_of_wide_states_is_measured_by_the_transcription(loops: str) -> None:
-    """Lists of everybody, queries and gallery together."""
+    """Use lists of all items, queries and gallery together."""
     rows = clusters(4, 5, 12)
     mutual, common = twin.trust_of(twin.nearest_first(twin.euclidean(rows)).astype(np.int32))
-    direct = min(max(1 - (mutual - common) / trust.THIN, 0.1), 0.9)
+    direct = min(max(1 - (mutual - common) / pipeline.THIN_DIFFERENCE, 0.1), 0.9)
     assert 0.1 < direct < 0.9
     (want,) = transcribed(rows, {**SETTING, **WIDE, "direct": direct}, 8)
     method = LPMT(**{**SETTING, **WIDE, "direct": None}, **EXACT)
@@ -144,7 +164,7 @@ def test_the_share_of_wide_states_is_measured_by_the_transcription(loops: str) -
 
 
 def test_ranking_is_that_of_the_dense_transcription(loops: str) -> None:
-    """On 80 items; neighbours in the list whose distances differ by less than rounding may change places."""
+    """On 80 items; adjacent items whose distances differ by less than rounding may change places."""
     rows = clusters(0, 8, 10)
     (want,) = transcribed(rows, SETTING, 15)
     ranking = kinrank.rerank(rows[:15], rows[15:], LPMT(**SETTING, **EXACT))
@@ -155,13 +175,13 @@ def test_ranking_is_that_of_the_dense_transcription(loops: str) -> None:
 
 
 def test_loops_for_few_and_for_many_items_agree() -> None:
-    """By default each computes F to the same tolerance in its own way: near each other, not equal."""
+    """By default each computes F to the same tolerance in its own way: close to each other, not equal."""
     rows = clusters(12, 10, 30)
     found = []
     for small in (10**9, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(diffusion, "SMALL", small)
-            patch.setattr(costs, "TABLE", small)
+            patch.setattr(diffusion, "MAX_BLOCK_ITEMS", small)
+            patch.setattr(step_costs, "MAX_TABLE_ITEMS", small)
             found.append(kinrank.rerank(None, rows, LPMT(k1=30, tolerance=1e-5)))
     ahead = [len(set(a) & set(b)) / 10 for a, b in zip(*(one.indices[:, :10].tolist() for one in found), strict=True)]
     assert np.mean(ahead) > 0.999
@@ -183,10 +203,10 @@ def test_the_ablation_at_its_defaults_is_lpmt_without_wide_states_to_the_bit(n: 
 
 def test_the_ablation_is_refused_by_a_manifold() -> None:
     with pytest.raises(
-        ValueError, match="compares variants in one joint graph, and a Manifold cannot serve it; use LPMT"
+        ValueError, match=r"LPMTAblation cannot prepare a gallery .* Manifold cannot use it; use one of: lpmt"
     ):
         kinrank.Manifold.build(clusters(0), LPMTAblation())
-    with pytest.raises(ValueError, match="a Manifold cannot serve it"):
+    with pytest.raises(ValueError, match="a Manifold cannot use it"):
         kinrank.Manifold.build(clusters(0), "lpmt-ablation")
 
 
@@ -218,7 +238,7 @@ def test_every_choice_runs_and_gives_a_valid_ranking(name: str, value: Any) -> N
 
 @pytest.mark.parametrize(("name", "value"), [c for c in CHOICES if c[0] != "solver"])
 def test_every_choice_makes_a_difference(name: str, value: Any) -> None:
-    """A flag that changes nothing would be an ablation of nothing."""
+    """A flag that changes nothing would not be an ablation."""
     rows, default = clusters(6), LPMTAblation(**SETTING)
     if getattr(default, name) != value:
         gap = np.abs(matrix(LPMTAblation(**{**SETTING, name: value}), rows, None) - matrix(default, rows, None))
@@ -227,7 +247,7 @@ def test_every_choice_makes_a_difference(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [c for c in CHOICES if c[1] != getattr(LPMTAblation(), c[0])])
 def test_every_choice_runs_with_more_than_a_thousand_items(name: str, value: Any, many: NDArray[np.float32]) -> None:
-    """And differs from the default; solvers only by what their tolerances leave."""
+    """Every choice differs from the default; solvers only within their tolerances."""
     got = matrix(LPMTAblation(**{name: value}), many, 5)
     gap = np.abs(got - matrix(LPMT(direct=0), many, 5))
     assert np.isfinite(got).all()
@@ -256,10 +276,10 @@ def test_neighbours_by_diffusion_are_the_same_for_every_solver(solver: str) -> N
 
 @pytest.mark.parametrize("solver", ["resolvent", "fixed_point", "conjugate_gradient", "dense"])
 def test_items_that_the_diffusion_does_not_reach_are_neighbours_by_distance(solver: str) -> None:
-    """Four groups of ten that the graph does not join, and steps to twelve items: two of them of other groups."""
+    """Four groups of ten that the graph does not connect, and steps to twelve items: two of them in other groups."""
     rng = np.random.default_rng(0)
     rows = np.repeat(np.eye(5)[:4], 10, axis=0) + 0.08 * rng.standard_normal((40, 5))
-    rows = unit(rng.permutation(rows).astype(np.float32))
+    rows = to_unit_rows(rng.permutation(rows).astype(np.float32))
     setting = {**SETTING, "k": 4, "path_k": 12, "cycles": 30}
     (want,) = transcribed(rows, setting, None)
     got = matrix(LPMTAblation(**setting, **EXACT, solver=solver), rows, None)
@@ -268,7 +288,7 @@ def test_items_that_the_diffusion_does_not_reach_are_neighbours_by_distance(solv
 
 @pytest.mark.parametrize(("solver", "cycles"), [("fixed_point", 40), ("conjugate_gradient", 1), ("dense", 1)])
 def test_solvers_agree_in_the_final_distances(solver: str, cycles: int) -> None:
-    """The fixed point makes three steps per cycle: it needs many cycles to be one."""
+    """The fixed point takes three steps per cycle, so it needs many cycles to converge."""
     rows, setting = clusters(7), {**SETTING, **EXACT, "cycles": cycles}
     want = matrix(LPMT(**setting), rows, None)
     np.testing.assert_allclose(matrix(LPMTAblation(**setting, solver=solver), rows, None), want, rtol=2e-3, atol=2e-4)
@@ -295,7 +315,7 @@ def test_candidates_are_a_joint_problem_of_their_own() -> None:
 
 @pytest.mark.parametrize("size", [12, 100])
 def test_same_input_same_bits_whatever_the_number_of_threads(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """144 and 1200 items: on both sides of where the loops change."""
+    """144 and 1200 items: on both sides of the size at which the loops change."""
     rows = clusters(10, 12, size)
     answers = []
     for threads in ("1", "2", "4"):
@@ -310,11 +330,21 @@ def test_same_input_same_bits_whatever_the_number_of_threads(size: int, monkeypa
 @pytest.mark.parametrize("kind", ["distinct", "duplicates", "opposite"])
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"scale": "row"}, {"scale": "global"}, {"transport": "exact"}, {"distance": "jaccard"}, {"loops": True},
-     {"similarity": "cosine"}, {"neighbors": "euclidean"}, {"solver": "dense"}, {"steps": "reciprocal"}],
-)  # fmt: skip
+    [
+        {},
+        {"scale": "row"},
+        {"scale": "global"},
+        {"transport": "exact"},
+        {"distance": "jaccard"},
+        {"loops": True},
+        {"similarity": "cosine"},
+        {"neighbors": "euclidean"},
+        {"solver": "dense"},
+        {"steps": "reciprocal"},
+    ],
+)
 def test_a_handful_of_items_in_any_position(n: int, kind: str, changed: dict[str, Any], loops: str) -> None:
-    rows = unit(np.random.default_rng(n).standard_normal((n, 3)).astype(np.float32))
+    rows = to_unit_rows(np.random.default_rng(n).standard_normal((n, 3)).astype(np.float32))
     if kind == "duplicates":
         rows = np.repeat(rows[:1], n, axis=0)
     elif kind == "opposite":
@@ -332,16 +362,16 @@ def test_duplicates_are_at_distance_zero_in_the_order_of_their_numbers(
     transport: str, dimensions: int, loops: str
 ) -> None:
     for seed in range(4):
-        one = unit(np.random.default_rng(seed).standard_normal((1, dimensions)).astype(np.float32))
+        one = to_unit_rows(np.random.default_rng(seed).standard_normal((1, dimensions)).astype(np.float32))
         ranking = kinrank.rerank(None, np.repeat(one, 12, axis=0), LPMT(transport=transport))
         assert not ranking.distances.any()
         assert (np.diff(ranking.indices, axis=1) > 0).all()
 
 
 def test_unreachable_items_follow_in_the_order_of_the_search(loops: str) -> None:
-    """Two groups that no step joins: the other group comes after the own one, nearest first."""
+    """Two groups that no step connects: the other group follows the own one, nearest first."""
     rng = np.random.default_rng(0)
-    rows = unit((np.repeat(np.eye(4)[:2], 15, axis=0) + 0.05 * rng.standard_normal((30, 4))).astype(np.float32))
+    rows = to_unit_rows((np.repeat(np.eye(4)[:2], 15, axis=0) + 0.05 * rng.standard_normal((30, 4))).astype(np.float32))
     ranking = kinrank.rerank(None, rows, LPMT(**{**SETTING, "k1": 8}))
     d = twin.euclidean(rows)
     for i, row in enumerate(ranking.indices):
@@ -350,18 +380,18 @@ def test_unreachable_items_follow_in_the_order_of_the_search(loops: str) -> None
     assert np.isfinite(ranking.distances).all()
 
 
-# --- what is measured from the data ------------------------------------------------------------------------
+# --- values measured from the data ------------------------------------------------------------------------
 
 
 def lists_of(near: float, far: float, k: int = 61) -> Neighbors:
-    """Lists of k items with one distance of the first and one of the last neighbour for every item."""
+    """Return lists of k items with one distance of the first and one of the last neighbour for every item."""
     row = np.concatenate([[0.0], np.linspace(near, far, k - 1)])
     everybody = (np.arange(k)[:, None] + np.arange(k)) % k
     return Neighbors(everybody.astype(np.int32), np.tile(row, (k, 1)).astype(np.float32))
 
 
-def fit(lists: Neighbors, rho: float | None = None, gamma: float | None = None, share: float | None = None) -> Measured:
-    return measured(lists, LPMT(rho=rho, gamma=gamma, share=share))
+def fit(lists: Neighbors, rho: float | None = None, gamma: float | None = None, share: float | None = None) -> Powers:
+    return measure_powers(lists, LPMT(rho=rho, gamma=gamma, share=share))
 
 
 def test_measured_values_change_one_way_with_the_contrast_of_the_distances() -> None:
@@ -377,7 +407,7 @@ def test_measured_values_change_one_way_with_the_contrast_of_the_distances() -> 
 
 @pytest.mark.parametrize("given", [(1.5, None, None), (None, 2.5, 0.3), (0.7, 0.9, 0.0), (16.0, 1.0, 1.0)])
 def test_given_values_are_untouched(given: tuple[float | None, float | None, float | None]) -> None:
-    """0 is a share like any other, and no sign for anything."""
+    """0 is a share like any other and has no special meaning."""
     free, got = fit(lists_of(0.5, 0.8)), fit(lists_of(0.5, 0.8), *given)
     wanted = [
         one if one is not None else other for one, other in zip(given, (free.rho, free.gamma, free.share), strict=True)
@@ -403,18 +433,18 @@ def test_measured_values_do_not_depend_on_the_unit_of_the_distances() -> None:
 
 @pytest.mark.parametrize("kind", [LPMT, LPMTAblation])
 def test_values_in_force_are_those_of_the_lists(kind: type[LPMT]) -> None:
-    items = Items.everyone(clusters(11, 8, 10))
+    items = Items.from_gallery(clusters(11, 8, 10))
     wanted = fit(items.neighbors(61))
     assert kind().prepare(items, SILENT).powers == (wanted if kind is LPMT else replace(wanted, direct=0.0))
     given = kind(rho=2, gamma=1.5, share=0.25, direct=0).prepare(items, SILENT).powers
-    assert given == Measured(2, 1.5, 0.25, 0)
+    assert given == Powers(2, 1.5, 0.25, 0)
     if kind is LPMT:
         assert kind(direct=0.125).prepare(items, SILENT).powers == replace(wanted, direct=0.125)
 
 
 def test_lists_are_long_enough_for_every_stage() -> None:
     for method in (LPMT(), LPMT(k=60), LPMT(path_k=100), LPMT(k2=90), LPMT(k1=1, k2=1, k=1, path_k=1)):
-        widths = Widths.of(method)
+        widths = ListSizes.of(method)
         assert widths.searched >= widths.kept > widths.needed >= max(method.k2, method.path_k + 1, method.k + 1)
         assert widths.searched >= 61
         assert widths.diffused >= max(method.k1, method.k2, method.path_k + 1)

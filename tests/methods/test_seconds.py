@@ -1,4 +1,4 @@
-"""`Method.seconds`: an estimate before anything is computed, compared with the time that one core then needs."""
+"""`Method.seconds`: an estimate before anything is computed, compared with the time that one core needs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from kinrank.methods import BCD, CAS, EIR, LPMT, METHODS, Method
-from kinrank.methods.learned import Learned
+from kinrank.methods.base import for_candidates
+from kinrank.methods.learned_method import LearnedMethod
 from kinrank.rerank import rerank
 
-ITEMS, DIMENSIONS = 1100, 32  # more than LPMT's diffusion takes as small
-BUSY = 4.0  # times as slow as the machine on which the estimates were made, at most
+ITEMS, DIMENSIONS = 1100, 32  # more than the small graphs of LPMT's diffusion
+BUSY = 4.0  # largest slowdown against the machine of the estimates
 
 
 def random(count: int) -> np.ndarray:
@@ -27,9 +28,12 @@ def tight(count: int) -> np.ndarray:
 
 
 SLOW = [
-    (CAS(k2=200, k3=200, k5=200), random), (LPMT(), tight), (LPMT(support=160, k2=20, path_k=20), random),
-    (EIR(variant="joint"), random), (BCD(mu=0.01), tight),
-]  # fmt: skip
+    (CAS(k2=200, k3=200, k5=200), random),
+    (LPMT(), tight),
+    (LPMT(support=160, k2=20, path_k=20), random),
+    (EIR(variant="joint"), random),
+    (BCD(mu=0.01), tight),
+]
 
 
 @pytest.mark.parametrize(
@@ -39,18 +43,18 @@ def test_slow_methods_are_known_to_be_slow(method: Method, rows: object, monkeyp
     monkeypatch.setenv("KINRANK_THREADS", "1")
     assert callable(rows)
     gallery = rows(ITEMS)
-    rerank(gallery[:1], gallery, method, ITEMS)  # compiles the loops
+    rerank(gallery[:1], gallery, method, candidates=ITEMS)  # compiles the loops
     started = time.process_time()
-    rerank(gallery[:1], gallery, method, ITEMS)
+    rerank(gallery[:1], gallery, method, candidates=ITEMS)
     taken = time.process_time() - started
     expected = method.seconds(ITEMS, DIMENSIONS)
     assert taken < BUSY * expected, f"took {taken:.2f} s, and {expected:.2f} s were expected"
     assert expected > 0.15, "this one is not slow, and does not belong here"
 
 
-@pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if not issubclass(kind, Learned)])
+@pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if not issubclass(kind, LearnedMethod)])
 def test_more_of_anything_takes_longer(name: str) -> None:
-    method = METHODS[name]().over_candidates()
+    method = for_candidates(METHODS[name]())
     once = method.seconds(500, 64)
     assert 0 < once < method.seconds(1000, 64) < method.seconds(2000, 64)
     assert once < method.seconds(500, 2048)

@@ -1,4 +1,4 @@
-"""A page in a real browser: what a script that looks at it returns. Tests are skipped where there is no chromium."""
+"""Pages in a real browser. Tests are skipped if chromium is not installed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def seen_in(page: str, look: str, folder: Path, width: int, dark: bool = False) -> Any:
-    """What the body of a JavaScript function returns, run in the page at this width; no network, no other file."""
+    """Run the body of a JavaScript function in the page at this width; return its result. No network, no other file."""
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         pytest.skip(f"no browser: none of {', '.join(PROGRAMS)} is installed")
     frame = folder / "frame.html"
     (folder / "page.html").write_text(page, encoding="utf-8")
-    # a headless window is never narrower than 500: a frame can be
+    # a headless window is never narrower than 500, but a frame can be
     frame.write_text(
         f'<iframe id="page" src="page.html" style="border:0;width:{width}px;height:900px"></iframe>'
         '<pre id="said"></pre>'

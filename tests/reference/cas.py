@@ -1,4 +1,4 @@
-"""Queries and gallery -> the CAS distance, by dense, literal transcription of its definition."""
+"""CAS distances by a dense, literal transcription of the definition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def on_lists(values: Matrix, rank: NDArray[np.int64], first: int, last: int) -> 
 
 
 def diffused(similarity: Matrix, rank: NDArray[np.int64], k1: int, mu: float) -> Matrix:
-    """Ten steps of the bidirectional diffusion, started at the affinity itself."""
+    """Run ten steps of the bidirectional diffusion, starting at the affinity itself."""
     affinity = on_lists(similarity, rank, 1, k1)
     affinity += reciprocal(rank, k1) * affinity
     affinity = (affinity + affinity.T) / 2
@@ -40,7 +40,7 @@ def diffused(similarity: Matrix, rank: NDArray[np.int64], k1: int, mu: float) ->
 def smoothed(
     state: Matrix, transition: Matrix, sure: NDArray[np.bool_], candidates: NDArray[np.bool_], beta: float
 ) -> Matrix:
-    """The state on the candidates of each item, pulled towards the weight its sure neighbours give them."""
+    """Pull the state on the candidates of each item towards the weight that its sure neighbours give them."""
     out = np.zeros_like(state)
     for i in range(len(state)):
         core, region = np.flatnonzero(sure[i]), np.flatnonzero(candidates[i])
@@ -56,7 +56,7 @@ def smoothed(
 
 
 def divergence(p: Matrix) -> Matrix:
-    """Jensen-Shannon divergence of all pairs of rows, in bits."""
+    """Return the Jensen-Shannon divergence of all pairs of rows, in bits."""
 
     def entropy(rows: Matrix) -> Matrix:
         return -(rows * np.log2(np.where(rows > 0, rows, 1))).sum(axis=-1)

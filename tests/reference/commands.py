@@ -1,7 +1,8 @@
-"""The command line as tests call it: with a folder, in words, and what it must say."""
+"""Helpers that run the command line in a folder and check its exit code and messages."""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from kinrank.cli.app import app
 
 
 def run(folder: Path, *words: str) -> Any:
-    """The command, a leading @ standing for the folder."""
+    """Run the command; a leading @ in an argument stands for the folder."""
     written = [f"{folder}/{word[1:]}" if word.startswith("@") else word for word in words]
     return CliRunner().invoke(app, written, prog_name="kinrank")
 
@@ -24,10 +25,15 @@ def good(folder: Path, *words: str) -> str:
 
 
 def bad(folder: Path, *words: str) -> str:
-    """The one line that a mistake ends in."""
+    """Run a command that must fail; return the last line, which describes the mistake."""
     result = run(folder, *words)
     assert result.exit_code == 2, (result.exit_code, result.stdout, result.exception)
     assert result.stdout == ""
     assert result.stderr.startswith("kinrank: error: ")
     assert result.stderr.count("\n") == 1, result.stderr
     return str(result.stderr)
+
+
+def hear_ctrl_c() -> None:
+    """Reset SIGINT in a child process, because background jobs of a shell ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

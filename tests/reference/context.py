@@ -1,9 +1,7 @@
-"""Queries and gallery -> the matrices of the context methods, by dense, literal transcription of their
-definitions.
+"""Matrices of the context methods by dense, literal transcriptions of their definitions.
 
-Slow twins of `kinrank.methods.{knn,k_reciprocal,sca,ecn,gnn,stml}`: n x n arrays and loops, nothing shared
-with the library. Every function takes unit rows (q, d), (g, d) and gives (q, g); score matrices are not
-negated.
+Slow counterparts of `kinrank.methods.{knn,k_reciprocal,sca,ecn,gnn,stml}`: n x n arrays and loops that share nothing
+with the library. Every function takes unit rows (q, d), (g, d) and returns (q, g); score matrices are not negated.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ Matrix = NDArray[np.float64]
 
 
 def joint(queries: NDArray[np.float32], gallery: NDArray[np.float32]) -> tuple[Matrix, NDArray[np.int64]]:
-    """Squared distances of all items and the order of each row: itself first, ties by number."""
+    """Return squared distances of all items and the order of each row: itself first, ties by number."""
     rows = np.concatenate([queries, gallery]).astype(np.float64)
     squared = ((rows[:, None, :] - rows[None, :, :]) ** 2).sum(axis=2)
     shown = squared.copy()
@@ -28,7 +26,7 @@ def answers(matrix: Matrix, queries: NDArray[np.float32]) -> Matrix:
 
 
 def reciprocal(rank: NDArray[np.int64], k: int) -> NDArray[np.bool_]:
-    """recip(k)[i, j]: each is among the first k of the other."""
+    """Return recip(k)[i, j]: each is among the first k of the other."""
     near = np.zeros((len(rank), len(rank)), bool)
     for i in range(len(rank)):
         near[i, rank[i, :k]] = True
@@ -36,7 +34,7 @@ def reciprocal(rank: NDArray[np.int64], k: int) -> NDArray[np.bool_]:
 
 
 def expanded(wide: NDArray[np.bool_], half: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The wide set of i and the half set of every member that lies for more than two thirds inside it."""
+    """Return the wide set of i united with the half set of every member of which more than two thirds lie inside."""
     out = wide.copy()
     for i in range(len(wide)):
         for j in np.flatnonzero(wide[i]):
@@ -46,7 +44,7 @@ def expanded(wide: NDArray[np.bool_], half: NDArray[np.bool_]) -> NDArray[np.boo
 
 
 def jaccard(features: Matrix) -> Matrix:
-    """1 - sum min / sum max of the rows, each of which sums to one."""
+    """Return 1 - sum min / sum max of the rows, each of which sums to one."""
     shared = np.array([np.minimum(row, features).sum(axis=1) for row in features])
     return 1 - shared / (2 - shared)
 
@@ -67,7 +65,7 @@ def k_reciprocal(
 def sca(
     queries: NDArray[np.float32], gallery: NDArray[np.float32], k1: int, k2: int, weights: str = "kernel"
 ) -> Matrix:
-    """Where the contexts share nothing (distance 1) the Euclidean distance is added."""
+    """If the contexts share nothing (distance 1), the Euclidean distance is added."""
     squared, rank = joint(queries, gallery)
     scaled = squared / squared.max(axis=1, keepdims=True)
     values = np.exp(-scaled) if weights == "kernel" else np.maximum(1 - squared / 2, 0)

@@ -1,4 +1,4 @@
-"""A feature map -> its descriptors, position by position, as literal transcriptions of their definitions."""
+"""Descriptors of a feature map, position by position, as literal transcriptions of their definitions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def gem(feature: Map, p: float | Sequence[float] = 3.0) -> Vector:
 
 
 def rmac_regions(height: int, width: int, levels: int = 3) -> list[tuple[int, int, int, int]]:
-    """In exact arithmetic, which in a few sizes differs from the float32 of the published program."""
+    """In exact arithmetic, which for a few sizes differs from the float32 of the published program."""
     from fractions import Fraction
 
     short, long = min(height, width), max(height, width)
@@ -108,7 +108,7 @@ def crow(feature: Map) -> Vector:
 
 
 def scda_mask(feature: Map) -> NDArray[np.bool_]:
-    """The largest group of neighbours above the mean, found by walking from one to the next."""
+    """Return the largest connected group above the mean, by walking from one position to the next."""
     strength = feature.astype(float).sum(axis=0)
     above = strength > strength.mean()
     largest: set[tuple[int, int]] = set()

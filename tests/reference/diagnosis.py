@@ -1,4 +1,4 @@
-"""Vectors -> the facts of a diagnosis, by slow, literal transcription of their definitions."""
+"""Statistics of a diagnosis by slow, literal transcriptions of their definitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Matrix = NDArray[np.float64]
 
 
 def lists(rows: Any, k: int, unit: bool = True) -> tuple[list[list[int]], list[list[float]]]:
-    """The k nearest others of every item, and how far they are; ties go to the lower number."""
+    """Return the k nearest others of every item and their distances; ties go to the lower number."""
     rows = np.asarray(rows, np.float64)
     if unit:
         rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
@@ -25,7 +25,7 @@ def lists(rows: Any, k: int, unit: bool = True) -> tuple[list[list[int]], list[l
 
 
 def hubness(numbers: list[list[int]]) -> float:
-    """Skewness of how often an item is among the 10 nearest of others."""
+    """Return the skewness of how often an item is among the 10 nearest of others."""
     counts = [sum(item in row[:10] for row in numbers) for item in range(len(numbers))]
     mean = sum(counts) / len(counts)
     second = sum((count - mean) ** 2 for count in counts) / len(counts)
@@ -34,7 +34,7 @@ def hubness(numbers: list[list[int]]) -> float:
 
 
 def mutual_and_common(numbers: list[list[int]]) -> tuple[float, float]:
-    """Of the 5 nearest: the share that list the item, too, and the share of theirs that are among the item's."""
+    """Return, for the 5 nearest, the share that list the item as well and the share of theirs that the item lists."""
     listed, shared = [], []
     for item, row in enumerate(numbers):
         for other in row[:5]:
@@ -44,7 +44,7 @@ def mutual_and_common(numbers: list[list[int]]) -> tuple[float, float]:
 
 
 def local_dimension(far: list[list[float]]) -> float:
-    """Levina and Bickel over 20 neighbours, the median of the items."""
+    """Return the estimate of Levina and Bickel over 20 neighbours, the median of the items."""
     found = []
     for row in far:
         near = row[:20]
@@ -54,7 +54,7 @@ def local_dimension(far: list[list[float]]) -> float:
 
 
 def stability(rows: Any, unit: bool = True) -> float:
-    """Share of the 10 nearest that two halves of the directions agree on, after the same random turn."""
+    """Return the share of the 10 nearest that two halves of the directions agree on, after the same random rotation."""
     rows = np.asarray(rows, np.float64)
     count = rows.shape[1]
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((count, min(count, 512))))[0]
@@ -65,7 +65,7 @@ def stability(rows: Any, unit: bool = True) -> float:
 
 
 def steps(far: list[list[float]]) -> list[float]:
-    """g_k: the mean over the items of k log(d_(k+1) / d_k), the largest hundredth cut, copies apart by a floor."""
+    """Return g_k: the mean of k log(d_(k+1) / d_k), the largest hundredth cut, copies separated by a floor."""
     floor = 0.05 * float(np.median([row[min(10, len(row)) - 1] for row in far]))
     found = []
     for k in range(1, len(far[0])):
@@ -76,7 +76,10 @@ def steps(far: list[list[float]]) -> list[float]:
 
 
 def drop_and_kin(far: list[list[float]]) -> tuple[float, int]:
-    """g over the first three neighbours over g from the 24th on, and where its running mean of three falls halfway."""
+    """Return g over the first three neighbours divided by g from the 24th on, and where its running mean falls halfway.
+
+    The running mean is over three values.
+    """
     g, most = steps(far), len(far[0])
     start, rest = sum(g[:3]) / 3, g[min(24, most // 2) :]
     tail = sum(rest) / len(rest)
@@ -87,7 +90,7 @@ def drop_and_kin(far: list[list[float]]) -> tuple[float, int]:
 
 
 def nested(values: Matrix, folds: int, seed: int) -> tuple[list[float], list[int]]:
-    """Of (candidates, queries): the value of every query by the candidate that is best on the other folds; winners."""
+    """Return the value of every query by the candidate that is best on the other folds, and these candidates."""
     counted = [query for query in range(values.shape[1]) if not math.isnan(values[0, query])]
     dealt = np.random.default_rng(seed).permutation(len(counted)) % folds
     out, winners = [math.nan] * values.shape[1], []

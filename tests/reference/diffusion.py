@@ -1,6 +1,6 @@
-"""Queries and gallery -> the scores of the diffusion methods, by dense, literal transcription.
+"""Scores of the diffusion methods by dense, literal transcriptions.
 
-Slow twins of `kinrank.methods.{dfs,fsr,rdp,eir,egt}`: n x n arrays and loops, nothing shared with them.
+Slow counterparts of `kinrank.methods.{dfs,fsr,rdp,eir,egt}`: n x n arrays and loops that share nothing with them.
 Every function takes unit rows (q, d), (g, d); scores (q, g) are larger for nearer items, as in the papers.
 """
 
@@ -21,14 +21,14 @@ def squared_distances(left: Rows, right: Rows) -> Matrix:
 
 
 def ranks(rows: Rows) -> NDArray[np.int64]:
-    """The order of every row: itself first, ties by number."""
+    """Return the order of every row: itself first, ties by number."""
     squared = squared_distances(rows, rows)
     np.fill_diagonal(squared, -1.0)
     return np.argsort(squared, axis=1, kind="stable")
 
 
 def affinity(rows: Rows, k: int, gamma: float) -> Matrix:
-    """S = D^-1/2 A D^-1/2 of the mutual kNN graph; zero rows for isolated items."""
+    """Return S = D^-1/2 A D^-1/2 of the mutual kNN graph; zero rows for isolated items."""
     count = len(rows)
     order = ranks(rows)
     similarity = 1 - squared_distances(rows, rows) / 2
@@ -52,7 +52,7 @@ def sources(queries: Rows, gallery: Rows, kq: int, gamma: float) -> Matrix:
 
 
 def conjugate_gradients(matrix: Matrix, right: Matrix, tol: float, maxiter: int) -> Matrix:
-    """The textbook loop, one right-hand side."""
+    """Run the textbook loop for one right-hand side."""
     x, r = np.zeros_like(right), right.copy()
     p = r.copy()
     for _ in range(maxiter):
@@ -74,7 +74,7 @@ def dfs(queries: Rows, gallery: Rows, k: int, kq: int, gamma: float, alpha: floa
 
 
 def fsr(queries: Rows, gallery: Rows, k: int, kq: int, gamma: float, alpha: float, rank: int | None) -> Matrix:
-    """Of the whole matrix at once: the same as per component as long as the cut goes through no tie."""
+    """For the whole matrix at once: equal to the result per component unless the cut separates a tie."""
     values, vectors = np.linalg.eigh(affinity(gallery, k, gamma))
     keep = np.argsort(-values)[:rank]
     kept = vectors[:, keep]
@@ -94,7 +94,7 @@ def rdp_affinity(queries: Rows, gallery: Rows, k: int, sigma: float, power: int)
 
 
 def rdp(queries: Rows, gallery: Rows, k: int, sigma: float, mu: float, iterations: int | None, power: int) -> Matrix:
-    """`iterations` steps of A = alpha S A S' + (1 - alpha) I from A = I; None: the fixed point."""
+    """Run `iterations` steps of A = alpha S A S' + (1 - alpha) I from A = I; None: the fixed point."""
     smooth = rdp_affinity(queries, gallery, k, sigma, power)
     alpha = 1 / (1 + mu)
     if iterations is None:
@@ -129,7 +129,7 @@ def eir_joint(queries: Rows, gallery: Rows, **others: float) -> Matrix:
 
 
 def egt_graph(gallery: Rows, k: int, published: bool) -> list[list[tuple[int, float]]]:
-    """Edges of every gallery item. Published: reverse edges overwrite each other, the last writer stays."""
+    """Return the edges of every gallery item. Published: reverse edges overwrite each other, and the last one stays."""
     similarity = 1 - squared_distances(gallery, gallery) / 2
     lists = [[int(j) for j in order[1 : k + 1]] for order in ranks(gallery)]
     if published:
@@ -144,7 +144,7 @@ def egt_graph(gallery: Rows, k: int, published: bool) -> list[list[tuple[int, fl
 
 
 def egt(queries: Rows, gallery: Rows, k: int, tau: float, p: int, published: bool = False) -> list[list[int]]:
-    """The items each walk takes, in order; the heap keeps outdated entries and skips them later."""
+    """Return the items that each walk takes, in order; the heap keeps outdated entries and skips them later."""
     graph = egt_graph(gallery, k, published)
     similarity = 1 - squared_distances(queries, gallery) / 2
     walks = []

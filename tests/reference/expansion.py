@@ -1,4 +1,4 @@
-"""Query expansion written out: loops, float64, dense matrices. Slow on purpose, to be compared with."""
+"""Query expansion written out: loops, float64, dense matrices. Deliberately slow, for comparison."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ def normalized(row: np.ndarray) -> np.ndarray:
 
 
 def ranking(query: np.ndarray, gallery: np.ndarray, own: int | None) -> list[int]:
-    """All gallery items by distance, equal ones by number, without the query's own."""
+    """Return all gallery items by distance, equal ones by number, without the query's own."""
     gaps = [np.sqrt(((query - item) ** 2).sum()) for item in gallery]
     order = sorted(range(len(gallery)), key=lambda number: (round(gaps[number], 6), number))
     return [number for number in order if number != own]
 
 
 def similarity(left: np.ndarray, right: np.ndarray) -> float:
-    """1 - d^2 / 2: the cosine of unit rows, and what stands for it between rows of any length."""
+    """Return 1 - d^2 / 2: the cosine of unit rows, and its replacement for rows of any length."""
     return 1.0 - float(((left - right) ** 2).sum()) / 2.0
 
 
@@ -29,7 +29,7 @@ def length(row: np.ndarray) -> float:
 def mixture(
     query: np.ndarray, gallery: np.ndarray, own: int | None, k: int, kind: str, **settings: float
 ) -> np.ndarray:
-    """The expanded query of each method, from its equation; its length is the mean length of what was mixed."""
+    """Return the expanded query of each method, from its equation; its length is the mean length of the summands."""
     order = ranking(query, gallery, own)
     total = query.copy()
     lengths, weights = length(query), 1.0
@@ -56,7 +56,7 @@ def mixture(
 
 
 def separate(right: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-    """Hard-margin linear support vector machine by its dual, with a general solver: the unit normal."""
+    """Solve the dual of a hard-margin linear support vector machine with a general solver; return the unit normal."""
     points = np.concatenate([right, wrong])
     signs = np.concatenate([np.ones(len(right)), -np.ones(len(wrong))])
     signed = points * signs[:, None]
@@ -82,7 +82,10 @@ def expansion_distances(
     negatives_dba: int = 4,
     **settings: float,
 ) -> np.ndarray:
-    """-q'.x' of unit rows, |q' - x'|^2 / 2 - 1 of any; q' from the original gallery. Without queries items ask."""
+    """Return -q'.x' of unit rows, |q' - x'|^2 / 2 - 1 of any; q' from the original gallery.
+
+    Without queries the items are the queries.
+    """
     gallery = gallery.astype(np.float64)
     asked = gallery if queries is None else queries.astype(np.float64)
     expanded = [
@@ -101,7 +104,7 @@ def expansion_distances(
 def super_global_order(
     query: np.ndarray, gallery: np.ndarray, own: int | None, top: int, k: int, beta: float
 ) -> tuple[list[int], list[float], list[int]]:
-    """The top items, their final scores, and the items behind them in order."""
+    """Return the top items, their final scores, and the other items in order."""
     query, gallery = query.astype(np.float64), gallery.astype(np.float64)
     order = ranking(query, gallery, own)
     numbers, rest = order[:top], order[top:]

@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion, one item at a time, as the paper states it: a slow judge of the fast one."""
+"""Reciprocal rank fusion, one item at a time, as the paper states it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def fused(lists: Sequence[Sequence[Any]], k: float, weights: Sequence[float]) -> list[tuple[Any, float]]:
-    """Items of one query with their scores, best first; equal scores by id."""
+    """Return the items of one query with their scores, best first; equal scores by id."""
     scores = {}
     for item in {item for listed in lists for item in listed}:
         gains = [

@@ -1,4 +1,4 @@
-"""A plain model of a gallery that changes: names and rows in their order, and the queries that are remembered."""
+"""A plain model of a changing gallery: names and rows in order, and the observed queries."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Row = NDArray[np.float32]
-NEAR, TENTH, SHARE = 0.2, 10, 3  # the rule for near-copies, and for how many queries are remembered
-UNSURE = 1e-3  # distances this near to the limit of a near-copy may be rounded to either side
+NEAR, TENTH, SHARE = 0.2, 10, 3  # the rule for near-copies and for the number of observed queries
+UNSURE = 1e-3  # distances this close to the limit of a near-copy may be rounded to either side
 
 
 class Unsure(Exception):
@@ -17,13 +17,13 @@ class Unsure(Exception):
 
 
 class GalleryModel:
-    """What a Manifold must hold after changes, computed in the slowest and plainest way.
+    """Expected content of a Manifold after changes, computed in the slowest and plainest way.
 
     Attributes:
         items: the row of every item by its name, in the order of `Manifold.ids`.
-        queries: the remembered queries, oldest first.
-        limit: how many queries are remembered at most; None for a third of the items.
-        named: whether items have names; otherwise they have numbers, and `following` is the next one.
+        queries: the observed queries, oldest first.
+        limit: largest number of observed queries; None for a third of the items.
+        named: True if items have names; otherwise they have numbers, and `following` is the next one.
     """
 
     def __init__(self, rows: Row, names: list[Any] | None, limit: int | None, unit: bool = True) -> None:
@@ -43,11 +43,11 @@ class GalleryModel:
 
     @property
     def most(self) -> int:
-        """How many queries are remembered at most."""
+        """Largest number of observed queries."""
         return len(self.items) // SHARE if self.limit is None else self.limit
 
     def put(self, rows: Row, names: list[Any] | None) -> None:
-        """Add items, or replace those of the same names, which then stand last."""
+        """Add items, or replace those of the same names, which then come last."""
         if names is None:
             names = list(range(self.following, self.following + len(rows)))
             self.following += len(rows)
@@ -62,7 +62,10 @@ class GalleryModel:
         self._forget_oldest()
 
     def observe(self, queries: Row) -> int:
-        """Remember queries, near-copies left out; how many are kept. Unsure, and no change, where rounding decides."""
+        """Keep queries that are not near-copies; return their number.
+
+        Raises Unsure, without a change, if rounding decides.
+        """
         fresh: list[Row] = []
         for query in queries:
             near = self._least(query)
@@ -80,7 +83,7 @@ class GalleryModel:
         del self.queries[: max(0, len(self.queries) - self.most)]
 
     def _least(self, query: Row) -> float:
-        """The distance within which another query is a near-copy."""
+        """Distance within which another query is a near-copy."""
         apart = sorted(self._distance(query, row) for row in self.items.values())
         return NEAR * apart[:TENTH][-1] if apart else 0.0
 

@@ -1,4 +1,4 @@
-"""GSS from its equations: dense matrices in float64, item by item and layer by layer, every derivative on its own."""
+"""GSS from its equations: dense matrices in float64, item by item and layer by layer, each derivative separately."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Layers = list[tuple[np.ndarray, np.ndarray]]  # (weights, bias) of each
 
 
 class Run(NamedTuple):
-    """Everything on the way: per layer A^ H below, P, H; then the embeddings and the lengths they had."""
+    """Intermediate results: per layer A^ H of the layer below, P, H; then the embeddings and their former lengths."""
 
     inputs: list[np.ndarray]
     sums: list[np.ndarray]
@@ -22,7 +22,7 @@ class Run(NamedTuple):
 
 
 def edges(gallery: np.ndarray, k: int) -> np.ndarray:
-    """A: similarity, at least 0, of two items of which one is among the k - 1 nearest others of the other."""
+    """Return A: similarity, at least 0, of two items of which one is among the k - 1 nearest others of the other."""
     count = len(gallery)
     matrix = np.zeros((count, count))
     for item in range(count):
@@ -32,7 +32,7 @@ def edges(gallery: np.ndarray, k: int) -> np.ndarray:
 
 
 def normalised(matrix: np.ndarray) -> np.ndarray:
-    """A^."""
+    """Return A^."""
     degrees = 1.0 + matrix.sum(axis=1)
     with_self = matrix + np.eye(len(matrix))
     return np.array(
@@ -45,7 +45,7 @@ def elu(values: np.ndarray) -> np.ndarray:
 
 
 def slope(values: np.ndarray) -> np.ndarray:
-    """The derivative of elu."""
+    """Return the derivative of elu."""
     return np.where(values > 0, 1.0, np.exp(np.minimum(values, 0)))
 
 
@@ -66,7 +66,7 @@ def loss(embeddings: np.ndarray, alpha: float, beta: float) -> float:
 
 
 def gradient(adjacency: np.ndarray, found: Run, layers: Layers, decay: float, alpha: float, beta: float) -> Layers:
-    """Of the loss, by weights and biases."""
+    """Return the gradient of the loss by weights and biases."""
     products = found.embeddings @ found.embeddings.T
     by_products = -alpha / len(products) ** 2 * (np.maximum(products, 0) - beta) * (products > 0)
     by_embeddings = (by_products + by_products.T) @ found.embeddings
@@ -86,10 +86,16 @@ def gradient(adjacency: np.ndarray, found: Run, layers: Layers, decay: float, al
 
 
 def trained(
-    adjacency: np.ndarray, rows: np.ndarray, layers: Layers, epochs: int, lr: float, decay: float, alpha: float,
+    adjacency: np.ndarray,
+    rows: np.ndarray,
+    layers: Layers,
+    epochs: int,
+    lr: float,
+    decay: float,
+    alpha: float,
     percentile: float,
-) -> tuple[Layers, list[float]]:  # fmt: skip
-    """The layers after full-batch steps of Adam, and the loss before each."""
+) -> tuple[Layers, list[float]]:
+    """Return the layers after full-batch steps of Adam, and the loss before each."""
     found = run(adjacency, rows, layers, decay)
     beta = float(np.percentile(found.embeddings @ found.embeddings.T, percentile))
     flat = [array.copy() for layer in layers for array in layer]
@@ -111,7 +117,7 @@ def trained(
 def entering(
     query: np.ndarray, gallery: np.ndarray, matrix: np.ndarray, found: Run, layers: Layers, kq: int, decay: float
 ) -> np.ndarray:
-    """The embedding of one query from outside; `matrix` is A."""
+    """Return the embedding of one query from outside; `matrix` is A."""
     near = ranking(query, gallery, None)[:kq]
     similar = {item: max(similarity(query, gallery[item]), 0.0) for item in near}
     own = 1.0 + sum(similar.values())
@@ -128,10 +134,18 @@ def entering(
 
 
 def gss_distances(
-    queries: np.ndarray | None, gallery: np.ndarray, k: int = 5, kq: int = 5, epochs: int = 200, lr: float = 1e-4,
-    decay: float = 0.3, percentile: float = 98, alpha: float = 1, layers: int = 2,
-) -> np.ndarray:  # fmt: skip
-    """-e_q.e_x; without queries items ask."""
+    queries: np.ndarray | None,
+    gallery: np.ndarray,
+    k: int = 5,
+    kq: int = 5,
+    epochs: int = 200,
+    lr: float = 1e-4,
+    decay: float = 0.3,
+    percentile: float = 98,
+    alpha: float = 1,
+    layers: int = 2,
+) -> np.ndarray:
+    """Return -e_q.e_x; without queries the items are the queries."""
     gallery = gallery.astype(np.float64)
     size = gallery.shape[1]
     matrix = edges(gallery, k)

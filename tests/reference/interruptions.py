@@ -1,4 +1,4 @@
-"""A command that is interrupted and killed at random moments, and run again until it is done."""
+"""A command that is interrupted and killed at random moments, and run again until it finishes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from random import Random
 TESTS = Path(__file__).parents[1]
 MOMENTS = int(os.environ.get("KINRANK_INTERRUPTIONS", "4"))  # 50 for a long run
 INTERRUPTED = 130
-PATIENCE = 300  # seconds that a run may take on a busy machine
-# Python's own start takes some milliseconds, in which Ctrl-C ends Python itself; the clock starts behind that.
+PATIENCE = 300  # longest run on a busy machine, in seconds
+# Python takes some milliseconds to start, in which Ctrl-C ends Python itself; the clock starts after that.
 PROGRAM = "from kinrank_entry.start import main; print('started', flush=True); main()"
 
 
 class Interruptions:
-    """Runs a command in a folder of its own, ends it at random moments, and compares what it leaves behind.
+    """Runs a command in its own folder, ends it at random moments, and compares the files it leaves.
 
     Args:
-        words: the command line behind `kinrank`; it is run inside `folder`.
-        folder: what the command reads; what it writes goes there as well.
+        words: the command line after `kinrank`; it is run inside `folder`.
+        folder: input of the command; its output goes there as well.
         seed: of the moments and signals.
     """
 
@@ -40,9 +40,9 @@ class Interruptions:
         self.counts = {"SIGINT": 0, "SIGKILL": 0, "finished": 0}
 
     def survive(self, moments: int, comparable: Callable[[bytes], bytes] = bytes) -> None:
-        """End the command at so many moments; whenever it finishes, all files are as without interruptions.
+        """End the command at so many moments; whenever it finishes, all files must be as without interruptions.
 
-        `comparable` drops what differs from run to run in a file, such as how long it took.
+        `comparable` drops what differs between runs of a file, such as durations.
         """
         self._clean()
         while self.counts["SIGINT"] + self.counts["SIGKILL"] < moments:
@@ -51,7 +51,7 @@ class Interruptions:
             assert "Traceback" not in said, said
             if in_time:
                 self.counts[sent.name] += 1
-                allowed = (INTERRUPTED, 0) if sent is signal.SIGINT else (-signal.SIGKILL,)  # 0: it was all but done
+                allowed = (INTERRUPTED, 0) if sent is signal.SIGINT else (-signal.SIGKILL,)  # 0: it had almost finished
                 assert code in allowed, (code, said)
             if code == 0:
                 self._check(comparable)
@@ -61,7 +61,7 @@ class Interruptions:
         self._check(comparable)
 
     def _run(self, sent: signal.Signals | None, after: float) -> tuple[int, str, bool]:
-        """Exit code, messages, and whether the signal was sent before the command had ended."""
+        """Return the exit code, the messages, and True if the signal was sent before the command ended."""
         running = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *self._words],
             cwd=self._folder,
@@ -69,7 +69,7 @@ class Interruptions:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background processes ignore it
         )
         assert running.stdout is not None
         assert running.stdout.readline() == "started\n"

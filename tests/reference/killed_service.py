@@ -1,4 +1,4 @@
-"""A service that acknowledges changes and is killed before it applies them: they are in its log and nowhere else."""
+"""A service that acknowledges changes and is killed before it applies them: they are only in its log."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import kinrank as kr
-from kinrank.web.lasting.applying import Applied
-from kinrank.web.lasting.writer import Writer
+from kinrank.web.writes.checkpointer import Checkpointer
+from kinrank.web.writes.gallery_writer import Writer
 
 Change = dict[str, Any]  # {"put": {name: vector}} or {"remove": [name, ...]}
 
@@ -32,20 +32,20 @@ def leave_log(folder: Path, changes: list[Change]) -> None:
 
 
 def vectors_in(folder: Path) -> dict[Any, list[float]]:
-    """The rows of all items that a service finds when it starts on the folder, by name."""
+    """Return the rows of all items, by name, that a service has after starting on the folder."""
     with Writer(folder) as writer:
         return rows_of(writer.manifold)
 
 
 def rows_of(manifold: kr.Manifold) -> dict[Any, list[float]]:
-    """The rows of all items, by name, rounded, of length 1."""
-    snapshot = manifold._snapshot
+    """Return the rows of all items by name, rounded, of length 1."""
+    snapshot = manifold.snapshot
     rows = np.asarray(snapshot.vectors)[snapshot.remembered.items]
     return dict(zip(manifold.ids.tolist(), rows.round(4).tolist(), strict=True))
 
 
 def _acknowledge(folder: Path, changes: list[Change]) -> None:
-    Applied.apply = lambda *_: threading.Event().wait()  # type: ignore[method-assign]  # what is logged stays there
+    Checkpointer.apply = lambda *_: threading.Event().wait()  # type: ignore[method-assign]  # logged changes stay in the log
     writer = Writer(folder)
     for change in changes:
         if "remove" in change:

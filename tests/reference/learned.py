@@ -1,4 +1,4 @@
-"""The losses of the learned methods, one item at a time in float64, as the papers state them: slow judges."""
+"""Losses of the learned methods, one item at a time in float64, as the papers state them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cosine(a: Floats, b: Floats) -> float:
 
 
 def csa_contrast(states: Floats, signs: Sequence[int], temperature: float = 2.0) -> float:
-    """-log(relevant / all) of one list: states of the query and its items; the query is in both sums."""
+    """Return -log(relevant / all) of one list: states of the query and its items; the query is in both sums."""
     relevant = everything = 0.0
     for state, sign in zip(states, [1, *signs], strict=True):
         if sign >= 0:
@@ -35,7 +35,7 @@ def csa_contrast(states: Floats, signs: Sequence[int], temperature: float = 2.0)
 
 
 def csa_apart(affinities: Floats, back: Floats) -> float:
-    """Mean length of l2(a) - l2(b), rows of one list; squares from 1e-4 to 1e4."""
+    """Return the mean length of l2(a) - l2(b), rows of one list; squares from 1e-4 to 1e4."""
     lengths = []
     for seen, made in zip(affinities, back, strict=True):
         difference = unit(seen) - unit(made)
@@ -44,7 +44,7 @@ def csa_apart(affinities: Floats, back: Floats) -> float:
 
 
 def ssr_loss(scores: Sequence[float], signs: Sequence[int], scale: float) -> float:
-    """-mean over relevant items of log(e^(c s+) / (e^(c s+) + the sum over those that are not))."""
+    """Return the mean over relevant items of -log(e^(c s+) / (e^(c s+) + the sum over irrelevant ones))."""
     others = math.fsum(math.exp(scale * score) for score, sign in zip(scores, signs, strict=True) if sign == 0)
     each = [
         -math.log(math.exp(scale * score) / (math.exp(scale * score) + others))
@@ -57,7 +57,7 @@ def ssr_loss(scores: Sequence[float], signs: Sequence[int], scale: float) -> flo
 def lattqe_contrast(
     query: Floats, items: Floats, signs: Sequence[int], margin: float = 1.0, negatives: int = 5
 ) -> float:
-    """Mean of d^2 over relevant items, plus the sum of max(0, margin - d)^2 over the first few that are not."""
+    """Return the mean d^2 over relevant items plus the sum of max(0, margin - d)^2 over the first irrelevant ones."""
     pull, push = [], []
     for item, sign in zip(items, signs, strict=True):
         distance = math.sqrt(dot(query - item, query - item))
@@ -69,7 +69,7 @@ def lattqe_contrast(
 
 
 def average_precision(signs: Sequence[int]) -> float:
-    """Of items nearest first: the mean precision at the relevant ones; those not known are left out."""
+    """Return the mean precision at the relevant items, nearest first; unknown ones are left out."""
     known = [sign for sign in signs if sign >= 0]
     at = [known[: place + 1].count(1) / (place + 1) for place, sign in enumerate(known) if sign == 1]
     return math.fsum(at) / len(at)

@@ -1,9 +1,9 @@
-"""Rows -> every quantity of LPMT by dense, literal transcription of the paper's equations.
+"""Every quantity of LPMT by a dense, literal transcription of the paper's equations.
 
-Slow twins of `kinrank.stages.{graph,diffusion,dense,states,trust,direct,costs,chains,transport,fusion}`,
-`kinrank.methods.lpmt` and `lpmt_ablation`: n x n arrays, loops and general solvers, nothing shared with the library.
-Where the paper leaves a choice, the choice is named by the argument. Item numbers are rows; N(i, k) holds i itself,
-"others" does not. At the end the same by scipy's sparse products, for a thousand items and more.
+Slow counterparts of the LPMT modules in `kinrank.stages` and of `kinrank.methods.lpmt` and `lpmt_ablation`: n x n
+arrays, loops and general solvers that share nothing with the library. Where the paper leaves a choice, an argument
+names it. Item numbers are rows; N(i, k) contains i itself, "others" do not. The last section uses scipy's sparse
+products, for a thousand items and more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def euclidean(rows: NDArray[np.float32]) -> Matrix:
 
 
 def nearest_first(d: Matrix) -> Order:
-    """The items of each row by distance: itself first, ties by number."""
+    """Return the items of each row by distance: itself first, ties by number."""
     shown = d.copy()
     np.fill_diagonal(shown, -1.0)
     return np.argsort(shown, axis=1, kind="stable")
@@ -43,7 +43,7 @@ def graph_sizes(k: int) -> list[int]:
 
 
 def gaussian(d: Matrix, rank: Order, sigma: float, scale: str, k: int) -> Matrix:
-    """exp(-d^2 / sigma^2) of Eq. 2, d in the unit that `scale` names, for all pairs."""
+    """Return exp(-d^2 / sigma^2) of Eq. 2 for all pairs, d in the unit of `scale`."""
     n = len(d)
     out = np.zeros((n, n))
     for i in range(n):
@@ -61,7 +61,7 @@ def gaussian(d: Matrix, rank: Order, sigma: float, scale: str, k: int) -> Matrix
 
 
 def adjacency(weights: Matrix, rank: Order, size: int, loops: bool = False) -> Matrix:
-    """W_ij on the `size` nearest others of i, and on i itself with `loops`; then (W + W')/2."""
+    """Return W_ij on the `size` nearest others of i, and on i itself with `loops`; then (W + W')/2."""
     n = len(weights)
     W = np.zeros((n, n))
     for i in range(n):
@@ -73,7 +73,7 @@ def adjacency(weights: Matrix, rank: Order, size: int, loops: bool = False) -> M
 
 
 def normalised(W: Matrix) -> Matrix:
-    """S = D^-1/2 W D^-1/2, with an empty row where the degree is 0."""
+    """Return S = D^-1/2 W D^-1/2, with an empty row if the degree is 0."""
     degree = W.sum(axis=1)
     half = np.array([1 / np.sqrt(x) if x > 0 else 0.0 for x in degree])
     return np.diag(half) @ W @ np.diag(half)
@@ -123,7 +123,7 @@ def iterate(F: Matrix, S: Sequence[Matrix], beta: Sequence[float], mu: float, E:
 
 
 def algorithm_2(S: Matrix, mu: float, E: Matrix, steps: int, as_printed: bool) -> Matrix:
-    """Conjugate gradients; `as_printed` multiplies by a once more a matrix that already holds it (line 1)."""
+    """Run conjugate gradients; `as_printed` multiplies by a again although the matrix already contains it (line 1)."""
     n = len(E)
     alpha = 1 / (1 + mu)
     held = alpha * S  # line 1: sum_v alpha_v S_v
@@ -156,7 +156,7 @@ def valid_set_weights(H: Sequence[float], lam: float) -> Matrix:
 
 
 def coordinate_descent_weights(H: Sequence[float], lam: float, rounds: int = 2000) -> Matrix:
-    """Pairs of weights updated in turn, each truncated to what the pair holds."""
+    """Update pairs of weights in turn, each truncated to the sum of the pair."""
     m = len(H)
     beta = np.full(m, 1 / m)
     for _ in range(rounds):
@@ -171,7 +171,7 @@ def coordinate_descent_weights(H: Sequence[float], lam: float, rounds: int = 200
 
 
 def algorithm_1(S: Sequence[Matrix], W: Sequence[Matrix], mu: float, lam: float, cycles: int) -> tuple[Matrix, Matrix]:
-    """(F, beta) with E = I: F solved for fixed beta, beta for fixed F, `cycles` times, then F once more."""
+    """Return (F, beta) with E = I: F solved for fixed beta, beta for fixed F, `cycles` times, then F once more."""
     n, m = len(S[0]), len(S)
     beta = np.full(m, 1 / m)
     F = lyapunov_solution(S, list(beta), mu, np.eye(n))
@@ -196,7 +196,7 @@ def reciprocal(rank: Order, k: int) -> list[set[int]]:
 
 
 def by_similarity(F: Matrix, rank: Order) -> Order:
-    """The items of each row by F: itself first, ties by number; those that F does not reach as in `rank`."""
+    """Return the items of each row by F: itself first, ties by number; those that F does not reach as in `rank`."""
     out = np.zeros_like(rank)
     for i in range(len(F)):
         reached = [j for j in range(len(F)) if j != i and F[i, j] > 1e-12]
@@ -206,7 +206,7 @@ def by_similarity(F: Matrix, rank: Order) -> Order:
 
 
 def confidence(rank: Order, k2: int, kappa: float) -> Matrix:
-    """The weights of Eq. 15: (kappa 1[j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2) for j in N(i, k2)."""
+    """Return the weights of Eq. 15: (kappa 1[j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2) for j in N(i, k2)."""
     near, mutual = neighbourhood(rank, k2), reciprocal(rank, k2)
     weights = np.zeros(rank.shape)
     for i in range(len(rank)):
@@ -236,7 +236,7 @@ def states(F: Matrix, regions: list[set[int]], weights: Matrix, support: int = 0
 
 
 def state_distances(p: Matrix, kind: str) -> Matrix:
-    """Table 5: the distributions compared directly, each by its definition; inf where two share nothing."""
+    """Table 5: compare the distributions directly, each by its definition; inf if two share nothing."""
     n = len(p)
     out = np.full((n, n), np.inf)
     for i in range(n):
@@ -259,21 +259,21 @@ def state_distances(p: Matrix, kind: str) -> Matrix:
 
 
 def wasserstein(p: Matrix, q: Matrix, C: Matrix) -> float:
-    """min <Q, C> over Q with margins p and q, as the linear program it is."""
+    """Return min <Q, C> over Q with margins p and q by linear programming."""
     m, k = C.shape
     margins = np.zeros((m + k, m * k))
     for x in range(m):
         margins[x, x * k : (x + 1) * k] = 1.0
     for y in range(k):
         margins[m + y, y::k] = 1.0
-    unit = 1e4  # the solver takes 1e-7 for nothing; a mass may be that small
+    unit = 1e4  # the solver treats 1e-7 as 0, and a mass may be that small
     solved = linprog(C.ravel(), A_eq=margins[:-1], b_eq=unit * np.concatenate([p, q])[:-1], method="highs")
     return float(solved.fun) / unit
 
 
 def residual_wasserstein(p: Matrix, q: Matrix, C: Matrix) -> float:
-    """The same for (p - q)+ and (q - p)+ only: shared mass stays where it is."""
-    gap = np.where(np.abs(p - q) > 1e-12, p - q, 0.0)  # less is rounding, on which the solver stumbles
+    """Return the minimum for (p - q)+ and (q - p)+ only: shared mass stays in place."""
+    gap = np.where(np.abs(p - q) > 1e-12, p - q, 0.0)  # less is rounding, which makes the solver fail
     away, towards = np.flatnonzero(gap > 0), np.flatnonzero(gap < 0)
     if not len(away) or not len(towards):
         return 0.0
@@ -282,7 +282,7 @@ def residual_wasserstein(p: Matrix, q: Matrix, C: Matrix) -> float:
 
 
 def allowed_steps(rank: Order, k: int, steps: str) -> NDArray[np.bool_]:
-    """Which states may follow which: one, or each, is among the k nearest others of the other."""
+    """Return the allowed transitions: one, or each, is among the k nearest others of the other."""
     near = np.zeros(rank.shape, bool)
     for i in range(len(rank)):
         near[i, rank[i, 1 : k + 1]] = True
@@ -290,7 +290,7 @@ def allowed_steps(rank: Order, k: int, steps: str) -> NDArray[np.bool_]:
 
 
 def step_costs(p: Matrix, d: Matrix, allowed: NDArray[np.bool_], rho: float, gamma: float) -> Matrix:
-    """W(p_i, p_j; d^rho)^gamma where a step is allowed, 0 on the diagonal, inf elsewhere."""
+    """Return W(p_i, p_j; d^rho)^gamma for allowed steps, 0 on the diagonal, inf elsewhere."""
     n = len(p)
     costs = np.full((n, n), np.inf)
     for i in range(n):
@@ -311,12 +311,19 @@ def floyd_warshall(costs: Matrix) -> Matrix:
 
 
 def fused(
-    d: Matrix, chained: Matrix, theta: float, gamma: float, kind: str, k: int, own: bool, apart: Matrix | None = None,
+    d: Matrix,
+    chained: Matrix,
+    theta: float,
+    gamma: float,
+    kind: str,
+    k: int,
+    own: bool,
+    apart: Matrix | None = None,
     direct: float = 0.0,
-) -> Matrix:  # fmt: skip
-    """theta d + (1 - theta) ((1 - direct) d' + direct apart) where a chain leads; others behind, by d.
+) -> Matrix:
+    """Return theta d + (1 - theta) ((1 - direct) d' + direct apart) if a chain exists; other items follow, by d.
 
-    `plain`: d and d' as they are, without `apart`. `local`: each in units of the row's k-th smallest value, d counted
+    `plain`: d and d' unchanged, without `apart`. `local`: each in units of the row's k-th smallest value, d counted
     from 0.6 of its smallest on. `own`: the smallest value of a row is that of the query itself, and does not count.
     """
     out = np.zeros(d.shape)
@@ -331,7 +338,7 @@ def fused(
             near = np.array([1 - np.exp(-(ratio**2)) for ratio in ratios])
             if apart is not None and direct > 0:
                 unit = max(kth(apart[row], k + own), 1e-3 * max(apart[row]))
-                wide = np.where(d[row] > 0, apart[row], 0.0) / unit  # a copy of the query is not apart from it
+                wide = np.where(d[row] > 0, apart[row], 0.0) / unit  # a copy of the query has distance 0
                 along[reached] = (1 - direct) * along[reached] + direct * wide[reached]
         out[row, reached] = theta * near[reached] + (1 - theta) * along[reached]
         out[row, ~reached] = out[row, reached].max() + 1 + d[row, ~reached]
@@ -339,12 +346,12 @@ def fused(
 
 
 def kth(values: Sequence[float] | Matrix, k: int) -> float:
-    """The k-th smallest of some values, or their largest where there are fewer."""
+    """Return the k-th smallest of some values, or the largest if there are fewer."""
     return float(sorted(values)[min(k, len(values)) - 1])
 
 
 class Parts(NamedTuple):
-    """What Sections 4.1 and 4.2 leave: d, the order by d, the order by F (or d), the states, and the mixed graph S."""
+    """Results of Sections 4.1 and 4.2: d, the order by d, the order by F (or d), the states, and the mixed graph S."""
 
     d: Matrix
     rank: Order
@@ -372,7 +379,10 @@ def embedded(
     neighbors: str = "euclidean",
     share: float = 0.0,
 ) -> Parts:
-    """States of all items. `neighbors="diffused"` takes regions by F, and that `share` of the weights of Eq. 15."""
+    """Return the states of all items.
+
+    `neighbors="diffused"` uses regions by F and that `share` of the weights of Eq. 15.
+    """
     d = euclidean(rows)
     rank = nearest_first(d)
     weights = gaussian(d, rank, sigma, scale, k)
@@ -404,9 +414,9 @@ def chained(
     distance: str = "transport",
     **others: Any,
 ) -> tuple[Matrix, Matrix]:
-    """(d, d') of all items: the whole of Section 4 but its last equation; `others` as in `embedded`.
+    """Return (d, d') of all items: all of Section 4 except its last equation; `others` as in `embedded`.
 
-    Any `distance` but `transport` compares the states directly.
+    Any `distance` except `transport` compares the states directly.
     """
     parts = embedded(rows, **others)
     if distance != "transport":
@@ -419,7 +429,7 @@ def chained(
 
 
 def wide_states(S: Matrix, p: Matrix, direct_k: int, direct_mu: float, direct_support: int) -> Matrix:
-    """r_i: states averaged with the direct_k largest F of a wider diffusion over S; the largest entries, sum one."""
+    """Return r_i: states averaged with the direct_k largest F of a wider diffusion over S; largest entries, sum one."""
     F = resolvent(S, direct_mu)
     r = np.zeros(p.shape)
     for i in range(len(p)):
@@ -433,12 +443,12 @@ def wide_states(S: Matrix, p: Matrix, direct_k: int, direct_mu: float, direct_su
 
 
 def total_variation(a: Matrix, b: Matrix) -> Matrix:
-    """(rows of a, rows of b) half the sum of |a_i(c) - b_j(c)|, which is 1 - sum_c min(a_i(c), b_j(c))."""
+    """Return (rows of a, rows of b) half the sum of |a_i(c) - b_j(c)|, which is 1 - sum_c min(a_i(c), b_j(c))."""
     return np.array([[0.5 * sum(abs(x - y) for x, y in zip(one, other, strict=True)) for other in b] for one in a])
 
 
 def trust_of(lists: NDArray[np.int32], items: Sequence[int] | None = None) -> tuple[float, float]:
-    """(mutual, common) of the 5 nearest of some items, pair by pair; the item stands first in its list, -1 is nobody.
+    """Return (mutual, common) of the 5 nearest of some items, pair by pair; lists start with the item, -1 is padding.
 
     common: out of as many as a list can hold, up to 5.
     """
@@ -453,7 +463,7 @@ def trust_of(lists: NDArray[np.int32], items: Sequence[int] | None = None) -> tu
     return (mutual / pairs, common / pairs) if pairs else (0.0, 0.0)
 
 
-# --- the same by scipy's sparse products, along given neighbour lists --------------------------------------
+# --- scipy's sparse products along given neighbour lists ---------------------------------------------------
 
 
 def listed(lists: NDArray[np.int32], values: NDArray[Any]) -> Any:
@@ -465,7 +475,7 @@ def listed(lists: NDArray[np.int32], values: NDArray[Any]) -> Any:
 
 
 def sparse_union(lists: NDArray[np.int32], both: bool = False) -> Any:
-    """Ones where either item lists the other, or each does (`both`)."""
+    """Return ones if either item lists the other, or each does (`both`)."""
     near = listed(lists, np.ones(lists.shape, np.int8))
     matrix = sparse.csr_array(near.multiply(near.T) if both else near.maximum(near.T))
     matrix.sort_indices()
@@ -473,10 +483,15 @@ def sparse_union(lists: NDArray[np.int32], both: bool = False) -> Any:
 
 
 def sparse_graph(
-    lists: NDArray[np.int32], distances: NDArray[Any], lengths: Matrix, sigma: float, size: int,
-    own_scale: bool = False, loops: bool = False,
-) -> Any:  # fmt: skip
-    """S of one graph: Eq. 2 on the `size` nearest others (the item itself is listed first), (W + W')/2, normalised."""
+    lists: NDArray[np.int32],
+    distances: NDArray[Any],
+    lengths: Matrix,
+    sigma: float,
+    size: int,
+    own_scale: bool = False,
+    loops: bool = False,
+) -> Any:
+    """Return S of one graph: Eq. 2 on the `size` nearest others (lists start with the item), (W + W')/2, normalised."""
     n = len(lists)
     near, d = lists[:, 1 : size + 1], distances[:, 1 : size + 1].astype(np.float64)
     unit = lengths[:, None] ** 2 if own_scale else lengths[:, None] * lengths[near]
@@ -495,13 +510,13 @@ def resolvent(S: Any, mu: float) -> Matrix:
 
 
 def sparse_confidence(lists: NDArray[np.int32], kappa: float) -> Any:
-    """Eq. 15's weights of all k2 listed items, rows summing to one."""
+    """Return the weights of Eq. 15 of all k2 listed items, rows summing to one."""
     near = listed(lists, np.ones(lists.shape))
     return to_one(near + kappa * near.multiply(near.T))
 
 
 def sparse_states(nearest: NDArray[np.int32], similar: NDArray[Any], weights: Any, k1: int, support: int) -> Any:
-    """Eq. 14 on R(i, k1) by `nearest`, where F reaches both ways, then Eq. 15, then the largest entries."""
+    """Apply Eq. 14 on R(i, k1) by `nearest` where F reaches both ways, then Eq. 15, then keep the largest entries."""
     F = listed(nearest[:, :k1], similar[:, :k1].astype(np.float64))
     mixed = sparse.csr_array(weights @ to_one(F.multiply(F.T > 0)))
     mixed.sort_indices()
@@ -509,7 +524,7 @@ def sparse_states(nearest: NDArray[np.int32], similar: NDArray[Any], weights: An
 
 
 def strongest(matrix: Any, support: int) -> Any:
-    """The `support` largest entries of every row, ties to the lower item number."""
+    """Return the `support` largest entries of every row, ties to the lower item number."""
     kept = sparse.lil_array(matrix.shape)
     for i in range(matrix.shape[0]):
         entries = slice(matrix.indptr[i], matrix.indptr[i + 1])
@@ -520,6 +535,6 @@ def strongest(matrix: Any, support: int) -> Any:
 
 
 def to_one(matrix: Any) -> Any:
-    """Rows divided by their sums."""
+    """Divide rows by their sums."""
     totals = np.asarray(matrix.sum(axis=1)).ravel()
     return sparse.csr_array(sparse.diags_array(1.0 / totals) @ matrix)

@@ -1,4 +1,4 @@
-"""The measures, one query at a time, word by word from their definitions: slow judges of the fast ones."""
+"""Measures of rankings, one query at a time, to the letter of their definitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 
 def ranks_without_junk(row: Sequence[int], positives: Sequence[int], junk: Sequence[int]) -> list[int]:
-    """0-based ranks of the positives, after junk and padding are struck from the list."""
+    """Return 0-based ranks of the positives after junk and padding are removed from the list."""
     kept = [item for item in row if item >= 0 and item not in set(junk)]
     return [rank for rank, item in enumerate(kept) if item in set(positives)]
 
@@ -27,7 +27,7 @@ def rectangle_ap(ranks: Sequence[int], positives: int) -> float:
 
 
 def revisited_precision(ranks: Sequence[int], positives: int, k: int) -> float:
-    """Precision at min(k, rank of the last positive), ranks from 1; an unfound positive is beyond k."""
+    """Return the precision at min(k, rank of the last positive), ranks from 1; a missing positive is beyond k."""
     last = max(ranks) + 1 if len(ranks) == positives else math.inf
     cut = min(last, k)
     return sum(rank + 1 <= cut for rank in ranks) / cut

@@ -1,4 +1,4 @@
-"""Nearest neighbours as they are defined, every pair measured: the slow twin of kinrank.neighbors.nearest."""
+"""Nearest neighbours by definition, every pair measured: slow counterpart of kinrank.neighbors.find_nearest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def distances(queries: NDArray[np.float32], items: NDArray[np.float32]) -> NDArray[np.float64]:
-    """(q, n) Euclidean distances in double precision."""
+    """Return (q, n) Euclidean distances in double precision."""
     table = np.zeros((len(queries), len(items)))
     for row, query in enumerate(queries.astype(np.float64)):
         for column, item in enumerate(items.astype(np.float64)):
@@ -22,7 +22,7 @@ def nearest(
     own: NDArray[np.int64] | None = None,
     self_first: bool = True,
 ) -> list[list[tuple[float, int]]]:
-    """Per query its k nearest as (distance, item), ties to the lower item; own item first or left out."""
+    """Return the k nearest of each query as (distance, item), ties to the lower item; own item first or left out."""
     lists = []
     for row, measured in enumerate(distances(queries, items)):
         me = -1 if own is None else int(own[row])

@@ -1,4 +1,4 @@
-"""CSA, SSR and LAttQE written out: loops, float64, one vector at a time. Slow on purpose, to be compared with."""
+"""CSA, SSR and LAttQE written out: loops, float64, one vector at a time. Deliberately slow, for comparison."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def attention(rows: list[np.ndarray], weight: np.ndarray, bias: np.ndarray, heads: int) -> list[np.ndarray]:
-    """Before the last layer: every head on its own."""
+    """Return the input of the last layer, each head separately."""
     width = len(rows[0])
     size = width // heads
     made = [weight @ row + bias for row in rows]
@@ -49,7 +49,7 @@ def attention(rows: list[np.ndarray], weight: np.ndarray, bias: np.ndarray, head
 
 
 def csa(arrays: Arrays, sizes: dict[str, Any], query: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """(m,) cos(h_0, h_i)."""
+    """Return (m,) cos(h_0, h_i)."""
     z = [query, *items]
     anchors = z[: sizes["anchors"]]
     states = []
@@ -69,7 +69,7 @@ def csa(arrays: Arrays, sizes: dict[str, Any], query: np.ndarray, items: np.ndar
 
 
 def _moved(arrays: Arrays, network: str, rows: list[np.ndarray], top: int) -> list[np.ndarray]:
-    """dF of every node, the query first."""
+    """Return dF of every node, the query first."""
     lengths = [math.sqrt(float(f @ f)) for f in rows]
     units = [f / length for f, length in zip(rows, lengths, strict=True)]
     near = [[float(u @ v) for v in units] for u in units]
@@ -97,7 +97,7 @@ def _moved(arrays: Arrays, network: str, rows: list[np.ndarray], top: int) -> li
 
 
 def ssr(arrays: Arrays, sizes: dict[str, Any], query: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """(m,) cosines after all moves, each as if the vectors had always been where they are ("cut")."""
+    """Return (m,) cosines after all moves, each of which treats earlier moves as constants ("cut")."""
     rows = [np.asarray(row, np.float64) for row in (query, *items)]
     for _ in range(sizes["steps"]):
         rows[0] = rows[0] - sizes["lr"] * _moved(arrays, "dni_query", rows, sizes["top"])[0]
@@ -107,7 +107,7 @@ def ssr(arrays: Arrays, sizes: dict[str, Any], query: np.ndarray, items: np.ndar
 
 
 def lattqe(arrays: Arrays, sizes: dict[str, Any], row: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of the neighbours of one row, and the new row."""
+    """Return the weights of the neighbours of one row, and the new row."""
     z = [row, *near]
     states = [vector + place for vector, place in zip(z, arrays["position"], strict=False)]
     for number in range(sizes["layers"]):

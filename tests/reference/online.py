@@ -1,4 +1,4 @@
-"""A gallery and one query outside it -> d* of every item, by dense transcription of stages/attach.py.
+"""d* of every gallery item for one query outside the gallery, by a dense transcription of online_query.py.
 
 The gallery's states, wide states and step costs are those of `reference/lpmt.py`; the transport is the linear program.
 """
@@ -16,8 +16,7 @@ Matrix = NDArray[np.float64]
 
 
 class Source(NamedTuple):
-    """A query outside the graph: (n,) its distances, the prices of its first steps (inf where there is none), and how
-    far its wide state is from those of all items."""
+    """A query outside the graph: (n,) its distances, prices of first steps (inf for none), distances of wide states."""
 
     gaps: Matrix
     first: Matrix
@@ -25,7 +24,7 @@ class Source(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """(n, n) distances, prices of steps, and how far apart wide states are."""
+    """(n, n) distances, prices of steps, and distances of wide states."""
 
     d: Matrix
     costs: Matrix
@@ -33,39 +32,70 @@ class Graph(NamedTuple):
 
 
 def answered(
-    rows: NDArray[np.float32], query: NDArray[np.float32], *, k: int, gamma: float, theta: float,
-    counted: NDArray[np.bool_] | None = None, direct: float = 0.0, **others: float,
-) -> Matrix:  # fmt: skip
-    """(n,) d* of all items: those no chain reaches behind the others.
+    rows: NDArray[np.float32],
+    query: NDArray[np.float32],
+    *,
+    k: int,
+    gamma: float,
+    theta: float,
+    counted: NDArray[np.bool_] | None = None,
+    direct: float = 0.0,
+    **others: float,
+) -> Matrix:
+    """Return (n,) d* of all items; items that no chain reaches follow the others.
 
-    With `counted` (n,) the others are stepping stones: d* is inf there, and no scale is read from them.
+    With `counted` (n,) the other items are stepping stones: d* is inf there, and they do not affect units.
     """
     counts = np.ones(len(rows), bool) if counted is None else counted
     source, graph = attached(rows, query, counts, k=k, gamma=gamma, **others)  # type: ignore[arg-type]
     reach = chains(source.first, graph.costs)
     result = np.full(len(rows), np.inf)
     result[counts] = twin.fused(
-        source.gaps[None, counts], reach[None, counts], theta, gamma, "local", k, False, source.apart[None, counts],
+        source.gaps[None, counts],
+        reach[None, counts],
+        theta,
+        gamma,
+        "local",
+        k,
+        False,
+        source.apart[None, counts],
         direct,
-    )[0]  # fmt: skip
+    )[0]
     return result
 
 
 def marked(
-    rows: NDArray[np.float32], query: NDArray[np.float32], positives: list[int], negatives: list[int], *, k: int,
-    gamma: float, theta: float, direct: float = 0.0, **others: float,
-) -> Matrix:  # fmt: skip
-    """(n,) the score of all items with some marked right and wrong, inf where no chain leads."""
+    rows: NDArray[np.float32],
+    query: NDArray[np.float32],
+    positives: list[int],
+    negatives: list[int],
+    *,
+    k: int,
+    gamma: float,
+    theta: float,
+    direct: float = 0.0,
+    **others: float,
+) -> Matrix:
+    """Return (n,) the score of all items with positive and negative marks, inf without a chain."""
     everyone = np.ones(len(rows), bool)
     source, graph = attached(rows, query, everyone, k=k, gamma=gamma, **others)  # type: ignore[arg-type]
     return by_the_rule(source, graph, np.arange(len(rows)), positives, negatives, k, gamma, theta, direct)
 
 
 def jointly_marked(
-    rows: NDArray[np.float32], queries: int, query: int, positives: list[int], negatives: list[int], *, k: int,
-    gamma: float, theta: float, direct: float = 0.0, **others: float,
-) -> Matrix:  # fmt: skip
-    """The same for a query that is in the graph: the first rows are the queries, marks count the others from 0."""
+    rows: NDArray[np.float32],
+    queries: int,
+    query: int,
+    positives: list[int],
+    negatives: list[int],
+    *,
+    k: int,
+    gamma: float,
+    theta: float,
+    direct: float = 0.0,
+    **others: float,
+) -> Matrix:
+    """Return the scores for a query inside the graph: the first rows are queries, marks number the others from 0."""
     graph, _, _, _ = prepared(rows, k=k, gamma=gamma, **others)  # type: ignore[arg-type]
     first = np.full(len(rows), np.inf)
     first[query] = 0.0
@@ -76,17 +106,24 @@ def jointly_marked(
 
 
 def by_the_rule(
-    source: Source, graph: Graph, gallery: NDArray[np.int64], positives: list[int], negatives: list[int], k: int,
-    gamma: float, theta: float, direct: float,
-) -> Matrix:  # fmt: skip
-    """(n,) the rule of the design notes, section 6.4, source by source and item by item."""
+    source: Source,
+    graph: Graph,
+    gallery: NDArray[np.int64],
+    positives: list[int],
+    negatives: list[int],
+    k: int,
+    gamma: float,
+    theta: float,
+    direct: float,
+) -> Matrix:
+    """Apply the rule of the design notes, section 6.4, source by source and item by item; return (n,)."""
     n = len(graph.d)
     begin = 0.6 * source.gaps[gallery].min()
     d10 = np.sort(source.gaps[gallery])[k - 1] - begin
     r10 = np.sort(chains(source.first, graph.costs)[gallery] ** (1 / gamma))[k - 1]
     t10 = np.sort(source.apart[gallery])[k - 1]
     closed = graph.costs.copy()
-    closed[negatives] = np.inf  # no step leads on from a wrong one
+    closed[negatives] = np.inf  # no step leads on from a negative mark
 
     def mixed(gaps: Matrix, chained: Matrix, apart: Matrix) -> Matrix:
         near = 1 - np.exp(-((np.maximum(gaps - begin, 0) / d10) ** 2))
@@ -113,7 +150,7 @@ def by_the_rule(
 
 
 def chains(first: Matrix, costs: Matrix) -> Matrix:
-    """(n,) d' from a source with first steps at these prices, inf where there are none: step after step."""
+    """Return (n,) d' from a source with first steps at these prices, inf for none, step by step."""
     best = first.copy()
     for _ in range(len(best)):
         best = np.minimum(best, (best[:, None] + costs).min(axis=0))
@@ -121,10 +158,21 @@ def chains(first: Matrix, costs: Matrix) -> Matrix:
 
 
 def attached(
-    rows: NDArray[np.float32], query: NDArray[np.float32], counts: NDArray[np.bool_], *, k2: int, rho: float,
-    gamma: float, k: int, sigma: float, path_k: int, support: int, direct_support: int = 128, **others: float,
-) -> tuple[Source, Graph]:  # fmt: skip
-    """The query, and the graph it enters."""
+    rows: NDArray[np.float32],
+    query: NDArray[np.float32],
+    counts: NDArray[np.bool_],
+    *,
+    k2: int,
+    rho: float,
+    gamma: float,
+    k: int,
+    sigma: float,
+    path_k: int,
+    support: int,
+    direct_support: int = 128,
+    **others: float,
+) -> tuple[Source, Graph]:
+    """Return the query and the graph that it enters."""
     sizes = {"k2": k2, "k": k, "path_k": path_k, "support": support, "direct_support": direct_support}
     powers = {"rho": rho, "gamma": gamma, "sigma": sigma}
     graph, rank, p, r = prepared(rows, **sizes, **powers, **others)  # type: ignore[arg-type]
@@ -141,10 +189,17 @@ def attached(
 
 
 def prepared(
-    rows: NDArray[np.float32], *, rho: float, gamma: float, path_k: int, direct_k: int = 160, direct_mu: float = 0.02,
-    direct_support: int = 128, **others: float,
-) -> tuple[Graph, twin.Order, Matrix, Matrix]:  # fmt: skip
-    """The graph, the order of neighbours, the states, the wide states."""
+    rows: NDArray[np.float32],
+    *,
+    rho: float,
+    gamma: float,
+    path_k: int,
+    direct_k: int = 160,
+    direct_mu: float = 0.02,
+    direct_support: int = 128,
+    **others: float,
+) -> tuple[Graph, twin.Order, Matrix, Matrix]:
+    """Return the graph, the order of neighbours, the states and the wide states."""
     parts = twin.embedded(rows, neighbors="diffused", **others)  # type: ignore[arg-type]
     r = twin.wide_states(parts.S, parts.p, direct_k, direct_mu, direct_support)
     costs = twin.step_costs(parts.p, parts.d, twin.allowed_steps(parts.kin, path_k, "union"), rho, gamma)
@@ -152,10 +207,18 @@ def prepared(
 
 
 def state(
-    p: Matrix, d: Matrix, rank: twin.Order, gaps: Matrix, near: NDArray[np.int64], counts: NDArray[np.bool_], k2: int,
-    k: int, sigma: float, support: int,
-) -> Matrix:  # fmt: skip
-    """p_q, or r_q: the states p, or r, of the k2 nearest, weighted by the Gaussian of the graphs."""
+    p: Matrix,
+    d: Matrix,
+    rank: twin.Order,
+    gaps: Matrix,
+    near: NDArray[np.int64],
+    counts: NDArray[np.bool_],
+    k2: int,
+    k: int,
+    sigma: float,
+    support: int,
+) -> Matrix:
+    """Return p_q or r_q: the states p or r of the k2 nearest, weighted by the Gaussian of the graphs."""
     own = np.zeros(len(p))
     length = gaps[near[counts[near]][k - 1]]
     for j in near[:k2]:

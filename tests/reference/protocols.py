@@ -1,4 +1,4 @@
-"""Published protocols, one query and one item at a time: slow judges of the fast evaluation."""
+"""Published evaluation protocols, one query and one item at a time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 def revisited(order: Sequence[int], entry: Mapping[str, Any], difficulty: str) -> tuple[float | None, list[float]]:
-    """Average precision and precision at 1, 5, 10 of one query of revisited Oxford or Paris; None without positives.
+    """Return average precision and precision at 1, 5, 10 of one query of revisited Oxford or Paris.
 
-    The list is walked from its best image. An image to ignore is passed over as if it were not there. At a positive,
-    recall goes up by 1 / positives, and the area under the curve grows by a trapezium between the precision before the
-    step, 1 at the very start, and that after it.
+    None without positives. The list is read from its best image. Images to ignore are skipped. At a positive, recall
+    rises by 1 / positives, and the area under the curve grows by a trapezium between the precision before the step (1
+    at the very start) and after it.
     """
     positives, ignored = {
         "easy": (set(entry["easy"]), set(entry["junk"]) | set(entry["hard"])),
@@ -42,9 +42,10 @@ def revisited(order: Sequence[int], entry: Mapping[str, Any], difficulty: str) -
 def person(
     order: Sequence[int], query: tuple[int, int], gallery: Sequence[tuple[int, int]], ks: Sequence[int]
 ) -> dict[str, float] | None:
-    """AP, CMC and INP of one query of Market-1501; (person, camera) of the query and of every item; None without match.
+    """Return AP, CMC and INP of one query of Market-1501; None without match.
 
-    Struck from the list: junk, whose person is -1, and pictures of the query's person from its own camera.
+    `query` and `gallery` are (person, camera). Junk, whose person is -1, and pictures of the query's person from its
+    own camera are removed from the list.
     """
     kept = [item for item in order if gallery[item][0] != -1 and gallery[item] != query]
     matches = [gallery[item][0] == query[0] for item in kept]

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 import kinrank as kr
 
 
-class Elsewhere:
-    """A store of somebody else's, which says nothing about itself."""
+class Elsewhere(kr.Store):
+    """A third-party store without any description of itself."""
 
     def __init__(self, rows: NDArray[np.float32]) -> None:
-        self.store = kr.ArrayStore(rows)
+        self.store = kr.stores.ArrayStore(rows)
 
     def __len__(self) -> int:
         return len(self.store)

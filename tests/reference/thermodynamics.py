@@ -1,6 +1,6 @@
-"""Appendix B, slowly: rates and states over time -> currents, cost and entropy, by the printed integrals.
+"""Appendix B by the printed integrals: currents, cost and entropy from rates and states over time.
 
-Moments are midpoints of equal pieces of time, so that sums over them approach the integrals.
+Times are midpoints of equal intervals, so that sums over them approach the integrals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Flow = Callable[[float], tuple[Floats, Floats]]  # t -> (T_t, q_t)
 
 
 def w1(p: Floats, q: Floats, cost: Floats) -> float:
-    """The transport problem as a linear program over whole plans, shared mass included."""
+    """Solve the transport problem as a linear program over whole plans, shared mass included."""
     n = len(p)
     rows = np.kron(np.eye(n), np.ones(n))
     columns = np.kron(np.ones(n), np.eye(n))
@@ -37,7 +37,7 @@ def current(rates: Floats, state: Floats) -> Floats:
 
 
 def pairs(rates: Floats, state: Floats) -> Iterator[tuple[int, int, float, float]]:
-    """(r, s, T[r, s] q[s], T[s, r] q[r]) for r < s where anything moves."""
+    """Return (r, s, T[r, s] q[s], T[s, r] q[r]) for r < s if anything moves."""
     n = len(state)
     for r in range(n):
         for s in range(r + 1, n):
@@ -47,7 +47,10 @@ def pairs(rates: Floats, state: Floats) -> Iterator[tuple[int, int, float, float
 
 
 def integrals(flow: Flow, cost: Floats, duration: float, pieces: int) -> dict[str, float]:
-    """Cost, entropy (by Eq. "entropy", and its two parts as printed before it), activity, mobility, all mass moved."""
+    """Return cost, entropy (by Eq. "entropy", and its two parts as printed before it), activity, mobility, flow.
+
+    The flow is all mass moved.
+    """
     found = dict.fromkeys(("cost", "entropy", "states", "environment", "activity", "mobility", "moved"), 0.0)
     step = duration / pieces
     for t in midpoints(duration, pieces):
@@ -66,21 +69,21 @@ def integrals(flow: Flow, cost: Floats, duration: float, pieces: int) -> dict[st
 
 
 def random_rates(n: int, rng: np.random.Generator, speed: float = 1.0) -> Floats:
-    """Any rates, positive both ways; columns sum to zero."""
+    """Return random rates, positive both ways; columns sum to zero."""
     rates = speed * rng.gamma(0.7, size=(n, n)) + 1e-3
     np.fill_diagonal(rates, 0.0)
     return np.asarray(rates - np.diag(rates.sum(axis=0)))
 
 
 def relaxing(rates: Floats, start: Floats) -> Flow:
-    """The flow of a process with these rates, from this state."""
+    """Return the flow of a process with these rates, from this state."""
     values, vectors = np.linalg.eig(rates)
     parts = np.linalg.solve(vectors, start.astype(complex))
     return lambda t: (rates, np.real(vectors @ (np.exp(values * t) * parts)))
 
 
 def random_plan(p: Floats, q: Floats, rng: np.random.Generator) -> Floats:
-    """A feasible plan: north-west corners after shuffling rows and columns, a vertex that need not be cheap."""
+    """Return a feasible plan: north-west corners after shuffling rows and columns, a vertex that need not be cheap."""
     plan, left, open_ = np.zeros((len(p), len(q))), p.copy(), q.copy()
     rows: list[Any] = rng.permutation(len(p)).tolist()
     columns: list[Any] = rng.permutation(len(q)).tolist()

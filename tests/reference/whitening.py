@@ -1,4 +1,4 @@
-"""Whitening, one row and one pair at a time, as the papers state it: a slow judge of the fast one."""
+"""Whitening, one row and one pair at a time, as the papers state it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Floats = NDArray[np.float64]
 
 
 def rows_of(count: int = 120, dimensions: int = 8, seed: int = 0) -> np.ndarray:
-    """Rows far from the origin, with directions of different variance."""
+    """Return rows far from the origin, with directions of different variance."""
     rng = np.random.default_rng(seed)
     return rng.standard_normal((count, dimensions)) * np.linspace(2, 0.3, dimensions) + 1.0
 
 
 def pairs_of(count: int = 120, many: int = 60, seed: int = 1) -> np.ndarray:
-    """Rows in twos, no row twice."""
+    """Return rows in pairs, no row twice."""
     return np.random.default_rng(seed).permutation(count)[: 2 * many].reshape(many, 2)
 
 
@@ -31,7 +31,7 @@ def mean_of(rows: Sequence[Floats]) -> Floats:
 
 
 def scatter(rows: Sequence[Floats]) -> Floats:
-    """The mean of x x', entry by entry."""
+    """Return the mean of x x', entry by entry."""
     columns = list(zip(*rows, strict=True))
     return np.array(
         [[math.fsum(a * b for a, b in zip(x, y, strict=True)) / len(rows) for y in columns] for x in columns]
@@ -39,7 +39,7 @@ def scatter(rows: Sequence[Floats]) -> Floats:
 
 
 def by_variance(vectors: Floats, power: float) -> tuple[Floats, Floats]:
-    """Mean, and P (r, d): one row per eigenvector of the covariance, divided by its variance to the power."""
+    """Return the mean and P (r, d): one row per eigenvector of the covariance, divided by its variance to the power."""
     rows = [unit(row) for row in vectors]
     mean = mean_of(rows)
     values, directions = np.linalg.eigh(scatter([row - mean for row in rows]))
@@ -48,7 +48,7 @@ def by_variance(vectors: Floats, power: float) -> tuple[Floats, Floats]:
 
 
 def by_pairs(vectors: Floats, pairs: Sequence[tuple[int, int]], power: float) -> tuple[Floats, Floats]:
-    """The same for learned whitening: S^-power by the eigenvectors of S, then turned to principal directions."""
+    """Return mean and P of learned whitening: S^-power by the eigenvectors of S, rotated to principal directions."""
     rows = [unit(row) for row in vectors]
     mean = mean_of([rows[first] for first, _ in pairs])
     values, axes = np.linalg.eigh(scatter([rows[first] - rows[second] for first, second in pairs]))

@@ -1,7 +1,7 @@
-"""Processes that change a saved manifold until their time is over, or until they are killed.
+"""Processes that change a saved manifold until their time is over or until they are killed.
 
-A change that such a process acknowledges was made: whatever happens then, it must be there. The command line's own
-functions are called in the process, as `kinrank` calls them, so that a writer costs no start of an interpreter.
+A change that such a process acknowledges was made and must never be lost. The functions of the command line are called
+in the process, as `kinrank` calls them, so that a writer needs no interpreter start.
 """
 
 from __future__ import annotations
@@ -24,38 +24,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.manifold import ChangedMeanwhile, journal
-from kinrank.manifold.manifest import MANIFEST, read_manifest
+from kinrank.errors import ConcurrentSaveError
+from kinrank.manifold import deltas
+from kinrank.manifold.saved_folder import MANIFEST, read_manifest
 from kinrank.manifold.verify import verify
 from reference.commands import good
 
-KEPT = 20  # items of its own that a writer which also removes leaves there
-PAUSE = 0.1  # seconds between two changes at most; who loads and saves without a lock has to find a gap
-WRITING = {"change-": 0.0004, "data-": 0.004}  # seconds that pass until the manifest names what is being written
-CHANGES = 3  # a killed writer's folder is written anew at every fourth change, not at every seventeenth
+KEPT = 20  # own items that a writer leaves if it also removes
+PAUSE = 0.1  # longest pause between two changes in seconds; a writer without a lock has to find a gap
+WRITING = {"change-": 0.0004, "data-": 0.004}  # seconds until the manifest lists the new files
+CHANGES = 3  # the folder of killed writers is rewritten at every fourth change, not at every seventeenth
 
 
 def row_of(name: str) -> NDArray[np.float32]:
-    """The vector of an item, which follows from its name."""
+    """Return the vector of an item, which follows from its name."""
     return np.random.default_rng(zlib.crc32(name.encode())).normal(size=(1, 6)).astype(np.float32)
 
 
 def a_gallery(folder: Path, method: kr.Method) -> set[str]:
-    """A small gallery is saved there; the names of its items."""
+    """Save a small gallery and return the names of its items."""
     names = [f"n{number}" for number in range(90)]
     kr.Manifold.build(np.concatenate([row_of(name) for name in names]), method, ids=names).save(folder)
     return set(names)
 
 
 def as_given(folder: Path) -> bool:
-    """Whether every item has the vector that it was given."""
+    """Return True if every item has its original vector."""
     manifold = kr.Manifold.load(folder)
     rows = np.concatenate([row_of(name) for name in manifold.ids.tolist()])
-    return np.allclose(manifold._snapshot.vectors, rows / np.linalg.norm(rows, axis=1, keepdims=True), atol=1e-6)
+    return np.allclose(manifold.snapshot.vectors, rows / np.linalg.norm(rows, axis=1, keepdims=True), atol=1e-6)
 
 
 def by_command(folder: Path, add: list[str], remove: list[str]) -> None:
-    """`kinrank add` or `kinrank remove`, exit code 0."""
+    """Run `kinrank add` or `kinrank remove` with exit code 0."""
     if add:
         given = folder.parent / add[0]
         np.save(f"{given}.npy", np.concatenate([row_of(name) for name in add]))
@@ -66,17 +67,17 @@ def by_command(folder: Path, add: list[str], remove: list[str]) -> None:
 
 
 def in_turn(folder: Path, add: list[str], remove: list[str]) -> None:
-    """`Manifold.changing`: others wait."""
+    """Change with `Manifold.changing`: other writers wait."""
     with kr.Manifold.changing(folder) as manifold:
         _change(manifold, add, remove)
 
 
 def by_trying(folder: Path, add: list[str], remove: list[str]) -> None:
-    """Load, change and save, again and again until nobody came between."""
+    """Load, change and save, repeatedly until no other writer interfered."""
     while True:
         manifold = kr.Manifold.load(folder)
         _change(manifold, add, remove)
-        with contextlib.suppress(ChangedMeanwhile):
+        with contextlib.suppress(ConcurrentSaveError):
             manifold.save(folder)
             return
 
@@ -92,7 +93,7 @@ WAYS = {way.__name__: way for way in (by_command, in_turn, by_trying)}
 
 
 def write(folder: Path, who: str, way: str, seconds: float) -> None:
-    """Add items, remove the oldest of them when there are many, and say so on a line: + or -, and the name."""
+    """Add items, remove the oldest if there are many, and print a line for each: + or -, and the name."""
     own: deque[str] = deque()
     pauses, deadline, number = Random(who), time.monotonic() + seconds, 0
     while time.monotonic() < deadline:
@@ -126,7 +127,7 @@ def _say(*words: str) -> None:
 
 
 def at_work(folder: Path, who: str, how: str, seconds: float) -> None:
-    """A writer or a reader, once somebody says go."""
+    """Run a writer or a reader after the signal to start."""
     _say("ready")
     sys.stdin.readline()
     if how in WAYS:
@@ -138,12 +139,12 @@ def at_work(folder: Path, who: str, how: str, seconds: float) -> None:
 
 
 def fork_writers(folder: Path, way: str) -> None:
-    """For every name that comes in: a writer under this name, and once it is killed, the signal that did it.
+    """Fork a writer for every name that is read; after it was killed, print the signal.
 
-    It is forked from a process in which everything has run once. What it acknowledges is on the disk, in a file of its
-    name beside the folder.
+    It is forked from a process in which everything has run once. Its acknowledgements are on disk, in a file of its
+    name next to the folder.
     """
-    journal.CHANGES = CHANGES
+    deltas.MAX_CHANGES = CHANGES
     WAYS[way](folder, ["first"], [])
     _say("ready")
     for line in sys.stdin:
@@ -169,7 +170,7 @@ def _add_for_ever(folder: Path, who: str, way: str) -> None:
 
 @contextlib.contextmanager
 def started(*words: object, program: str = "reference.writers") -> Iterator[subprocess.Popen[str]]:
-    """A process of this file, or of another program; its first line was read, which says that it is ready."""
+    """Start a process of this file, or of another program, and read its first line, which says that it is ready."""
     places = [str(Path(__file__).parents[1]), str(Path(kr.__file__).parents[1])]
     command = [sys.executable, "-m", program, *map(str, words)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "KINRANK_THREADS": "1"}
@@ -184,7 +185,7 @@ def started(*words: object, program: str = "reference.writers") -> Iterator[subp
 
 
 def at_once(folder: Path, how: list[str], seconds: float) -> list[list[str]]:
-    """Writers and readers at the same time; the lines each of them said."""
+    """Run writers and readers at the same time; return the lines of each."""
     with contextlib.ExitStack() as stack:
         processes = [
             stack.enter_context(started("at_work", folder, f"w{who}", each, seconds)) for who, each in enumerate(how)
@@ -198,7 +199,7 @@ def at_once(folder: Path, how: list[str], seconds: float) -> list[list[str]]:
 
 
 def left_by_lines(said: list[list[str]]) -> set[str]:
-    """What is there after all additions and removals that were acknowledged; no name comes twice."""
+    """Return what remains after all acknowledged additions and removals; no name occurs twice."""
     lines = [line for each in said for line in each]
     added, removed = ({line[1:] for line in lines if line[0] == sign} for sign in "+-")
     assert removed <= added
@@ -206,15 +207,15 @@ def left_by_lines(said: list[list[str]]) -> set[str]:
 
 
 def killed(folder: Path, way: str, kills: int, seed: int) -> Counter[str]:
-    """Writers are killed, one after the other; what they were at: "append", "rewrite", or something else.
+    """Kill writers one after the other; return what they were doing: "append", "rewrite", or something else.
 
-    Some are killed at any moment of their first changes, others while an append or a rewrite is under way.
+    Some are killed at any moment of their first changes, others during an append or a rewrite.
 
-    After every kill the folder is whole and holds everything that was acknowledged, at most the one item more that its
+    After every kill the folder is intact and holds everything that was acknowledged, at most one more item that its
     writer was about to add, and nothing else.
     """
     moments, hit, seen = Random(seed), Counter[str](), set[str]()
-    WAYS[way](folder, ["before"], [])  # everything is compiled
+    WAYS[way](folder, ["before"], [])  # all kernels are compiled
     started_at = time.perf_counter()
     WAYS[way](folder, ["pace"], [])
     pace = time.perf_counter() - started_at
@@ -246,15 +247,15 @@ def killed(folder: Path, way: str, kills: int, seed: int) -> Counter[str]:
 
 
 def _await(folder: Path, part: str) -> None:
-    """Return as soon as a new part of this kind is being written; for none at once, and after a minute anyway."""
+    """Return as soon as a new part of this kind is being written; at once for none, and after a minute in any case."""
     before, deadline = set(os.listdir(folder)), time.monotonic() + 60
-    while part and time.monotonic() < deadline:  # without a pause, which would be longer than what there is to see
+    while part and time.monotonic() < deadline:  # without a pause, which would be longer than the write
         if any(name.startswith(part) for name in set(os.listdir(folder)) - before):
             return
 
 
 def _unnamed(folder: Path) -> set[str]:
-    """Files and folders in it that its manifest does not name: somebody was killed before or after it was replaced."""
+    """Return files and folders that the manifest does not list: a writer was killed before or after it was replaced."""
     manifest = (folder / MANIFEST).read_text()
     return {path.name for path in folder.iterdir() if path.name.startswith(("data-", "change-"))} - {
         path.name for path in folder.iterdir() if path.name in manifest
@@ -262,7 +263,10 @@ def _unnamed(folder: Path) -> set[str]:
 
 
 def _work_at(folder: Path, left: set[str]) -> str:
-    """What a process was at that left this; a manifest names no changes from a rewrite to the next change."""
+    """Return what the process that left this was doing.
+
+    After a rewrite a manifest lists no changes until the next one.
+    """
     if any(name.startswith("data-") for name in left):
         return "rewrite"
     return "append" if left and read_manifest(folder)["changes"] else "something else"

@@ -1,4 +1,4 @@
-"""The report: its numbers are those of the trials, its page stands alone, is well formed, and the same twice."""
+"""Report: numbers equal those of the trials; the page is self-contained, well formed and reproducible."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
-from kinrank.features import evenly
-from kinrank.report.evidence import Evidence, Looks, drawings, evidence_page, gather, groups, looks, maps
-from kinrank.report.evidence.judged import Judged
-from kinrank.report.evidence.walks import FIRST
-from kinrank.report.html import png
+from kinrank.display import Display
+from kinrank.evaluation.relevance import Relevance
+from kinrank.report.evidence import Evidence, ReportInput, RunOptions, evidence_page, gather, item_maps, plots
+from kinrank.report.evidence.album import Album
+from kinrank.report.evidence.gain_chains import SHOWN_RESULTS
+from kinrank.report.html import encode_png
+from kinrank.vector_input import sample_evenly
 from reference.browser import seen_in
 from report.test_demo import Checker
+
+pytestmark = pytest.mark.slow
 
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 CLASSES, EACH = 5, 12
 
 
 def rings(rng: np.random.Generator, width: int = 8) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Items of a few classes, each a curve: what is far on it is reached by chains."""
+    """Return items of a few classes, each on a curve whose far end is reached by chains."""
     labels = np.repeat(np.arange(CLASSES), EACH)
     turned = np.tile(np.linspace(0, np.pi, EACH), CLASSES)
     rows = np.zeros((len(labels), width))
@@ -42,15 +46,16 @@ def rings(rng: np.random.Generator, width: int = 8) -> tuple[NDArray[np.float32]
 def small(number: int) -> tuple[bytes, str]:
     if number == 7:
         raise ValueError("it is damaged")
-    return png(np.full((4, 4), number, np.uint8)), "image/png"
+    return encode_png(np.full((4, 4), number, np.uint8)), "image/png"
 
 
 @pytest.fixture(scope="module")
 def evidence() -> Evidence:
     vectors, labels = rings(np.random.default_rng(3))
     names = [f"{HOSTILE} {number}" for number in range(len(labels))]
-    shown = Looks(names=names, classes=[f"<b>{label}" for label in labels], picture=small)
-    return gather(None, vectors, kinrank.Truth.from_labels(labels), ["lpmt", "aqe"], ["mAP", "R@1"], items=shown)
+    shown = Display.of(names=names, labels=[f"<b>{label}" for label in labels], draw=small)
+    truth = kinrank.Truth.from_labels(labels)
+    return gather(ReportInput(None, vectors, truth, ["mAP", "R@1"], shown), ["lpmt", "aqe"])
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +63,10 @@ def page(evidence: Evidence) -> str:
     return evidence_page(evidence)
 
 
-def test_the_numbers_are_those_of_compare_methods(evidence: Evidence) -> None:
+def test_numbers_equal_those_of_compare_methods(evidence: Evidence) -> None:
     vectors, labels = rings(np.random.default_rng(3))
     truth = kinrank.Truth.from_labels(labels)
-    trials = kinrank.compare_methods(None, vectors, truth, ["lpmt", "aqe"], ["mAP", "R@1"])
+    trials = kinrank.compare(None, vectors, truth, methods=["lpmt", "aqe"], measures=["mAP", "R@1"])
     ours, theirs = evidence.trials.to_dict(), trials.to_dict()
     for found in (ours, theirs):
         for method in found["methods"]:
@@ -73,7 +78,7 @@ def test_the_numbers_are_those_of_compare_methods(evidence: Evidence) -> None:
     assert int((change > 1e-12).sum()) == gain.better
 
 
-def test_page_needs_nothing_but_itself_and_is_well_formed(page: str) -> None:
+def test_page_is_self_contained_and_well_formed(page: str) -> None:
     assert not re.search(r"https?://|url\(|@import|<link|<iframe", page)
     for tag, attributes in Checker(page).found:
         for name in ("src", "href"):
@@ -92,9 +97,8 @@ def test_hostile_names_are_text(page: str) -> None:
 
 def test_the_same_evidence_gives_the_same_page(evidence: Evidence, page: str) -> None:
     vectors, labels = rings(np.random.default_rng(3))
-    again = gather(
-        None, vectors, kinrank.Truth.from_labels(labels), ["lpmt", "aqe"], ["mAP", "R@1"], items=evidence.items
-    )
+    truth = kinrank.Truth.from_labels(labels)
+    again = gather(ReportInput(None, vectors, truth, ["mAP", "R@1"], evidence.items), ["lpmt", "aqe"])
     assert evidence_page(replace(again, trials=evidence.trials)) == page  # only times differ
 
 
@@ -113,36 +117,37 @@ def test_frames_agree_with_the_truth(evidence: Evidence, page: str) -> None:
 
 def test_broken_pictures_have_a_placeholder_and_a_note(evidence: Evidence, page: str) -> None:
     assert "pictures could not be read" in page or not any(
-        7 in order[query][:FIRST] for order in (evidence.before, evidence.after) for query, _ in evidence.chosen
+        7 in order[query][:SHOWN_RESULTS] for order in (evidence.before, evidence.after) for query, _ in evidence.chosen
     )
-    album = looks.Album()
+    album = Album()
     card = album.card(evidence.items, 7, "right", "rank 1, right")
     assert card.startswith('<div class="words short right"')
     assert "it is damaged" in album.notes[0]
 
 
-def test_pictures_of_a_page_are_bounded() -> None:
-    large = Looks(picture=lambda number: (bytes(3 * 2**18), "image/jpeg"))
-    album = looks.Album()
+def test_the_size_of_all_pictures_is_limited() -> None:
+    large = Display.of(draw=lambda number: (bytes(3 * 2**18), "image/jpeg"))
+    album = Album()
     cards = [album.card(large, number, "right") for number in range(12)]
     assert sum(map(len, cards)) < 8 * 2**20
     assert sum(card.startswith("<img") for card in cards) == 6
-    assert album.notes == ["6 pictures were left out, so that this file stays small."]
-    svg = Looks(picture=lambda number: (b"<svg/>", "image/svg+xml"))
+    assert album.notes == ["6 pictures were left out, to keep this file small."]
+    svg = Display.of(draw=lambda number: (b"<svg/>", "image/svg+xml"))
     assert album.card(svg, 0, "right").startswith("<div")
 
 
-def test_walks_lead_from_the_query_to_what_moved(evidence: Evidence) -> None:
+def test_chains_lead_from_the_query_to_the_item_that_moved(evidence: Evidence) -> None:
     assert evidence.gains
     for walk in [*evidence.gains, *evidence.losses]:
-        assert walk.links[0] == ("query", walk.query)
-        assert walk.links[-1] == ("item", walk.item)
-        assert len(walk.costs) == len(walk.moved) == len(walk.links) - 1
-        assert evidence.before[walk.query].tolist().index(walk.item) + 1 == walk.before
-        assert evidence.after[walk.query].tolist().index(walk.item) + 1 == walk.after
-        assert walk.after is not None
-        assert walk.before is not None
-        assert walk.after < walk.before
+        chain = walk.chain
+        assert chain.links[0][:2] == ("query", walk.query)
+        assert chain.links[-1][:2] == ("item", walk.item)
+        assert len(chain.costs) == len(chain.moved) == len(chain.links) - 1
+        assert evidence.before[walk.query].tolist().index(walk.item) + 1 == chain.rank_before
+        assert evidence.after[walk.query].tolist().index(walk.item) + 1 == chain.rank_after
+        assert chain.rank_after is not None
+        assert chain.rank_before is not None
+        assert chain.rank_after < chain.rank_before
     assert all(walk.mark == "right" for walk in evidence.gains)
     assert all(walk.mark == "wrong" for walk in evidence.losses)
     assert evidence.step is not None
@@ -152,14 +157,14 @@ def test_walks_lead_from_the_query_to_what_moved(evidence: Evidence) -> None:
 def test_another_method_that_is_better_is_named(evidence: Evidence) -> None:
     names = [trial.method for trial in evidence.trials if trial.method != "none"]
     gain = evidence.trials[0].gains["mAP"].difference
-    assert f"shown because its chains can be; best here: {names[0]}, {100 * gain:+.2f}" in evidence_page(
+    assert f"shown because its chains can be displayed; best here: {names[0]}, {100 * gain:+.2f}" in evidence_page(
         replace(evidence, name=names[1])
     )
     assert "best here" not in evidence_page(replace(evidence, name=names[0]))
 
 
-def test_what_a_step_moves_and_what_chains_leave_is_explained(evidence: Evidence, page: str) -> None:
-    first = f"{evidence.gains[0].moved[0]:.0%}"
+def test_moves_and_the_direct_share_are_explained(evidence: Evidence, page: str) -> None:
+    first = f"{evidence.gains[0].chain.moved[0]:.0%}"
     assert f"“moves {first}”: {first} of the neighbourhood is exchanged in this step" in page
     vectors, _ = rings(np.random.default_rng(3))
     walk = evidence.gains[0]
@@ -173,8 +178,8 @@ def test_other_modes(mode: str) -> None:
     vectors, labels = rings(np.random.default_rng(5))
     asks = np.arange(len(labels)) % 4 == 0
     truth = kinrank.Truth.from_labels(labels[asks], labels[~asks])
-    more: dict[str, Any] = {"candidates": 20} if mode == "candidates" else {"online": True}
-    found = gather(vectors[asks], vectors[~asks], truth, ["lpmt", "ecn"], **more)
+    options = RunOptions(candidates=20) if mode == "candidates" else RunOptions(online=True)
+    found = gather(ReportInput(vectors[asks], vectors[~asks], truth), ["lpmt", "ecn"], options)
     assert found.trials.mode == ("candidates 20" if mode == "candidates" else "online")
     assert found.before.shape == found.after.shape == (15, 45)  # everything is ranked, in every mode
     if mode == "candidates":
@@ -183,9 +188,9 @@ def test_other_modes(mode: str) -> None:
     assert ("ecn" in found.trials.refused) == (mode == "online")
     assert [one.title for one in found.maps] == ["features"] + ["states of lpmt"] * (mode == "online")
     for walk in found.gains:
-        assert walk.links[0] == ("query", walk.query)
-        assert walk.links[-1] == ("item", walk.item)
-        assert len(walk.moved) == len(walk.costs)
+        assert walk.chain.links[0][:2] == ("query", walk.query)
+        assert walk.chain.links[-1][:2] == ("item", walk.item)
+        assert len(walk.chain.moved) == len(walk.chain.costs)
     text = evidence_page(found)
     assert f"<em>{found.trials.mode}</em>" in text
     assert ("a small graph per query, over its 20 nearest items" in text) == (mode == "candidates")
@@ -193,12 +198,17 @@ def test_other_modes(mode: str) -> None:
 
 
 def test_without_chains_or_scikit_learn_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maps, "TSNE_FROM", "no_such_package")
+    monkeypatch.setattr(item_maps, "TSNE_MODULE", "no_such_package")
     vectors, labels = rings(np.random.default_rng(5))
-    text = evidence_page(gather(None, vectors, kinrank.Truth.from_labels(labels), ["aqe"]))
+    text = evidence_page(gather(ReportInput(None, vectors, kinrank.Truth.from_labels(labels)), ["aqe"]))
     assert "add lpmt to the methods" in text
     assert "pip install &#x27;kinrank[tsne]&#x27;" in text
     assert "principal components" in text
+
+
+def run_report(vectors: NDArray[np.float32], truth: kinrank.Truth, methods: list[str], **given: Any) -> Evidence:
+    content = {name: given.pop(name) for name in ("measures", "items") if name in given}
+    return gather(ReportInput(None, vectors, truth, **content), methods, RunOptions(**given))
 
 
 @pytest.mark.parametrize(
@@ -206,27 +216,27 @@ def test_without_chains_or_scikit_learn_it_says_so(monkeypatch: pytest.MonkeyPat
     [
         ({"methods": ["none"]}, "give at least one that re-ranks"),
         ({"methods": ["egt"], "max_memory": 1}, "max_memory"),
-        ({"candidates": 5, "online": True}, "two ways to rank"),
+        ({"candidates": 5, "online": True}, "cannot be combined"),
         ({"online": True}, "queries outside the gallery"),
         ({"measures": []}, "measures is empty"),
-        ({"items": Looks(names=["a"])}, "there are 1 names of items but 60 items"),
+        ({"items": Display.of(names=["a"])}, "there are 1 names but 60 items"),
         ({"truth": kinrank.Truth.from_lists([[]] * 60, gallery_size=60)}, "no query has a right answer"),
-        ({"truth": kinrank.Truth.from_lists([[1]] * 9, gallery_size=60)}, "60 queries but truth has 9"),
+        ({"truth": kinrank.Truth.from_lists([[1]] * 9, gallery_size=60)}, "60 queries but the truth has 9"),
     ],
 )
-def test_mistakes(change: dict[str, Any], said: str) -> None:
+def test_wrong_input(change: dict[str, Any], said: str) -> None:
     vectors, labels = rings(np.random.default_rng(5))
     given = {"truth": kinrank.Truth.from_labels(labels), "methods": ["aqe"]} | change
     with pytest.raises((ValueError, MemoryError), match=said):
-        gather(None, vectors, **given)
+        run_report(vectors, **given)
 
 
-def test_judgements_by_name_meet_rows_by_number() -> None:
+def test_truth_by_id_matches_rows_by_number() -> None:
     truth = kinrank.Truth.from_qrels({"2": {"5": 1, "7": 1, "900": 1}, "0": {"1": 1}})
-    judged = Judged(truth, 3, 8)
+    judged = Relevance({"truth": truth}, 3, 8)
     assert judged.right(2).tolist() == [5, 7]
     assert judged.right(1).tolist() == []
-    assert judged.marks(0, np.array([1, 2])) == ["right", "wrong"]
+    assert judged.judge(("query", 0), None, [1, 2]) == [True, False]
     scores = kinrank.evaluate([[1, 2], [0, 3], [7, 5]], truth)
     values = judged.per_row(scores["mAP"])
     assert values[0] == 1.0
@@ -234,36 +244,36 @@ def test_judgements_by_name_meet_rows_by_number() -> None:
     assert values[2] == pytest.approx(2 / 3)
 
 
-def test_queries_that_ask_for_the_same_share_a_colour() -> None:
+def test_queries_with_the_same_relevant_items_share_a_colour() -> None:
     lists = [[0, 1, 2, 3], [1, 2, 3], [3, 5, 6, 7], [8]]
     truth = kinrank.Truth.from_lists(lists, gallery_size=10)
-    asked = Looks("query", ["church_01", "church_02", "tower_7", "bridge"])
-    judged = Judged(truth, 4, 10)
-    found = groups.groups_of(Looks(), asked, judged, 4, 10)
+    asked = Display.of("query", names=["church_01", "church_02", "tower_7", "bridge"])
+    judged = Relevance({"truth": truth}, 4, 10)
+    found = item_maps.group_items(Display(), asked, judged, 4, 10)
     names = {found.names[group] for group in found.of[found.of >= 0]}
     assert names == {"church", "tower_7", "bridge"}
     assert found.names[found.of[3]] == "church"  # right for two queries of that group, and one of the other
     assert found.of[[4, 9]].tolist() == [-1, -1]
-    assert len(set(groups.query_groups(asked, judged, 4, 10).tolist())) == 3
+    assert len(set(item_maps.group_queries(asked, judged, 4, 10).tolist())) == 3
 
 
-def test_maps_hold_everyone_within_their_frame(rng: np.random.Generator) -> None:
-    same = maps.maps_of({"a": maps.of_features(np.ones((15, 3)))}, True)[0].points
+def test_maps_show_all_items_within_the_frame(rng: np.random.Generator) -> None:
+    same = item_maps.compute_maps({"a": item_maps.reduce_vectors(np.ones((15, 3)))}, True)[0].points
     assert np.isfinite(same).all()
     rows = rng.standard_normal((30, 4))
     for tsne in (False, True):
-        points = maps.maps_of({"a": maps.of_features(rows)}, tsne)[0].points
+        points = item_maps.compute_maps({"a": item_maps.reduce_vectors(rows)}, tsne)[0].points
         assert points.shape == (30, 2)
         assert points.min() >= -1e-9
         assert points.max() <= 1 + 1e-9
-    assert len(evenly(5063, maps.MOST)) == maps.MOST
+    assert len(sample_evenly(5063, item_maps.MAX_MAP_ITEMS)) == item_maps.MAX_MAP_ITEMS
 
 
 def test_lpmt_is_shown_whatever_its_parameters_are() -> None:
     vectors, labels = rings(np.random.default_rng(5))
     method = kinrank.LPMT(k1=9)
     truth = kinrank.Truth.from_labels(labels)
-    found = gather(None, vectors, truth, [method, kinrank.LPMT(k1=2, k2=1, kappa=0.0), "aqe"])
+    found = gather(ReportInput(None, vectors, truth), [method, kinrank.LPMT(k1=2, k2=1, kappa=0.0), "aqe"])
     assert found.name in (repr(method), repr(kinrank.LPMT(k1=2, k2=1, kappa=0.0)))
     assert found.gains or found.losses or not found.values.any()
     assert found.maps[1].title == f"states of {found.name}"
@@ -274,7 +284,7 @@ def test_threads_are_as_before_when_maps_are_drawn(monkeypatch: pytest.MonkeyPat
     begun, both, ended = (threading.Event() for _ in range(3))
 
     class Overlapping:
-        """A map of 20 items begins and ends before that of 30, which begins in between."""
+        """Let the map of 20 items start first and end while that of 30 is being drawn."""
 
         def __init__(self, init: NDArray[np.float32], **_: Any) -> None:
             self.first = len(init) == 20
@@ -291,40 +301,40 @@ def test_threads_are_as_before_when_maps_are_drawn(monkeypatch: pytest.MonkeyPat
         return sorted((pool["filepath"], pool["num_threads"]) for pool in pools.threadpool_info())
 
     monkeypatch.setitem(sys.modules, "overlapping", types.SimpleNamespace(TSNE=Overlapping))
-    monkeypatch.setattr(maps, "TSNE_FROM", "overlapping")
+    monkeypatch.setattr(item_maps, "TSNE_MODULE", "overlapping")
     before = threads()
-    drawn = maps.maps_of({str(size): rng.standard_normal((size, 4)) for size in (20, 30)}, True)
+    drawn = item_maps.compute_maps({str(size): rng.standard_normal((size, 4)) for size in (20, 30)}, True)
     assert threads() == before
     assert [one.title for one in drawn] == ["20", "30"]
 
 
 def test_long_names_are_cut_as_texts_are() -> None:
-    long = Looks(names=["x" * 500], texts=["y" * 500], classes=["z" * 500])
+    long = Display.of(names=["x" * 500], texts=["y" * 500], labels=["z" * 500])
     assert long.name(0) == "x" * 99 + "…"
-    assert long.text(0) == "y" * 239 + "…"
-    judged = Judged(kinrank.Truth.from_lists([[0]], gallery_size=1), 1, 1)
-    assert groups.groups_of(long, long, judged, 1, 1).names == ["z" * 99 + "…"]
+    assert long.texts[0] == "y" * 239 + "…"
+    judged = Relevance({"truth": kinrank.Truth.from_lists([[0]], gallery_size=1)}, 1, 1)
+    assert item_maps.group_items(long, long, judged, 1, 1).names == ["z" * 99 + "…"]
 
 
 def test_many_queries_share_bars(evidence: Evidence) -> None:
     change = np.sort(np.random.default_rng(2).standard_normal(12_345))[::-1]
-    bars, places = drawings.binned(change)
-    assert len(bars) == len(places) == drawings.BINS
-    parts = np.split(change, np.linspace(0, len(change), drawings.BINS + 1).astype(int)[1:-1])
+    bars, places = plots.bin_changes(change)
+    assert len(bars) == len(places) == plots.BINS
+    parts = np.split(change, np.linspace(0, len(change), plots.BINS + 1).astype(int)[1:-1])
     np.testing.assert_allclose(bars, [part.mean() for part in parts])
     assert all(change[place] in part for place, part in zip(places, parts, strict=True))
-    few, all_places = drawings.binned(change[:5000])
+    few, all_places = plots.bin_changes(change[:5000])
     assert few is not None
     assert all_places.tolist() == list(range(5000))
     many = replace(
         evidence,
         values=np.tile(evidence.values, 200),
-        asked=Looks(names=[f"{number} {'long ' * 60}" for number in range(12_000)]),
+        asked=Display.of(names=[f"{number} {'long ' * 60}" for number in range(12_000)]),
     )
     text = evidence_page(many)
     assert "Each bar is the mean of about 12 queries" in text
     (told,) = re.findall(r'<output>.*?</output><script type="application/json">(.*?)</script>', text, flags=re.DOTALL)
-    assert len(json.loads(told)["names"]) == drawings.BINS
+    assert len(json.loads(told)["names"]) == plots.BINS
     assert len(text) < 10 * 2**20
 
 

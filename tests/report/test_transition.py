@@ -1,4 +1,4 @@
-"""A transition that plays: what is drawn, that it stands alone, and that button, slider and keys work in a browser."""
+"""Transition figure: drawing, self-containment, and button, slider and keys in a browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kinrank.report.html import document
-from kinrank.report.transition import SIDE, TRANSFERS, transition_figure
+from kinrank.report.transition import MAX_ITEMS_PER_SIDE, MAX_TRANSFERS, transition_figure
 from kinrank.thermodynamics import Stage, stage
 from reference.browser import seen_in
 
@@ -38,7 +38,7 @@ def data_of(figure: str) -> dict[str, Any]:
     return found
 
 
-def test_the_numbers_are_those_of_the_flow() -> None:
+def test_numbers_equal_those_of_the_flow() -> None:
     one = small()
     data = data_of(transition_figure(one, names(one)))
     entropy = one.entropy_production()
@@ -53,23 +53,23 @@ def test_the_numbers_are_those_of_the_flow() -> None:
     np.testing.assert_allclose(sorted(data["masses"][-1]), sorted(one.end), atol=1e-5)
 
 
-def test_a_few_large_transfers_are_drawn_and_the_rest_is_said() -> None:
+def test_large_transfers_are_drawn_and_the_rest_is_mentioned() -> None:
     one = large()
     figure = transition_figure(one, names(one))
     drawn = figure.count('class="gone"')
-    assert 1 <= drawn <= TRANSFERS < len(one.masses)
-    assert figure.count("<li>") <= 2 * SIDE
+    assert 1 <= drawn <= MAX_TRANSFERS < len(one.masses)
+    assert figure.count("<li>") <= 2 * MAX_ITEMS_PER_SIDE
     assert f"the first {drawn} of {len(one.masses)} transfers" in figure
     assert len(figure) < 40_000
     assert figure == transition_figure(large(), names(one))
 
 
-def test_it_stands_alone_and_names_are_no_markup() -> None:
+def test_it_is_self_contained_and_names_are_escaped() -> None:
     one, bad = small(), '<script>alert("1")</script>'
     figure = transition_figure(one, [bad] * 4, ["data:image/png;base64,AA==", None, None, None], bad)
     assert bad not in figure
     assert "&lt;script&gt;" in figure
-    assert figure.count("<script") == 2  # the numbers, and what plays them
+    assert figure.count("<script") == 2  # the data, and the script
     assert not re.search(r"https?://|url\(|@import", figure)
     assert figure.count("<img") == 1
     for tag in ("style", "figure", "ul", "svg", "p", "span"):
@@ -86,12 +86,12 @@ def test_states_that_are_equal_have_nothing_to_play() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"names": ["a"]}, "names has 1 entries; give one for each of the 4"),
+        ({"names": ["a"]}, "names has 1 entries, but there are 4 items"),
         ({"pictures": [None]}, "pictures has 1 entries"),
-        ({"pictures": ["http://a/b.png", None, None, None]}, "not part of the page"),
+        ({"pictures": ["http://a/b.png", None, None, None]}, "is not a data URL"),
     ],
 )
-def test_what_does_not_fit_is_refused(changed: dict[str, Any], words: str) -> None:
+def test_wrong_input(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         transition_figure(small(), **({"names": list("abcd")} | changed))
 

@@ -1,4 +1,4 @@
-"""The one pipeline run four ways (joint, prepared, on a cluster, changed) gives the same bits."""
+"""The pipeline run four ways (joint, prepared, on a cluster, updated) gives the same bits."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
-from kinrank.features import unit
-from kinrank.items import Items
-from kinrank.manifold import changes
-from kinrank.manifold.gallery import gallery_over
-from kinrank.manifold.snapshot import Snapshot
-from kinrank.methods.lpmt import Joint
+from kinrank.manifold.changes import apply_change
+from kinrank.manifold.service_log import Change, Rule
+from kinrank.manifold.snapshot import Snapshot, make_gallery
+from kinrank.methods.lpmt import JointState
+from kinrank.problem import Items
 from kinrank.progress import SILENT
-from kinrank.stages import costs, diffusion, pipeline, saved
-from kinrank.stages.changes import changed
-from kinrank.stages.turnover import Turnover
+from kinrank.stages import array_storage, diffusion, pipeline, step_costs
+from kinrank.stages.graph_update import ChangedGallery, update_graph
+from kinrank.stages.item_change import ItemChange
+from kinrank.vector_input import to_unit_rows
 
 pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
 
@@ -29,8 +29,10 @@ import distributed
 
 import kinrank.distributed as spread
 
+pytestmark = pytest.mark.slow
+
 Floats = NDArray[np.float32]
-FEW = 5  # items that come one by one
+FEW = 5  # items added one by one
 
 
 def clusters(items: int, dimensions: int, groups: int, seed: int = 0) -> Floats:
@@ -40,7 +42,7 @@ def clusters(items: int, dimensions: int, groups: int, seed: int = 0) -> Floats:
 
 
 def doubled(rows: Floats, times: int) -> Floats:
-    """Many equal rows: more than a list is long, some of them among the last."""
+    """Return many equal rows: more than fit a list, some of them among the last."""
     rows = rows.copy()
     rows[20 : 20 + times] = rows[7]
     rows[60:90] = rows[30:60]
@@ -49,7 +51,7 @@ def doubled(rows: Floats, times: int) -> Floats:
 
 
 def coarse(rows: Floats) -> Floats:
-    """Many equal rows and equal distances."""
+    """Return many equal rows and equal distances."""
     return np.round(rows * 1.5) + np.float32(0.25)
 
 
@@ -59,14 +61,14 @@ GALLERIES = {
     "few, coarse": coarse(clusters(300, 5, 6)),
     "many": clusters(1500, 3, 10),  # rows of F are spread one by one
     "many, doubled": doubled(clusters(1500, 3, 10), 80),
-    "at the border": clusters(diffusion.SMALL, 4, 8),
+    "at the border": clusters(diffusion.MAX_BLOCK_ITEMS, 4, 8),
 }
 
 
 @pytest.fixture(params=[*GALLERIES, "many, no table"])
 def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Floats:
-    if request.param == "many, no table":  # ground costs from the vectors, as beyond costs.TABLE items
-        monkeypatch.setattr(costs, "TABLE", 0)
+    if request.param == "many, no table":  # ground costs from the vectors, as above MAX_TABLE_ITEMS
+        monkeypatch.setattr(step_costs, "MAX_TABLE_ITEMS", 0)
     return GALLERIES[request.param.removesuffix(", no table")]
 
 
@@ -94,15 +96,17 @@ def bits(arrays: dict[str, NDArray[Any]]) -> Bits:
     return {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
-def chains_of(prepared: Joint | pipeline.Prepared) -> Bits:
-    """States, steps and prices, and wide states where they have a share."""
+def chains_of(prepared: JointState | pipeline.LpmtGraph) -> Bits:
+    """Return states, steps and prices, and wide states if they have a share."""
     assert prepared.steps is not None
-    chains = saved.arrays_of("state", prepared.states) | saved.arrays_of("step", prepared.steps)
-    return bits(chains | (saved.arrays_of("wide", prepared.wide) if prepared.powers.direct else {}))
+    chains = array_storage.rows_to_arrays("state", prepared.states) | array_storage.rows_to_arrays(
+        "step", prepared.steps
+    )
+    return bits(chains | (array_storage.rows_to_arrays("wide", prepared.wide) if prepared.powers.direct else {}))
 
 
 def kept_by(snapshot: Snapshot) -> Bits:
-    return bits(snapshot.kept.arrays)
+    return bits(snapshot.state.to_arrays())
 
 
 def assert_among(part: Bits, whole: Bits) -> None:
@@ -110,8 +114,8 @@ def assert_among(part: Bits, whole: Bits) -> None:
         assert content == whole[name], f"{name} differs"
 
 
-def joint(rows: Floats, method: kinrank.LPMT) -> Joint:
-    return method.prepare(Items.everyone(unit(rows)), SILENT)
+def joint(rows: Floats, method: kinrank.LPMT) -> JointState:
+    return method.prepare(Items.from_gallery(to_unit_rows(rows)), SILENT)
 
 
 METHODS = [
@@ -129,30 +133,32 @@ def test_four_ways(rows: Floats, method: kinrank.LPMT, client: Any) -> None:
     chains = chains_of(wanted)
 
     built = kinrank.Manifold.build(rows, method)
-    assert_among(chains, kept_by(built._snapshot))
+    assert_among(chains, kept_by(built.snapshot))
     powers = wanted.powers
-    facts = built._snapshot.facts
-    assert {name: getattr(powers, name) for name in saved.FACTS} == {name: facts[name] for name in saved.FACTS}
+    facts = built.snapshot.facts
+    assert {name: getattr(powers, name) for name in array_storage.POWER_NAMES} == {
+        name: facts[name] for name in array_storage.POWER_NAMES
+    }
     assert ("wide_data" in chains) == (powers.direct > 0) == (method.direct != 0)
 
     block = len(rows) // 7
-    on_workers = spread.build(rows, method, client, block=block)
-    assert_among(chains, kept_by(on_workers._snapshot))
-    assert_among(kept_by(on_workers._snapshot), kept_by(built._snapshot))
-    assert on_workers._snapshot.facts.items() <= facts.items()
+    on_workers = spread.build(rows, method, client=client, block=block)
+    assert_among(chains, kept_by(on_workers.snapshot))
+    assert_among(kept_by(on_workers.snapshot), kept_by(built.snapshot))
+    assert on_workers.snapshot.facts.items() <= facts.items()
 
-    # an item that leaves and comes back: powers and weights of the graphs are those of all items
+    # an item is removed and added again: powers and graph weights are those of all items
     last = len(rows) - 1
-    gone = changes.removed(built._snapshot, [last], tolerance=0.0)
-    back = changes.added(gone, rows[last:], None, tolerance=0.0)
+    gone = apply_change(built.snapshot, Change([last], rule=Rule.REMOVE), tolerance=0.0)
+    back = apply_change(gone, Change(vectors=rows[last:], rule=Rule.ADD), tolerance=0.0)
     assert_among(chains, kept_by(back))
-    assert_among(without_facts_of_changes(kept_by(built._snapshot)), kept_by(back))
+    assert_among(without_facts_of_changes(kept_by(built.snapshot)), kept_by(back))
     assert kept_by(gone)["step_data"] != chains["step_data"]
 
     queries = clusters(6, rows.shape[1], 6, seed=9)
-    answers = [kinrank.Manifold(one._snapshot).search(queries, k=20) for one in (built, on_workers)]
+    answers = [kinrank.Manifold(one.snapshot).search(queries, k=20) for one in (built, on_workers)]
     answers.append(kinrank.Manifold(back).search(queries, k=20))
-    places = [np.where(answer.indices > last, last, answer.indices) for answer in answers]  # it came back as a new item
+    places = [np.where(answer.indices > last, last, answer.indices) for answer in answers]  # it is now the last item
     assert (
         len({(found.tobytes(), answer.distances.tobytes()) for found, answer in zip(places, answers, strict=True)}) == 1
     )
@@ -162,53 +168,59 @@ def without_facts_of_changes(kept: Bits) -> Bits:
     return {name: content for name, content in kept.items() if name != "drift"}
 
 
-def given(snapshot: Snapshot, rows: Floats) -> pipeline.Prepared:
-    """The pipeline for these rows, with the powers and the weights of the graphs that the snapshot has."""
-    facts, method = snapshot.kept.facts, snapshot.method
+def given(snapshot: Snapshot, rows: Floats) -> pipeline.LpmtGraph:
+    """Run the pipeline for these rows with the powers and graph weights of the snapshot."""
+    facts, method = snapshot.state.facts, snapshot.method
     assert isinstance(method, kinrank.LPMT)
-    method = replace(method, **{name: facts[name] for name in saved.FACTS})  # type: ignore[arg-type]
-    vectors = unit(rows)
-    with mock.patch.object(diffusion, "graph_weights", return_value=snapshot.kept.arrays["beta"]):
-        return pipeline.prepare(gallery_over(vectors).lists, vectors, method, keep=True)
+    method = replace(method, **{name: facts[name] for name in array_storage.POWER_NAMES})  # type: ignore[arg-type]
+    vectors = to_unit_rows(rows)
+    with mock.patch.object(diffusion, "fit_graph_weights", return_value=snapshot.state.to_arrays()["beta"]):
+        return pipeline.prepare_graph(make_gallery(vectors).lists, vectors, method, keep=True)
 
 
-def test_items_that_come_one_by_one(rows: Floats) -> None:
-    snapshot = kinrank.Manifold.build(rows[:-FEW])._snapshot
+def test_items_added_one_by_one(rows: Floats) -> None:
+    snapshot = kinrank.Manifold.build(rows[:-FEW]).snapshot
     for number in range(len(rows) - FEW, len(rows)):
-        snapshot = changes.added(snapshot, rows[number : number + 1], None, tolerance=0.0)
+        snapshot = apply_change(snapshot, Change(vectors=rows[number : number + 1], rule=Rule.ADD), tolerance=0.0)
     wanted = given(snapshot, rows)
-    assert_among(bits(saved.saved(wanted)[0]), kept_by(snapshot))  # the record, too; nothing drifted
+    # the record as well; there is no drift
+    assert_among(bits(array_storage.graph_to_arrays(wanted)), kept_by(snapshot))
     assert chains_of(wanted) == {name: kept_by(snapshot)[name] for name in chains_of(wanted)}
 
 
-def test_items_that_come_and_go(rows: Floats) -> None:
-    """Several at once, from the middle, and a gallery that crosses the size up to which rows are computed together."""
-    snapshot = kinrank.Manifold.build(rows[:-FEW])._snapshot
+def test_items_added_and_removed(rows: Floats) -> None:
+    """Several at once, from the middle, in a gallery that crosses the size up to which rows are computed in blocks."""
+    snapshot = kinrank.Manifold.build(rows[:-FEW]).snapshot
     gone = [0, 7, 25, len(rows) // 2, len(rows) - FEW - 1]
-    snapshot = changes.added(snapshot, rows[-FEW:], None, tolerance=0.0)
-    snapshot = changes.removed(snapshot, gone, tolerance=0.0)
+    snapshot = apply_change(snapshot, Change(vectors=rows[-FEW:], rule=Rule.ADD), tolerance=0.0)
+    snapshot = apply_change(snapshot, Change(gone, rule=Rule.REMOVE), tolerance=0.0)
     wanted = given(snapshot, np.delete(rows, gone, axis=0))
-    assert_among(bits(saved.saved(wanted)[0]), kept_by(snapshot))
+    assert_among(bits(array_storage.graph_to_arrays(wanted)), kept_by(snapshot))
 
 
 def test_over_the_border_and_back() -> None:
-    rows = clusters(diffusion.SMALL + 3, 4, 8)
+    rows = clusters(diffusion.MAX_BLOCK_ITEMS + 3, 4, 8)
     manifold = kinrank.Manifold.build(rows)
-    snapshot = changes.removed(manifold._snapshot, range(diffusion.SMALL - 2, diffusion.SMALL + 3), tolerance=0.0)
-    assert_among(bits(saved.saved(given(snapshot, rows[: diffusion.SMALL - 2]))[0]), kept_by(snapshot))
-    snapshot = changes.added(snapshot, rows[diffusion.SMALL - 2 :], None, tolerance=0.0)
-    assert_among(without_facts_of_changes(kept_by(manifold._snapshot)), kept_by(snapshot))
+    last = range(diffusion.MAX_BLOCK_ITEMS - 2, diffusion.MAX_BLOCK_ITEMS + 3)
+    snapshot = apply_change(manifold.snapshot, Change(last, rule=Rule.REMOVE), tolerance=0.0)
+    assert_among(
+        bits(array_storage.graph_to_arrays(given(snapshot, rows[: diffusion.MAX_BLOCK_ITEMS - 2]))), kept_by(snapshot)
+    )
+    back = Change(vectors=rows[diffusion.MAX_BLOCK_ITEMS - 2 :], rule=Rule.ADD)
+    snapshot = apply_change(snapshot, back, tolerance=0.0)
+    assert_among(without_facts_of_changes(kept_by(manifold.snapshot)), kept_by(snapshot))
 
 
 def test_the_change_of_a_prepared_pipeline_is_that_of_a_manifold(rows: Floats) -> None:
-    """stages/changes.py by hand: the same numbers without names, files and stores."""
-    method, vectors = kinrank.LPMT(), unit(rows)
-    before = pipeline.prepare(gallery_over(vectors[:-1]).lists, vectors[:-1], method, keep=True)
-    turnover = Turnover(len(rows) - 1, np.arange(len(rows) - 1), 1)
+    """graph_update.py called directly: the same numbers without names, files and stores."""
+    method, vectors = kinrank.LPMT(), to_unit_rows(rows)
+    before = pipeline.prepare_graph(make_gallery(vectors[:-1]).lists, vectors[:-1], method, keep=True)
+    turnover = ItemChange(len(rows) - 1, np.arange(len(rows) - 1), 1)
+    gallery = ChangedGallery(turnover, vectors, make_gallery(vectors).lists_of, exact=True)
     for tolerance in (0.0, None):
-        after = changed(before, turnover, vectors, gallery_over(vectors).lists_of, True, method, tolerance)
+        after = update_graph(before, gallery, method, tolerance)
         manifold = kinrank.Manifold.build(rows[:-1])
-        snapshot = changes.added(manifold._snapshot, rows[-1:], None, tolerance)
+        snapshot = apply_change(manifold.snapshot, Change(vectors=rows[-1:], rule=Rule.ADD), tolerance)
         assert_among(chains_of(after), kept_by(snapshot))
 
 
@@ -222,24 +234,24 @@ def test_any_number_of_threads(rows: Floats, threads: str, monkeypatch: pytest.M
 def test_rerank_is_the_joint_way(rows: Floats) -> None:
     method = kinrank.LPMT()
     with mock.patch.object(kinrank.LPMT, "prepare", autospec=True, side_effect=kinrank.LPMT.prepare) as prepared:
-        ranking = kinrank.rerank(None, rows, method, depth=15)
+        ranking = kinrank.rerank(None, rows, method, k=15)
     (call,) = prepared.call_args_list
-    assert call.args[1].vectors.tobytes() == unit(rows).tobytes()
+    assert call.args[1].vectors.tobytes() == to_unit_rows(rows).tobytes()
     distances = method.distances(joint(rows, method), np.arange(len(rows)))
     np.fill_diagonal(distances, np.inf)
     found = np.take_along_axis(distances, ranking.indices, axis=1)
-    np.testing.assert_allclose(ranking.distances, found, rtol=1e-5)  # products of other blocks round otherwise
+    np.testing.assert_allclose(ranking.distances, found, rtol=1e-5)  # products of other blocks round differently
     np.testing.assert_allclose(np.sort(distances, axis=1)[:, :15], found, rtol=1e-5)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 12])
 @pytest.mark.parametrize("make", [lambda rows: rows, lambda rows: np.tile(rows[:1], (len(rows), 1))])
-def test_hardly_anything(count: int, make: Callable[[Floats], Floats], client: Any) -> None:
+def test_tiny_galleries(count: int, make: Callable[[Floats], Floats], client: Any) -> None:
     rows = make(clusters(count, 4, 2))
     chains = chains_of(joint(rows, kinrank.LPMT()))
     built = kinrank.Manifold.build(rows)
-    assert_among(chains, kept_by(built._snapshot))
-    assert_among(chains, kept_by(spread.build(rows, client=client, block=2)._snapshot))
+    assert_among(chains, kept_by(built.snapshot))
+    assert_among(chains, kept_by(spread.build(rows, client=client, block=2).snapshot))
     if count > 2:
-        gone = changes.removed(built._snapshot, [count - 1], tolerance=0.0)
-        assert_among(chains, kept_by(changes.added(gone, rows[-1:], None, tolerance=0.0)))
+        gone = apply_change(built.snapshot, Change([count - 1], rule=Rule.REMOVE), tolerance=0.0)
+        assert_among(chains, kept_by(apply_change(gone, Change(vectors=rows[-1:], rule=Rule.ADD), tolerance=0.0)))

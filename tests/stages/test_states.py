@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kinrank.features import unit
-from kinrank.items import Items
 from kinrank.neighbors import Neighbors
-from kinrank.stages import graph, states
-from kinrank.stages.csr import Rows, matrix_of
-from kinrank.stages.kernels import states as kernels
-from kinrank.stages.kernels.arrays import UNTOUCHED
+from kinrank.problem import Items
+from kinrank.stages import gaussian_graph, states
+from kinrank.stages import states as kernels
+from kinrank.stages.csr import Rows, matrix_from_rows
+from kinrank.stages.diffusion import DiffusedLists
+from kinrank.stages.kernels.data_structures import UNTOUCHED
+from kinrank.stages.states import ConfidentLists
+from kinrank.vector_input import to_unit_rows
 from reference import lpmt as twin
 
 Problem = tuple[NDArray[np.float32], Neighbors, NDArray[np.float64], NDArray[np.int64]]
@@ -22,10 +24,10 @@ Problem = tuple[NDArray[np.float32], Neighbors, NDArray[np.float64], NDArray[np.
 
 @pytest.fixture
 def problem(rng: np.random.Generator) -> Problem:
-    """40 rows, their lists, and distances and order of the transcription."""
-    rows = unit(rng.standard_normal((40, 6)).astype(np.float32))
+    """Return 40 rows, their lists, and the distances and order of the transcription."""
+    rows = to_unit_rows(rng.standard_normal((40, 6)).astype(np.float32))
     d = twin.euclidean(rows)
-    return rows, Items.everyone(rows).neighbors(30), d, twin.nearest_first(d)
+    return rows, Items.from_gallery(rows).neighbors(30), d, twin.nearest_first(d)
 
 
 def along(F: NDArray[np.float64], lists: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -35,31 +37,30 @@ def along(F: NDArray[np.float64], lists: NDArray[np.int32]) -> NDArray[np.float3
 def states_of(
     lists: NDArray[np.int32], F: NDArray[np.float64], k1: int, k2: int, kappa: float, support: int = 0, **more: Any
 ) -> Any:
-    """p as csr, with the k2 nearest of the same lists."""
+    """Return p as csr, with the k2 nearest of the same lists."""
     near = np.ascontiguousarray(lists[:, :k2])
-    weights = states.confidence(near, kappa)
-    return matrix_of(states.locality_states(near, weights, lists, along(F, lists), k1, support, **more), len(lists))
+    confident = ConfidentLists(near, states.confidence_weights(near, kappa))
+    diffused = DiffusedLists(lists, along(F, lists))
+    return matrix_from_rows(states.locality_states(confident, diffused, k1, support, **more), len(lists))
 
 
 def regions_of(
     lists: NDArray[np.int32], similar: NDArray[np.float32], k1: int, region: str
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """(marked, totals) of every item."""
+    """Return (marked, totals) of every item."""
     marked, totals = np.empty_like(similar), np.empty(len(lists), np.float32)
-    k1 = min(k1, lists.shape[1])
-    kernels.mark_regions(
-        0, len(lists), np.arange(len(lists)), lists, k1, region == "reciprocal", similar, marked, totals
-    )
+    rule = kernels.RegionRule(min(k1, lists.shape[1]), region == "reciprocal")
+    kernels.mark_regions(0, len(lists), np.arange(len(lists)), DiffusedLists(lists, similar), rule, marked, totals)
     return marked, totals
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 30, 60])
 @pytest.mark.parametrize("region", ["reciprocal", "knn"])
 def test_regions_are_the_neighbours_and_the_reciprocal_neighbours(problem: Problem, k: int, region: str) -> None:
-    """Marked by their sign, with the similarity of the list inside, and its sum."""
+    """Members are marked by their sign; inside is the similarity of the list, and its sum."""
     _, lists, d, rank = problem
     F = twin.gaussian(d, rank, 0.5, "local", 10)
-    similar = graph.gaussian_weights(lists, graph.kernel_lengths(lists, 10), 0.5)
+    similar = gaussian_graph.gaussian_weights(lists, gaussian_graph.kernel_lengths(lists, 10), 0.5)
     marked, totals = regions_of(lists.indices, similar, k, region)
     reach = min(k, 30)
     want = twin.neighbourhood(rank, reach) if region == "knn" else twin.reciprocal(rank, reach)
@@ -70,7 +71,7 @@ def test_regions_are_the_neighbours_and_the_reciprocal_neighbours(problem: Probl
 
 
 def test_items_that_only_fill_up_a_list_are_in_no_region(rng: np.random.Generator) -> None:
-    """1 lists 0 at similarity 0, because F reached too few: then 1 is not in the region of 0 either."""
+    """1 lists 0 at similarity 0, because F reached too few items, so 1 is not in the region of 0 either."""
     lists = np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]], np.int32)
     similar = np.array([[0.5, 0.3, 0.2], [0.6, 0.4, 0.0], [0.5, 0.2, 0.3]], np.float32)
     marked, totals = regions_of(lists, similar, 3, "reciprocal")
@@ -84,7 +85,7 @@ def test_reciprocity_is_symmetric_and_holds_the_item_itself(problem: Problem) ->
     mutual = twin.listed(lists, marked > 0).toarray()
     assert np.array_equal(mutual, mutual.T)
     assert mutual.diagonal().all()
-    indptr, indices = graph.mutual_pattern(lists)
+    indptr, indices = gaussian_graph.mutual_pattern(lists)
     assert np.array_equal(mutual, twin.sparse_union(lists, both=True).toarray() > 0)
     assert len(indices) == indptr[-1] == mutual.sum()
 
@@ -97,7 +98,7 @@ def test_states_are_equations_14_and_15(
     _, lists, _, rank = problem
     F = rng.random((40, 40))
     near = np.ascontiguousarray(lists.indices[:, :k2])
-    weights = twin.listed(near, states.confidence(near, kappa)).toarray()
+    weights = twin.listed(near, states.confidence_weights(near, kappa)).toarray()
     np.testing.assert_allclose(weights, twin.confidence(rank, k2, kappa), atol=1e-6)
     np.testing.assert_allclose(weights, twin.sparse_confidence(near, kappa).toarray(), atol=1e-6)
     got = states_of(lists.indices, F, k1, k2, kappa, reciprocal=region == "reciprocal").toarray()
@@ -130,20 +131,22 @@ def test_support_keeps_the_largest_entries_and_the_sum(
 def test_states_of_many_items_are_those_of_sparse_products(
     rng: np.random.Generator, support: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1200 items, lists by distance and by F, which does not reach everywhere; in several blocks."""
-    monkeypatch.setattr(states.THREADS, "together", 500)
-    rows = unit(rng.standard_normal((1200, 4)).astype(np.float32))
-    lists = Items.everyone(rows).neighbors(61).indices
-    nearest = Items.everyone(unit(rows + 0.1 * rng.standard_normal(rows.shape).astype(np.float32))).neighbors(30)
+    """1200 items, lists by distance and by F, which does not reach all items; in several blocks."""
+    monkeypatch.setattr(states.THREAD_RUNNER, "together", 500)
+    rows = to_unit_rows(rng.standard_normal((1200, 4)).astype(np.float32))
+    lists = Items.from_gallery(rows).neighbors(61).indices
+    nearest = Items.from_gallery(
+        to_unit_rows(rows + 0.1 * rng.standard_normal(rows.shape).astype(np.float32))
+    ).neighbors(30)
     similar = np.sort(rng.random((1200, 30)).astype(np.float32), axis=1)[:, ::-1].copy()
     similar[::7, 20:] = 0.0
-    confident, weights = states.confident_lists(lists, nearest.indices, 5, 3.0, share)
+    confident = states.confident_lists(lists, nearest.indices, 5, 3.0, share)
     mixed = (1 - share) * twin.sparse_confidence(lists[:, :5], 3.0)
     if share:
         mixed = mixed + share * twin.sparse_confidence(nearest.indices[:, :5], 3.0)
     want = twin.sparse_states(nearest.indices, similar, mixed, 25, support)
-    found = states.locality_states(confident, weights, nearest.indices, similar, 25, support)
-    got = matrix_of(found, 1200)
+    found = states.locality_states(confident, DiffusedLists(nearest.indices, similar), 25, support)
+    got = matrix_from_rows(found, 1200)
     assert got.has_sorted_indices
     assert abs(got - want).max() < 1e-6
     assert (np.diff(got.indptr) <= (support or 1200)).all()
@@ -152,30 +155,41 @@ def test_states_of_many_items_are_those_of_sparse_products(
 
 @pytest.mark.parametrize("support", [0, 6])
 def test_states_of_some_items_are_those_of_all(problem: Problem, support: int, rng: np.random.Generator) -> None:
-    """To the bit: later changes compute only those that moved."""
+    """To the bit: updates compute only the states that changed."""
     lists, F = problem[1].indices, rng.random((40, 40))
-    confident, weights = states.confident_lists(lists, lists, 5, 2.0, 0.0)
-    every = states.locality_states(confident, weights, lists, along(F, lists), 12, support)
+    confident, diffused = states.confident_lists(lists, lists, 5, 2.0, 0.0), DiffusedLists(lists, along(F, lists))
+    every = states.locality_states(confident, diffused, 12, support)
     some = np.array([31, 4, 5])
-    asked = np.unique(confident[some])
-    few = states.locality_states(
-        confident[some], weights[some], lists, along(F, lists), 12, support, rows=asked.astype(np.int64)
-    )
+    asked = np.unique(confident.items[some])
+    few = states.locality_states(confident.select(some), diffused, 12, support, rows=asked.astype(np.int64))
     for place, item in enumerate(some):
-        one, other = (
-            slice(rows.indptr[at], rows.indptr[at + 1]) for rows, at in ((few, place), (every, item))
-        )  # fmt: skip
+        one, other = (slice(rows.indptr[at], rows.indptr[at + 1]) for rows, at in ((few, place), (every, item)))
         np.testing.assert_array_equal(few.indices[one], every.indices[other])
         np.testing.assert_array_equal(few.data[one], every.data[other])
 
 
-def test_similarities_come_back_but_for_their_sign(problem: Problem, rng: np.random.Generator) -> None:
+def test_inputs_are_not_changed(problem: Problem, rng: np.random.Generator) -> None:
     lists, F = problem[1].indices, rng.random((40, 40))
     similar = along(F, lists)
-    confident, weights = states.confident_lists(lists, lists, 5, 2.0, 0.0)
-    first = states.locality_states(confident, weights, lists, similar, 12, 8)
-    np.testing.assert_array_equal(np.abs(similar), along(F, lists))
-    again = states.locality_states(confident, weights, lists, similar, 12, 8)  # signs mean nothing
+    confident, diffused = states.confident_lists(lists, lists, 5, 2.0, 0.0), DiffusedLists(lists, similar)
+    inputs = *confident, *diffused
+    copies = [array.copy() for array in inputs]
+    for array in inputs:
+        array.flags.writeable = False
+    states.locality_states(confident, diffused, 12, 8)
+    states.locality_states(confident.select(np.arange(5)), diffused, 12, 8, np.unique(confident.items[:5]))
+    for array, copy in zip(inputs, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_the_sign_of_a_similarity_has_no_effect(problem: Problem, rng: np.random.Generator) -> None:
+    """Only because mark_regions reads absolute values: F itself is never negative."""
+    lists, F = problem[1].indices, rng.random((40, 40))
+    similar = along(F, lists)
+    confident = states.confident_lists(lists, lists, 5, 2.0, 0.0)
+    first = states.locality_states(confident, DiffusedLists(lists, similar), 12, 8)
+    signs = np.where(rng.random(similar.shape) < 0.5, np.float32(-1), np.float32(1))
+    again = states.locality_states(confident, DiffusedLists(lists, similar * signs), 12, 8)
     np.testing.assert_array_equal(first.data, again.data)
 
 
@@ -194,14 +208,14 @@ def test_confident_lists_are_a_mixture_of_both_neighbourhoods(
 
 
 def test_equal_entries_are_kept_by_item_number() -> None:
-    """Whatever the order in which a row is met."""
+    """Regardless of the order in which a row is met."""
     dense = np.array([[0.0, 1, 2, 1, 1, 2], [0, 0, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0]], np.float32)
     rows = Rows(
         np.array([0, 5, 5, 6]), np.array([4, 3, 5, 1, 2, 0], np.int32), np.array([1, 1, 2, 1, 2, 3], np.float32)
     )
     regions = Rows(np.r_[rows.indptr, [6, 6, 6]], rows.indices, rows.data)  # over six items
-    own, ones = np.arange(3, dtype=np.int32)[:, None], np.ones((3, 1), np.float32)
-    kept = matrix_of(states.averaged(own, ones, np.ones(6, np.float32), regions, 3), 6).toarray()
+    own = ConfidentLists(np.arange(3, dtype=np.int32)[:, None], np.ones((3, 1), np.float32))
+    kept = matrix_from_rows(states.average_regions(own, np.ones(6, np.float32), regions, 3), 6).toarray()
     np.testing.assert_allclose(kept, [[0, 0.2, 0.4, 0, 0, 0.4], [0] * 6, [1, 0, 0, 0, 0, 0]])
     from scipy import sparse
 
@@ -209,10 +223,10 @@ def test_equal_entries_are_kept_by_item_number() -> None:
 
 
 def test_an_item_whose_neighbours_all_ignore_it_keeps_its_own_state() -> None:
-    """A lonely item: R(i, k1) is the item itself, so its own p^ is one at itself."""
+    """An isolated item: R(i, k1) is the item itself, so its own p^ is one at itself."""
     angles = np.array([0.0, 0.01, 0.02, 0.03, 0.9])
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    lists, F = Items.everyone(rows).neighbors(5).indices, np.full((5, 5), 0.5)
+    lists, F = Items.from_gallery(rows).neighbors(5).indices, np.full((5, 5), 0.5)
     assert (regions_of(lists, along(F, lists), 3, "reciprocal")[0][4] > 0).sum() == 1
     np.testing.assert_allclose(states_of(lists, F, 3, 1, 2.0).toarray()[4], [0, 0, 0, 0, 1])
     together = states_of(lists, F, 3, 2, 2.0).toarray()[4]
@@ -242,19 +256,20 @@ def test_state_distances_are_their_definitions_and_inf_where_nothing_is_shared(
     assert got[4, 0] == pytest.approx(0, abs=1e-3)  # an item and itself
 
 
-def test_weights_that_are_no_numbers_add_nothing() -> None:
-    """Counted as nothing when room is made, so they must be nothing when it is filled."""
+def test_nan_weights_add_nothing() -> None:
+    """NaN weights count as nothing when memory is reserved, so they must add nothing when it is filled."""
     regions = Rows(np.arange(5, dtype=np.int64), np.arange(4, dtype=np.int32), np.ones(4, np.float32))
     lists = np.array([[0, 1, 2, 3], [0, 1, 2, 3]], np.int32)
     weights = np.array([[np.nan] * 4, [0.5, np.nan, 0.5, -1.0]], np.float32)
     items, masses, sizes = np.zeros((2, 4), np.int32), np.zeros((2, 4), np.float32), np.zeros(2, np.int64)
-    kernels.average(0, 2, lists, weights, regions, np.empty(0, np.float32), items, masses, sizes)
+    mixture = kernels.RowMixture(lists, weights, regions, states.NO_MASS)
+    kernels.average_rows(0, 2, mixture, items, masses, sizes)
     assert sizes.tolist() == [0, 2]
     assert items[1, :2].tolist() == [0, 2]
 
 
 def test_products_that_underflow_add_no_entry() -> None:
-    """1e-30 * 1e-30 is 0 in float32: an item reached twice that way used to be listed twice, with mass 0."""
+    """1e-30 * 1e-30 is 0 in float32: an item reached twice this way used to be listed twice, with mass 0."""
     regions = Rows(
         np.array([0, 3, 6, 6, 6]),
         np.array([0, 1, 2, 0, 1, 2], np.int32),
@@ -263,11 +278,11 @@ def test_products_that_underflow_add_no_entry() -> None:
     lists, weights = np.array([[0, 1, 1]], np.int32), np.array([[1e-30, 1e-30, 1.0]], np.float32)
     items, masses, sizes = np.zeros((1, 4), np.int32), np.zeros((1, 4), np.float32), np.zeros(1, np.int64)
     mass = np.full(4, UNTOUCHED)
-    kernels.average(0, 1, lists, weights, regions, mass, items, masses, sizes)
+    kernels.average_rows(0, 1, kernels.RowMixture(lists, weights, regions, mass), items, masses, sizes)
     assert items[0, : sizes[0]].tolist() == [0, 1, 2]
     assert (masses[0, : sizes[0]] > 0).all()
     assert (mass == UNTOUCHED).all()
     only_tiny = np.array([[1e-30, 0.0, 0.0]], np.float32)
-    kernels.average(0, 1, lists, only_tiny, regions, mass, items, masses, sizes)
+    kernels.average_rows(0, 1, kernels.RowMixture(lists, only_tiny, regions, mass), items, masses, sizes)
     assert items[0, : sizes[0]].tolist() == [0]
     assert (mass == UNTOUCHED).all()

@@ -1,4 +1,4 @@
-"""Transport: exact and entropic W1 against POT, closed forms, and what leaving shared mass in place costs."""
+"""Transport: exact and entropic W1 against POT, closed forms, and the cost of leaving shared mass in place."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinrank.features import unit
-from kinrank.items import Items
-from kinrank.stages import costs, transport
-from kinrank.stages.csr import rows_of
-from kinrank.stages.kernels.transport import Transport
+from kinrank.problem import Items
+from kinrank.stages import step_costs, transport
+from kinrank.stages.csr import rows_from_matrix
+from kinrank.stages.transport import TransportSettings
+from kinrank.vector_input import to_unit_rows
 from reference import lpmt as twin
+
+pytestmark = pytest.mark.slow
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (2, 2), (3, 17), (17, 3), (10, 10), (32, 32), (40, 25)]
 
 
 def pot(p: NDArray[Any], q: NDArray[Any], cost: NDArray[Any]) -> float:
-    """The exact value by POT, on the numbers the library sees (float32)."""
+    """Return the exact value by POT, on the numbers that the library sees (float32)."""
     ot = pytest.importorskip("ot")
     a, b = p.astype(np.float32).astype(np.float64), q.astype(np.float32).astype(np.float64)
     return float(ot.emd2(a, b * (a.sum() / b.sum()), np.ascontiguousarray(cost, np.float64)))
@@ -33,7 +35,7 @@ def masses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
 
 
 def check_exact(p: NDArray[Any], q: NDArray[Any], cost: NDArray[Any]) -> float:
-    """Value as POT's, plan with the right margins and that value."""
+    """Compare the value with POT's; check that the plan has the right margins and that value."""
     value, plan = transport.wasserstein(p, q, cost)
     want = pot(p, q, cost)
     scale = p.sum() * max(float(np.max(cost)), 1e-30)
@@ -132,9 +134,12 @@ def test_sinkhorn_converges_to_the_exact_value(shape: tuple[int, int], seed: int
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.integers(1, 12), st.integers(1, 12), st.integers(0, 10**6), st.sampled_from([0.001, 0.02, 0.05, 0.5]),
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.integers(0, 10**6),
+    st.sampled_from([0.001, 0.02, 0.05, 0.5]),
     st.sampled_from([1, 5, 40]),
-)  # fmt: skip
+)
 def test_sinkhorn_is_finite_never_negative_and_meets_the_columns(
     m: int, k: int, seed: int, epsilon: float, iterations: int
 ) -> None:
@@ -152,7 +157,7 @@ def test_sinkhorn_is_finite_never_negative_and_meets_the_columns(
 @pytest.mark.parametrize("shape", [(1, 1), (7, 8), (8, 7), (25, 14), (40, 40)])
 @pytest.mark.parametrize("iterations", [1, 5, 40])
 def test_sinkhorn_makes_the_steps_of_pot(shape: tuple[int, int], iterations: int) -> None:
-    """POT begins with the columns: it gets the problem the other way round."""
+    """POT begins with the columns, so it gets the transposed problem."""
     ot = pytest.importorskip("ot")
     rng = np.random.default_rng(4)
     p, q = rng.dirichlet(np.full(shape[0], 2.0)), rng.dirichlet(np.full(shape[1], 2.0))
@@ -180,23 +185,23 @@ def test_zero_masses_take_no_part() -> None:
 
 @pytest.fixture(params=["table", "vectors"])
 def ground(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to get the ground costs, whatever the number of items."""
-    monkeypatch.setattr(costs, "TABLE", 10**9 if request.param == "table" else 0)
+    """Use both ways to get ground costs, regardless of the number of items."""
+    monkeypatch.setattr(step_costs, "MAX_TABLE_ITEMS", 10**9 if request.param == "table" else 0)
     return str(request.param)
 
 
 def between(
     pairs: NDArray[np.int32], states: Any, rows: NDArray[np.float32], rho: float, iterations: int, gamma: float = 1.0
 ) -> NDArray[np.float32]:
-    """The prices of some steps, gamma 1: W itself."""
-    how = Transport(rho, gamma, 0.05, iterations)
-    return costs.pair_costs(pairs[:, 0].astype(np.int64), pairs[:, 1], rows_of(states), rows, how)
+    """Return the prices of some steps with gamma 1: W itself."""
+    how = TransportSettings(rho, gamma, 0.05, iterations)
+    return step_costs.price_pairs(pairs[:, 0].astype(np.int64), pairs[:, 1], rows_from_matrix(states), rows, how)
 
 
 def random_problem(seed: int, n: int = 24) -> tuple[NDArray[np.float32], Any, NDArray[np.float64]]:
-    """Unit rows, sparse states that share mass, and the distances between the rows."""
+    """Return unit rows, sparse states that share mass, and the distances between the rows."""
     rng = np.random.default_rng(seed)
-    rows = unit(rng.standard_normal((n, 4)).astype(np.float32))
+    rows = to_unit_rows(rng.standard_normal((n, 4)).astype(np.float32))
     dense = rng.random((n, n)) * (rng.random((n, n)) < 0.35)
     dense[np.arange(n), np.arange(n)] += 0.5
     states = sparse.csr_array((dense / dense.sum(axis=1, keepdims=True)).astype(np.float32))
@@ -252,7 +257,7 @@ def test_exact_transitions_obey_the_triangle_inequality_for_a_metric(ground: str
 
 @pytest.mark.parametrize("rho", [1.0, 2.0])
 def test_fifty_sinkhorn_steps_follow_the_exact_transitions(rho: float, ground: str) -> None:
-    """At the default regularisation the value is a few per cent high at most (design, fact 8)."""
+    """With the default regularisation the value is at most a few per cent too high (design, fact 8)."""
     rows, states, _ = random_problem(9)
     pairs = np.array([(i, j) for i in range(24) for j in range(i)], np.int32)
     exact = between(pairs, states, rows, rho, 0)
@@ -266,7 +271,9 @@ def test_exact_flows_move_the_difference_at_the_cost_of_the_transition(rho: floa
     rows, states, d = random_problem(10)
     p = states.toarray().astype(np.float64)
     for i, j in [(0, 1), (3, 9), (20, 4)]:
-        flows = transport.exact_flows(*(transport.state_of(rows_of(states), item) for item in (i, j)), rows, rho)
+        flows = transport.solve_exact_flows(
+            *(transport.get_state(rows_from_matrix(states), item) for item in (i, j)), rows, rho
+        )
         moved = np.zeros(24)
         for source, target, mass, cost in flows:
             moved[source] -= mass
@@ -276,15 +283,15 @@ def test_exact_flows_move_the_difference_at_the_cost_of_the_transition(rho: floa
         want = between(np.array([[i, j]], np.int32), states, rows, rho, 0)[0]
         assert sum(mass * cost for _, _, mass, cost in flows) == pytest.approx(float(want), rel=1e-4)
         assert [flow[2] for flow in flows] == sorted((flow[2] for flow in flows), reverse=True)
-    same = transport.state_of(rows_of(states), 2)
-    assert transport.exact_flows(same, same, rows, rho) == []
+    same = transport.get_state(rows_from_matrix(states), 2)
+    assert transport.solve_exact_flows(same, same, rows, rho) == []
 
 
 @pytest.mark.parametrize("iterations", [0, 5])
 @pytest.mark.parametrize("rho", [0.5, 1.0, 4.0])
 def test_mass_moved_between_duplicates_costs_nothing(iterations: int, rho: float, ground: str) -> None:
-    """Inner products of float32 lose these digits: near items are summed again from differences."""
-    rows = unit(np.random.default_rng(0).standard_normal((3, 512)).astype(np.float32))
+    """Inner products of float32 lose these digits: distances of near items are summed again from differences."""
+    rows = to_unit_rows(np.random.default_rng(0).standard_normal((3, 512)).astype(np.float32))
     rows = np.concatenate([rows, rows])
     states = sparse.csr_array(np.eye(6, dtype=np.float32))
     pairs = np.array([[0, 3], [1, 4], [2, 5]], np.int32)
@@ -294,9 +301,9 @@ def test_mass_moved_between_duplicates_costs_nothing(iterations: int, rho: float
 @pytest.mark.parametrize("rho", [0.5, 1.0, 2.0])
 def test_near_items_keep_the_digits_of_their_distance(rho: float, ground: str) -> None:
     rng = np.random.default_rng(1)
-    rows = unit(np.repeat(rng.standard_normal((3, 64)), 2, axis=0).astype(np.float32))
+    rows = to_unit_rows(np.repeat(rng.standard_normal((3, 64)), 2, axis=0).astype(np.float32))
     rows[1::2] += 1e-4 * rng.standard_normal((3, 64)).astype(np.float32) / 8
-    rows = unit(rows)
+    rows = to_unit_rows(rows)
     pairs = np.array([[0, 1], [2, 3], [4, 5], [0, 3]], np.int32)
     got = between(pairs, sparse.csr_array(np.eye(6, dtype=np.float32)), rows, rho, 0)
     want = np.linalg.norm(rows[pairs[:, 0]].astype(np.float64) - rows[pairs[:, 1]], axis=1) ** rho
@@ -326,23 +333,27 @@ def test_entropic_prices_are_those_of_pot_on_what_differs(iterations: int, rho: 
 
 @pytest.mark.parametrize("iterations", [0, 5])
 def test_table_and_vectors_give_the_same_prices(iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 items: three blocks of the table, groups of sixteen from the vectors; to rounding of the products."""
+    """300 items: three blocks of the table, groups of sixteen from the vectors; equal up to rounding."""
     rng = np.random.default_rng(6)
-    rows = unit(rng.standard_normal((300, 12)).astype(np.float32))
+    rows = to_unit_rows(rng.standard_normal((300, 12)).astype(np.float32))
     rows[150:160] = rows[:10]
-    rank = Items.everyone(rows).neighbors(40).indices
+    rank = Items.from_gallery(rows).neighbors(40).indices
     states = twin.to_one(twin.listed(rank, rng.random(rank.shape))).astype(np.float32)
-    indptr, indices = costs.step_pattern(rank, 20)
+    pattern = step_costs.build_step_pattern(rank, 20)
     found = []
     for small in (300, 299):
-        monkeypatch.setattr(costs, "TABLE", small)
-        found.append(costs.step_costs(indptr, indices, rows_of(states), rows, Transport(1.4, 2.2, 0.05, iterations)))
+        monkeypatch.setattr(step_costs, "MAX_TABLE_ITEMS", small)
+        found.append(
+            step_costs.price_steps(
+                pattern, rows_from_matrix(states), rows, TransportSettings(1.4, 2.2, 0.05, iterations)
+            )
+        )
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-9)
 
 
 @pytest.mark.parametrize("iterations", [0, 5])
-def test_prices_do_not_hang_on_the_rounding_of_masses(iterations: int, ground: str) -> None:
-    """Masses that are equal but for rounding have no side: nobody is the smaller one, or the first, because of them."""
+def test_prices_do_not_depend_on_the_rounding_of_masses(iterations: int, ground: str) -> None:
+    """Masses that are equal up to rounding must not decide which side is smaller or comes first."""
     rows, states, _ = random_problem(11)
     rng = np.random.default_rng(0)
     dense = 0.5 * states.toarray() * (np.arange(24) > 7)
@@ -359,5 +370,5 @@ def test_prices_do_not_hang_on_the_rounding_of_masses(iterations: int, ground: s
 
 
 def test_entropy_of_a_state_is_in_nats() -> None:
-    assert transport.entropy(np.array([0.25, 0.25, 0.5, 0.0])) == pytest.approx(1.5 * np.log(2))
-    assert transport.entropy(np.array([1.0])) == 0.0
+    assert transport.state_entropy(np.array([0.25, 0.25, 0.5, 0.0])) == pytest.approx(1.5 * np.log(2))
+    assert transport.state_entropy(np.array([1.0])) == 0.0

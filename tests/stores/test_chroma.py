@@ -1,4 +1,4 @@
-"""What is special about Chroma: its spaces and filters, folders with several clients, and a real server that fails."""
+"""ChromaStore: spaces and filters, folders with several clients, and a real server that fails."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ import chromadb
 from chromadb.config import Settings
 
 import kinrank as kr
-from kinrank.stores.chroma import ChromaStore
-from kinrank.stores.chroma_filters import filter_of
+from kinrank.stores.chroma import ChromaStore, to_chroma_filter
+
+pytestmark = pytest.mark.slow
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(40, 6)).astype(np.float32)
@@ -57,34 +58,39 @@ def test_spaces(client: Any) -> None:
         (filled(client, "spaces-l2", space="l2"), "euclidean"),
         (filled(client, "spaces-old", space=None, metadata={"hnsw:space": "cosine"}), "cosine"),
         (filled(client, "spaces-ip", unit, "ip"), "cosine"),
-    ]  # fmt: skip
+    ]
     for collection, metric in cases:
         store = ChromaStore(collection)
-        truth = kr.ArrayStore(ROWS, metric).search(QUERIES, 9)
+        truth = kr.stores.ArrayStore(ROWS, metric).search(QUERIES, 9)
         assert store.metric == metric
         assert store.search(QUERIES, 9).ids.tolist() == named(truth.indices)
         np.testing.assert_allclose(store.nearest_ids(QUERIES, 9).distances, truth.distances, atol=1e-5)
     store = ChromaStore(filled(client, "spaces-long", 3 * ROWS, "ip"))
     for ask in (lambda: store.search(QUERIES, 5), store.everything):
-        with pytest.raises(ValueError, match="compares by inner product, and not all of its vectors have length one"):
+        with pytest.raises(ValueError, match="compares by inner product, but not all of its vectors have length one"):
             ask()
 
 
 def test_filters(client: Any) -> None:
     store = ChromaStore(filled(client, "filters"))
     for where, left in [
-        ({"year": {"$gt": 2035}}, {36, 37, 38, 39}), ({"$or": [{"year": 2001}, {"year": {"$lt": 2001}}]}, {0, 1}),
-        ({"year": {"$gt": 2035}, "even": True}, {36, 38}), ({"year": [2003, "2004", 2005]}, {3, 5}),
+        ({"year": {"$gt": 2035}}, {36, 37, 38, 39}),
+        ({"$or": [{"year": 2001}, {"year": {"$lt": 2001}}]}, {0, 1}),
+        ({"year": {"$gt": 2035}, "even": True}, {36, 38}),
+        ({"year": [2003, "2004", 2005]}, {3, 5}),
         ({"$and": [{"year": 2001}, {"even": False}], "year": [2001, 2002]}, {1}),
-    ]:  # fmt: skip
+    ]:
         assert set(store.ids_where(where).tolist()) == {IDS[place] for place in left}, where
         assert set(store.search(QUERIES[:1], 40, where=where).ids[0].tolist()) == {IDS[place] for place in left}
-    assert filter_of({"a": 1, "b": {"$ne": 2}}) == {"$and": [{"b": {"$ne": 2}}, {"a": {"$in": [1]}}]}
+    assert to_chroma_filter({"a": 1, "b": {"$ne": 2}}) == {"$and": [{"b": {"$ne": 2}}, {"a": {"$in": [1]}}]}
     for wrong, said in [
-        ({"year": None}, r"where\['year'\] holds None; Chroma cannot look for items without a value"),
-        ("year = 1", "where is 'year = 1'; give a mapping of metadata names"), ({}, "where is empty"),
-        ({"year": {"$gt": "x"}}, "refused: Expected operand value"), ({"$what": 1}, "refused"), ({3: 1}, "where names"),
-    ]:  # fmt: skip
+        ({"year": None}, r"where has None for 'year', but Chroma cannot search for items without a value"),
+        ("year = 1", "where is 'year = 1'; give a mapping of metadata names"),
+        ({}, "where is empty"),
+        ({"year": {"$gt": "x"}}, "refused: Expected operand value"),
+        ({"$what": 1}, "refused"),
+        ({3: 1}, "where has the column 3"),
+    ]:
         with pytest.raises(ValueError, match=said):
             store.search(QUERIES, 3, where=wrong)
 
@@ -94,7 +100,7 @@ def test_zero_vectors_and_ids_that_are_no_texts(client: Any) -> None:
     rows[4] = 0.0
     store = ChromaStore(filled(client, "zero", rows))
     assert IDS[4] not in store.search(QUERIES, 40).ids
-    with pytest.warns(UserWarning, match="1 items have no vector"):
+    with pytest.warns(UserWarning, match="1 items are left out because"):
         assert IDS[4] not in store.everything()[0]
     for name in (IDS[4], 4, "nobody"):
         with pytest.raises(ValueError, match="does not hold"):
@@ -103,7 +109,11 @@ def test_zero_vectors_and_ids_that_are_no_texts(client: Any) -> None:
 
 def test_items_that_go_between_search_and_fetch(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     collection = filled(client, "going")
-    store, query, nearest = ChromaStore(collection), collection.query, kr.ArrayStore(ROWS).search(QUERIES[:1], 10)
+    store, query, nearest = (
+        ChromaStore(collection),
+        collection.query,
+        kr.stores.ArrayStore(ROWS).search(QUERIES[:1], 10),
+    )
 
     def gone(**given: Any) -> Any:
         found = query(**given)
@@ -115,11 +125,11 @@ def test_items_that_go_between_search_and_fetch(client: Any, monkeypatch: pytest
 
 
 def test_more_items_than_one_call_fetches(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kinrank.stores.chroma.SCANNED", 7)
+    monkeypatch.setattr("kinrank.stores.chroma.SCAN_ROWS", 7)
     store = ChromaStore(filled(client, "blocks"))
     assert [len(ids) for ids, _ in store.blocks()] == [7, 7, 7, 7, 7, 5]
     assert store.vectors(IDS[::-1]).shape == (40, 6)
-    assert store.search(QUERIES, 40).ids.tolist() == named(kr.ArrayStore(ROWS).search(QUERIES, 40).indices)
+    assert store.search(QUERIES, 40).ids.tolist() == named(kr.stores.ArrayStore(ROWS).search(QUERIES, 40).indices)
 
 
 def test_an_index_that_finds_too_few(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +143,7 @@ def test_an_index_that_finds_too_few(client: Any, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(collection, "query", limited)
     assert store.search(QUERIES, 10).depth == 10
-    with pytest.raises(ValueError, match=r"cannot find 38 items; ask for fewer, or make .* a larger ef_search"):
+    with pytest.raises(ValueError, match=r"cannot find 38 items; request fewer, or create .* with ef_search"):
         store.search(QUERIES, 30)
 
 
@@ -155,7 +165,7 @@ def test_a_collection_filled_later_and_one_that_is_gone(client: Any) -> None:
         ChromaStore(filled(client, "timeout"), timeout=0)
 
 
-def test_a_slow_answer_is_not_waited_for(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_answer_times_out(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     collection, go_on = filled(client, "slow"), threading.Event()
     store, query = ChromaStore(collection, timeout=20), collection.query
     assert store.search(QUERIES, 3).depth == 3
@@ -165,7 +175,7 @@ def test_a_slow_answer_is_not_waited_for(client: Any, monkeypatch: pytest.Monkey
         store.search(QUERIES, 3)
     go_on.set()
     store.timeout = 20
-    with pytest.raises(ValueError, match="refused: Invalid where clause"):  # errors come back out of the thread
+    with pytest.raises(ValueError, match="refused: Invalid where clause"):  # errors are passed on from the thread
         store.search(QUERIES, 3, where={"$what": 1})
 
 
@@ -173,11 +183,11 @@ def test_folders(tmp_path: Path) -> None:
     folder = str(tmp_path / "held")
     theirs = chromadb.PersistentClient(folder)
     collection = filled(theirs, "pictures", space="cosine")
-    expected = named(kr.ArrayStore(ROWS).search(QUERIES, 5).indices)
+    expected = named(kr.stores.ArrayStore(ROWS).search(QUERIES, 5).indices)
     with kr.open_store(f"chroma:{folder}#pictures") as store, ThreadPoolExecutor(4) as threads:  # type: ignore[attr-defined]
         answers = list(threads.map(lambda _: store.search(QUERIES, 5).ids.tolist(), range(12)))
         assert answers == [expected] * 12
-    assert collection.count() == 40  # their client is still open
+    assert collection.count() == 40  # the client of the user is still open
     ChromaStore(collection).close()
     assert collection.count() == 40
     theirs.close()
@@ -187,19 +197,19 @@ def test_folders(tmp_path: Path) -> None:
         assert store.search(QUERIES, 5).ids.tolist() == expected
     for url, said in [
         (f"chroma:{folder}#nothing", r"ChromaStore\(nothing\) refused: Collection \[nothing\] does not exist"),
-        (f"chroma:{tmp_path}/new#pictures", "is no folder of Chroma"),
-        (f"chroma:{folder}", "needs the name of the collection behind #"),
+        (f"chroma:{tmp_path}/new#pictures", "is not a Chroma folder"),
+        (f"chroma:{folder}", "needs the name of the collection after #"),
         (f"chroma:{folder}?https=true#pictures", "has no option 'https'"),
-        ("chroma://localhost:8000", "needs the name of the collection behind the server"),
+        ("chroma://localhost:8000", "needs the name of the collection after the server"),
     ]:
         with pytest.raises(ValueError, match=said):
             kr.open_store(url)
-    assert folder not in known  # closed on every path
+    assert folder not in known  # closed after every error
     assert not (tmp_path / "new").exists()
 
 
 def test_another_client_that_changes_the_folder(tmp_path: Path) -> None:
-    """Chroma keeps its index in memory: of two clients on one folder, neither sees what the other one adds."""
+    """Chroma keeps its index in memory: two clients of one folder do not see each other's additions."""
     with chromadb.PersistentClient(f"{tmp_path}/") as other:
         collection = filled(other, "pictures")
         with kr.open_store(f"chroma:{tmp_path}#pictures") as store:  # type: ignore[attr-defined]
@@ -207,14 +217,14 @@ def test_another_client_that_changes_the_folder(tmp_path: Path) -> None:
             collection.delete(ids=IDS[:1])
             assert IDS[0] not in store.search(ROWS[:1], 40).ids
             collection.add(ids=["new"], embeddings=ROWS[:1])
-            with pytest.raises(ValueError, match="was changed by another client, which this one does not see"):
+            with pytest.raises(ValueError, match="was changed by another client, and this client does not see"):
                 store.everything()
         with kr.open_store(f"chroma:{tmp_path}#pictures") as store:  # type: ignore[attr-defined]
             assert store.search(ROWS[:1], 1).ids.tolist() == [["new"]]
 
 
 class Server:
-    """`chroma run` on a port of this machine."""
+    """A server started with `chroma run` on a local port."""
 
     def __init__(self, folder: Path) -> None:
         with socket.socket() as free:
@@ -259,8 +269,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         server.stop()
 
 
-def test_a_server_that_goes_and_comes_back(server: Server) -> None:
-    expected = named(kr.ArrayStore(ROWS).search(QUERIES, 5).indices)
+def test_server_restart(server: Server) -> None:
+    expected = named(kr.stores.ArrayStore(ROWS).search(QUERIES, 5).indices)
     with kr.open_store(f"{server.url}?token={SECRET}&timeout=20") as store:  # type: ignore[attr-defined]
         assert store.timeout == 20
         assert store.search(QUERIES, 5).ids.tolist() == expected
@@ -290,6 +300,8 @@ def test_a_server_that_accepts_and_never_answers(monkeypatch: pytest.MonkeyPatch
             kr.open_store(f"{url}?timeout=0.3")
         assert SECRET not in str(late.value)
     monkeypatch.setenv("CHROMA_API_KEY", f"{SECRET}\n{SECRET}")
-    with pytest.raises(ValueError, match="the token for Chroma holds a character that no header can carry") as refused:
+    with pytest.raises(
+        ValueError, match="the token for Chroma contains a character that is not allowed in an HTTP header"
+    ) as refused:
         kr.open_store(url)
     assert SECRET not in str(refused.value)

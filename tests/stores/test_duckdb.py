@@ -1,4 +1,4 @@
-"""What is special about DuckDB: kinds of columns, files that one process holds, and statements that take too long."""
+"""DuckDBStore: column types, files that another process has opened, and slow statements."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ pytest.importorskip("duckdb", reason="duckdb is not installed: make test-stores 
 import duckdb
 
 import kinrank as kr
-from kinrank.features import unit
 from kinrank.stores.duckdb import DuckDBStore
+from kinrank.vector_input import to_unit_rows
+
+pytestmark = pytest.mark.slow
 
 RNG = np.random.default_rng(5)
 ROWS = (RNG.normal(size=(60, 6)) * RNG.uniform(0.5, 2.0, size=(60, 1))).astype(np.float32)
@@ -42,21 +44,21 @@ def test_tables_that_cannot_be_searched() -> None:
     connection.execute("CREATE TABLE others (id DOUBLE, words VARCHAR[], matrix FLOAT[2][3], embedding FLOAT[6])")
     for words, change in {
         "the database has no table 'nothing'": {"table": "nothing"},
-        "no table 'mine'; temporary ones of a connection do not count": {"table": "mine"},
-        "has no column 'vector'; give vector= one of: id, embedding, kind": {"vector": "vector"},
-        "has no column 'name'; give key= one of": {"key": "name"},
-        r"'kind' of DuckDBStore\(pictures\) holds no vectors but VARCHAR": {"vector": "kind"},
-        r"holds no vectors but VARCHAR\[\]": {"table": "others", "vector": "words"},
-        r"holds no vectors but FLOAT\[2\]\[3\]": {"table": "others", "vector": "matrix"},
-        "holds DOUBLE; give key= a column of whole numbers, texts or UUIDs": {"table": "others"},
+        r"no table 'mine' \(temporary tables of a connection are not visible\)": {"table": "mine"},
+        "vector='vector' is not a column of .*; give one of: id, embedding, kind": {"vector": "vector"},
+        "key='name' is not a column of .*; give one of": {"key": "name"},
+        r"DuckDBStore\(pictures\): vector='kind' is a column of VARCHAR, not of vectors": {"vector": "kind"},
+        r"is a column of VARCHAR\[\], not of vectors": {"table": "others", "vector": "words"},
+        r"is a column of FLOAT\[2\]\[3\], not of vectors": {"table": "others", "vector": "matrix"},
+        "is a column of DOUBLE; give a column of integers, texts or UUIDs": {"table": "others"},
         "metric='dot' is not allowed; give cosine or euclidean": {"metric": "dot"},
         "timeout=-1 is not allowed": {"timeout": -1},
     }.items():
         with pytest.raises(ValueError, match=words):
             DuckDBStore(connection, **{"table": "pictures"} | change)
-    with pytest.raises(ValueError, match="connection must be one of duckdb, or a path; got a int"):
+    with pytest.raises(ValueError, match="connection must be a duckdb connection or a path; got a int"):
         DuckDBStore(7, "pictures")
-    queries = ROWS  # a name of Python's, not of a table
+    queries = ROWS  # a Python variable, not a table
     with pytest.raises(ValueError, match="the database has no table 'queries'"):
         DuckDBStore(connection, "queries")
     assert queries is ROWS
@@ -66,7 +68,7 @@ def test_tables_that_cannot_be_searched() -> None:
 @pytest.mark.parametrize("column", ["FLOAT[6]", "FLOAT[]", "DOUBLE[6]", "DOUBLE[]"])
 def test_every_kind_of_column(column: str, metric: str) -> None:
     store = DuckDBStore(made(column=column), "pictures", metric=metric)
-    truth = kr.ArrayStore(ROWS, metric).search(QUERIES, 20)
+    truth = kr.stores.ArrayStore(ROWS, metric).search(QUERIES, 20)
     for found in (store.search(QUERIES, 20), store.nearest_ids(QUERIES, 20)):
         assert found.ids.tolist() == truth.indices.tolist()
         np.testing.assert_allclose(found.distances, truth.distances, rtol=1e-3, atol=1e-4)
@@ -77,7 +79,7 @@ def test_every_kind_of_column(column: str, metric: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["FLOAT[6]", "DOUBLE[]"])
-def test_vectors_that_are_missing_or_nothing_are_no_items(column: str) -> None:
+def test_items_without_comparable_vector_are_ignored(column: str) -> None:
     connection = made(column=column)
     put(connection, [None, np.zeros(6), np.full(6, np.nan), [np.inf, *[1] * 5], [1, None, 3, 4, 5, 6]], 100)
     if column == "DOUBLE[]":
@@ -88,9 +90,9 @@ def test_vectors_that_are_missing_or_nothing_are_no_items(column: str) -> None:
         for queries in (QUERIES, QUERIES[:1]):
             for found in (store.search(queries, 100), store.nearest_ids(queries, 100)):
                 assert {*found.ids[0].tolist()} == {*range(60), *zero}
-        with pytest.warns(UserWarning, match="items have no vector that can be compared"):
+        with pytest.warns(UserWarning, match="items are left out because their vector is missing"):
             assert {*store.everything()[0].tolist()} == {*range(60), *zero}
-        assert store.vectors_there(np.array([4, 100, 102, 104, 201]))[0].tolist() == [True] + [False] * 4
+        assert store.find_vectors(np.array([4, 100, 102, 104, 201]))[0].tolist() == [True] + [False] * 4
 
 
 def test_a_table_of_lists_that_was_empty() -> None:
@@ -98,10 +100,10 @@ def test_a_table_of_lists_that_was_empty() -> None:
     store = DuckDBStore(connection, "pictures")
     assert store.search(QUERIES, 3).ids.shape == (4, 0)
     assert store.everything()[0].tolist() == store.ids_where().tolist() == []
-    assert store.vectors_there(np.array([1]))[0].tolist() == [False]
+    assert store.find_vectors(np.array([1]))[0].tolist() == [False]
     assert len(store) == 0
     put(connection, ROWS)
-    assert store.search(QUERIES, 3).ids.tolist() == kr.ArrayStore(ROWS).search(QUERIES, 3).indices.tolist()
+    assert store.search(QUERIES, 3).ids.tolist() == kr.stores.ArrayStore(ROWS).search(QUERIES, 3).indices.tolist()
 
 
 def test_names_and_ids_of_all_kinds() -> None:
@@ -113,7 +115,7 @@ def test_names_and_ids_of_all_kinds() -> None:
         connection.execute(f"INSERT INTO {name} VALUES (?, ?, ?)", [key, row.tolist(), "it's"])
     store = DuckDBStore(connection, 'my shop.a "table"', "vec TOR", 'the "key"')
     assert sorted(store.search(QUERIES[:1], 9, where={"order": "it's"}).ids[0].tolist()) == [0, 7, 2**64 - 3]
-    np.testing.assert_allclose(store.vectors([2**64 - 3, 0]), unit(ROWS[[2, 0]]), atol=1e-6)
+    np.testing.assert_allclose(store.vectors([2**64 - 3, 0]), to_unit_rows(ROWS[[2, 0]]), atol=1e-6)
     for stranger in ("nobody", "7.5", "7.0", " 7", -7):
         with pytest.raises(ValueError, match="does not hold"):
             store.vectors([stranger])
@@ -134,10 +136,10 @@ def test_filters_in_every_form() -> None:
         (("kind LIKE 'd%' OR id = 7 -- and no more\n", []), sorted([*dogs, 7])),
     ):
         assert sorted(store.ids_where(where).tolist()) == left
-        truth = kr.ArrayStore(ROWS).search(QUERIES, 9, where=left)
+        truth = kr.stores.ArrayStore(ROWS).search(QUERIES, 9, where=left)
         assert store.search(QUERIES, 9, where=where).ids.tolist() == truth.indices.tolist()
     for wrong, said in (
-        ("kind = 'dog'", "where is the text .* values are bound and never read as SQL"),
+        ("kind = 'dog'", "where is the text .* values are bound and never interpreted as SQL"),
         ({"nobody": 1}, "refused: .*nobody"),
         (("kind = ?", []), "refused"),
         (("kind =", []), "refused: Parser Error"),
@@ -151,7 +153,7 @@ def test_filters_in_every_form() -> None:
     assert len(store) == 60
 
 
-def test_a_statement_that_takes_too_long_is_ended() -> None:
+def test_slow_statement_is_cancelled() -> None:
     connection = made()
     connection.execute("CREATE VIEW slow AS SELECT p.* FROM pictures p, range(300_000_000_000) r WHERE r.range % 7 = 3")
     store = DuckDBStore(connection, "slow")
@@ -166,11 +168,11 @@ def test_a_path_is_opened_for_reading_and_closed_on_every_path(tmp_path: Path) -
     path = tmp_path / "pictures.db"
     made(path).close()
     for table, vector in (("nothing", "embedding"), ("pictures", "kind")):
-        with pytest.raises(ValueError, match=r"no table|no vectors"):
+        with pytest.raises(ValueError, match=r"no table|not of vectors|not a column"):
             DuckDBStore(path, table, vector)
-        duckdb.connect(str(path)).close()  # for writing: refused while anything reads
+        duckdb.connect(str(path)).close()  # opens for writing, which DuckDB refuses while another connection is open
     with DuckDBStore(path, "pictures") as store:
-        assert store.search(QUERIES, 3).ids.tolist() == kr.ArrayStore(ROWS).search(QUERIES, 3).indices.tolist()
+        assert store.search(QUERIES, 3).ids.tolist() == kr.stores.ArrayStore(ROWS).search(QUERIES, 3).indices.tolist()
         blocks = store.blocks()
         next(blocks)
         with pytest.raises(duckdb.ConnectionException):
@@ -204,7 +206,7 @@ def test_a_lost_connection(tmp_path: Path) -> None:
             ask()
 
 
-def test_your_connection_stays_open_and_its_transaction_is_its_own() -> None:
+def test_connection_of_the_user_stays_open_and_keeps_its_transaction() -> None:
     connection = made()
     store = DuckDBStore(connection, "pictures")
     connection.begin()
@@ -238,7 +240,7 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(store, DuckDBStore)
         assert (store.timeout, store.metric, repr(store)) == (9.0, "euclidean", "DuckDBStore(pictures)")
     for wrong, said in {
-        "duckdb:pictures.db": "needs the option table .*looks like duckdb:///file.db",
+        "duckdb:pictures.db": "needs the option table .*example of a URL: duckdb:///file.db",
         "duckdb:?table=pictures": "needs a file",
         "duckdb://pictures.db/?table=pictures": "needs a file",
         "duckdb:pictures.db?table=pictures&schema=x": "has no option 'schema'",

@@ -1,4 +1,4 @@
-"""FaissStore: what any Store promises, over every kind of index."""
+"""FaissStore: the contract of every Store, for every kind of index."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank as kr
-from kinrank.features import unit
 from kinrank.stores import Store
+from kinrank.vector_input import to_unit_rows
 
 faiss = pytest.importorskip("faiss", reason="install kinrank[faiss]")
 
-from kinrank.stores.faiss import FaissStore  # noqa: E402
+from kinrank.stores.faiss import FaissStore, IndexOptions  # noqa: E402
 
 KINDS = ["flat", "ivf", "hnsw"]
 
@@ -31,7 +31,7 @@ def test_finds_what_an_exact_search_finds(kind: str) -> None:
     store = FaissStore(rows, kind)
     assert isinstance(store, Store)
     assert len(store) == 600
-    exact, found = kr.ArrayStore(rows).search(queries, 10), store.search(queries, 10)
+    exact, found = kr.stores.ArrayStore(rows).search(queries, 10), store.search(queries, 10)
     same = [len(set(a) & set(b)) for a, b in zip(exact.indices, found.indices, strict=True)]
     assert np.mean(same) >= (10 if kind == "flat" else 9)
     assert (np.diff(found.distances, axis=1) >= 0).all()
@@ -59,27 +59,27 @@ def test_duplicates_are_at_zero_and_in_order(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_than_there_are_and_none_at_all(kind: str) -> None:
     rows = rows_of(6, 5)
-    assert FaissStore(rows, kind, probes=8).search(rows, 50).indices.shape == (5, 5)
+    assert FaissStore(rows, kind, options=IndexOptions(probes=8)).search(rows, 50).indices.shape == (5, 5)
     assert FaissStore(rows, kind).search(rows[:0], 3).indices.shape == (0, 3)
     assert FaissStore(rows[:0], kind).search(rows, 3).indices.shape == (5, 0)
 
 
 def test_padding_is_passed_on() -> None:
-    """One cell of many holds fewer items than asked for."""
+    """A single cell contains fewer items than requested."""
     rows = np.repeat(np.eye(12, dtype=np.float32), 4, axis=0)
-    found = FaissStore(rows, "ivf", lists=12, probes=1).search(rows[:1], 20)
+    found = FaissStore(rows, "ivf", options=IndexOptions(lists=12, probes=1)).search(rows[:1], 20)
     assert found.indices[0, :4].tolist() == [0, 1, 2, 3]
     assert (found.indices[0, 4:] == -1).all()
     assert np.isinf(found.distances[0, 4:]).all()
 
 
-def test_an_index_that_is_already_there() -> None:
+def test_existing_index() -> None:
     rows, queries = rows_of(7, 300), rows_of(8, 9)
     index = faiss.IndexFlatIP(12)
-    index.add(unit(rows))
+    index.add(to_unit_rows(rows))
     found = FaissStore.from_index(index, rows).search(queries, 15)
-    np.testing.assert_array_equal(found.indices, kr.ArrayStore(rows).search(queries, 15).indices)
-    with pytest.raises(ValueError, match="index holds 300 items but there are 10 vectors"):
+    np.testing.assert_array_equal(found.indices, kr.stores.ArrayStore(rows).search(queries, 15).indices)
+    with pytest.raises(ValueError, match="index has 300 items, but there are 10 vectors"):
         FaissStore.from_index(index, rows[:10])
     with pytest.raises(ValueError, match=r"\(300, 11\) but 12 dimensions"):
         FaissStore.from_index(index, rows[:, :11])
@@ -106,7 +106,7 @@ def test_bad_input_is_refused_before_the_native_call() -> None:
         store.vectors([50])
     with pytest.raises(ValueError, match="kind='tree' is not allowed; give one of: flat, ivf, hnsw"):
         FaissStore(rows, "tree")
-    np.testing.assert_allclose(store.vectors([3, 1]), unit(rows)[[3, 1]])
+    np.testing.assert_allclose(store.vectors([3, 1]), to_unit_rows(rows)[[3, 1]])
 
 
 def test_without_faiss_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

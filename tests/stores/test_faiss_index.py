@@ -1,4 +1,4 @@
-"""FaissIndexStore: indexes of every make, with their own ids or counted ones, none of them changed."""
+"""FaissIndexStore: every type of index, with explicit or sequential ids. Indexes are never changed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.features import unit
+from kinrank.vector_input import to_unit_rows
 
 faiss = pytest.importorskip("faiss", reason="install kinrank[faiss]")
 
-from kinrank.stores.faiss_index import FaissIndexStore  # noqa: E402
+from kinrank.stores.faiss import FaissIndexStore  # noqa: E402
 
 RNG = np.random.default_rng(5)
 CENTRES = RNG.normal(size=(20, 16))
 ROWS = (CENTRES[RNG.integers(0, 20, 2000)] + 0.5 * RNG.normal(size=(2000, 16))).astype(np.float32)
 QUERIES = (CENTRES[RNG.integers(0, 20, 10)] + 0.5 * RNG.normal(size=(10, 16))).astype(np.float32)
-IDS = np.array([7 * place - 3 for place in range(2000)], np.int64)  # one below zero, none -1
+IDS = np.array([7 * place - 3 for place in range(2000)], np.int64)  # one negative id, but not -1
 
-# name of the index, whether it takes ids, how far vectors may be off, recall of 30 at least
+# name of the index, supports ids, tolerance of vectors, minimum recall at 30
 KINDS = {
     "Flat": (False, 0.0, 1.0),
     "IDMap,Flat": (True, 0.0, 1.0),
@@ -53,7 +53,7 @@ KINDS = {
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Several are slower for so little work."""
+    """Use one FAISS thread: several are slower for small inputs."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     yield
@@ -75,7 +75,7 @@ def recall(found: Any, truth: Any) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_index_of_any_make(kind: str) -> None:
+def test_every_type_of_index(kind: str) -> None:
     named, off, least = KINDS[kind]
     index = made(kind)
     before = faiss.serialize_index(index).tobytes()
@@ -83,9 +83,9 @@ def test_an_index_of_any_make(kind: str) -> None:
     ids = IDS if named else np.arange(2000)
     assert (len(store), store.metric, store.dimensions) == (2000, "euclidean", 16)
     assert store.exact == (kind in ("Flat", "IDMap,Flat", "IDMap2,Flat"))
-    truth = kr.ArrayStore(unit(ROWS) if kind == "L2norm,Flat" else ROWS, "euclidean").search(QUERIES, 30)
+    truth = kr.stores.ArrayStore(to_unit_rows(ROWS) if kind == "L2norm,Flat" else ROWS, "euclidean").search(QUERIES, 30)
     found = store.search(QUERIES, 30)
-    assert found.depth == 30  # enough lists and enough effort for k, whatever the index is set to
+    assert found.depth == 30  # the store searches enough lists for k, whatever the settings of the index
     assert (found.indices >= 0).all()
     assert recall(found.ids, ids[truth.indices]) >= least
     some = np.random.default_rng(1).permutation(2000)[:50]
@@ -96,18 +96,18 @@ def test_an_index_of_any_make(kind: str) -> None:
     np.testing.assert_allclose(found.distances[0], held, rtol=1e-4, atol=1e-4)
     assert store.everything()[0].tolist() == sorted(ids.tolist())
     few = ids[:40]
-    exact = kr.ArrayStore(store.vectors(few), "euclidean").search(QUERIES, 5)
+    exact = kr.stores.ArrayStore(store.vectors(few), "euclidean").search(QUERIES, 5)
     assert store.search(QUERIES, 5, where=few).ids.tolist() == few[exact.indices].tolist()
-    assert store.vectors_there(np.array([10**7, ids[3]]))[0].tolist() == [False, True]
+    assert store.find_vectors(np.array([10**7, ids[3]]))[0].tolist() == [False, True]
     assert faiss.serialize_index(index).tobytes() == before
 
 
 @pytest.mark.parametrize("kind", ["Flat", "IDMap,Flat", "IVF16,Flat", "HNSW16,Flat", "SQ8", "PQ8x4", "L2norm,Flat"])
 def test_inner_products_of_unit_vectors_are_cosine(kind: str) -> None:
-    store = FaissIndexStore(made(kind, unit(ROWS), faiss.METRIC_INNER_PRODUCT))
+    store = FaissIndexStore(made(kind, to_unit_rows(ROWS), faiss.METRIC_INNER_PRODUCT))
     ids = IDS if kind.startswith("IDMap") else np.arange(2000)
     assert store.metric == "cosine"
-    truth = kr.ArrayStore(ROWS).search(QUERIES, 20)
+    truth = kr.stores.ArrayStore(ROWS).search(QUERIES, 20)
     found, plain = store.search(QUERIES, 20), store.nearest_ids(QUERIES, 20)
     assert recall(found.ids, ids[truth.indices]) >= {"PQ8x4": 0.2, "IVF16,Flat": 0.6}.get(kind, 0.9)
     assert (np.diff(plain.distances, axis=1) >= -1e-6).all()  # nearest first
@@ -122,13 +122,13 @@ def test_lengths_and_metrics() -> None:
     with pytest.raises(ValueError, match="was opened with metric='cosine', which needs vectors of length one"):
         FaissIndexStore(made("Flat"), metric="cosine")
     with pytest.raises(ValueError, match="not by distance; give an L2 index"):
-        FaissIndexStore(made("Flat", unit(ROWS), faiss.METRIC_INNER_PRODUCT), metric="euclidean")
+        FaissIndexStore(made("Flat", to_unit_rows(ROWS), faiss.METRIC_INNER_PRODUCT), metric="euclidean")
     with pytest.raises(ValueError, match="metric='l2' is not allowed"):
         FaissIndexStore(made("Flat"), metric="l2")
-    with pytest.raises(ValueError, match="index compares by metric 2 of FAISS"):
+    with pytest.raises(ValueError, match="index has the FAISS metric 2"):
         FaissIndexStore(faiss.IndexFlat(16, faiss.METRIC_L1))
-    store = FaissIndexStore(made("Flat", unit(ROWS)), metric="cosine")
-    assert store.search(5 * QUERIES, 9).ids.tolist() == kr.ArrayStore(ROWS).search(QUERIES, 9).indices.tolist()
+    store = FaissIndexStore(made("Flat", to_unit_rows(ROWS)), metric="cosine")
+    assert store.search(5 * QUERIES, 9).ids.tolist() == kr.stores.ArrayStore(ROWS).search(QUERIES, 9).indices.tolist()
     store._index.add(3 * ROWS[:1])
     with pytest.raises(ValueError, match="that of 2000 has length"):
         store.search(ROWS[:1], 3000)
@@ -141,11 +141,11 @@ def test_indexes_that_cannot_be_searched_are_refused() -> None:
         FaissIndexStore([])
     with pytest.raises(ValueError, match="not trained"):
         FaissIndexStore(faiss.index_factory(16, "IVF16,Flat"))
-    with pytest.raises(ValueError, match=r"gives no vectors back; keep them beside it: FaissStore.from_index"):
+    with pytest.raises(ValueError, match=r"cannot return vectors; pass the vectors as well: FaissStore.from_index"):
         FaissIndexStore(made("ITQ8,LSH"))
     twice = faiss.IndexIDMap(faiss.IndexFlatL2(16))
     twice.add_with_ids(ROWS[:3], np.array([4, 9, 4]))
-    with pytest.raises(ValueError, match="index holds the id 4 twice"):
+    with pytest.raises(ValueError, match="index contains the id 4 twice"):
         FaissIndexStore(twice)
 
 
@@ -157,13 +157,13 @@ def test_an_index_without_items(kind: str) -> None:
     assert len(store) == 0
     assert store.search(QUERIES, 3).depth == 0
     assert store.everything()[0].shape == (0,)
-    assert store.vectors_there(np.array([0, 1]))[0].tolist() == [False, False]
+    assert store.find_vectors(np.array([0, 1]))[0].tolist() == [False, False]
     index.add_with_ids(ROWS[:2], np.array([5, 6])) if kind.startswith("IDMap") else index.add(ROWS[:2])
     assert store.search(QUERIES, 3).depth == 2
 
 
-def test_lists_that_are_too_short_are_filled_with_nothing() -> None:
-    """FAISS fills up with -1."""
+def test_short_lists_are_padded() -> None:
+    """FAISS pads with -1."""
     index = made("IVF16,Flat", np.repeat(np.eye(16, dtype=np.float32), 4, axis=0) * 5)
     found = FaissIndexStore(index).search(np.eye(16, dtype=np.float32)[:2], 20)
     assert found.ids[0, :4].tolist() == [0, 1, 2, 3]
@@ -178,56 +178,59 @@ def test_changes_behind_the_store_are_seen(kind: str) -> None:
     index.remove_ids(ids[:100])
     index.add_with_ids(ROWS[1000:1050], np.arange(50_000, 50_050))
     assert len(store) == 350
-    assert store.vectors_there(np.array([ids[5], ids[150], 50_007]))[0].tolist() == [False, True, True]
+    assert store.find_vectors(np.array([ids[5], ids[150], 50_007]))[0].tolist() == [False, True, True]
     np.testing.assert_array_equal(store.vectors([ids[150], 50_007]), ROWS[[150, 1007]])
     assert set(store.everything()[0].tolist()) == {*ids[100:].tolist(), *range(50_000, 50_050)}
     assert store.search(ROWS[1007:1008], 1).ids.tolist() == [[50_007]]
     index.remove_ids(np.array([50_007]))
-    index.add_with_ids(ROWS[1500:1501], np.array([50_007]))  # as many as before, at another place
+    index.add_with_ids(ROWS[1500:1501], np.array([50_007]))  # same number of items, at other positions
     np.testing.assert_array_equal(store.vectors([50_007, 50_049]), ROWS[[1500, 1049]])
 
 
-def test_a_flat_index_counts_anew_when_items_are_removed() -> None:
+def test_flat_index_renumbers_after_removal() -> None:
     index = made("Flat", ROWS[:10])
     store = FaissIndexStore(index)
     index.remove_ids(np.array([0]))
     assert store.search(ROWS[4:5], 1).ids.tolist() == [[3]]
-    assert store.vectors_there(np.array([9, -1]))[0].tolist() == [False, False]  # FAISS reads before its memory at -1
+    assert store.find_vectors(np.array([9, -1]))[0].tolist() == [
+        False,
+        False,
+    ]  # FAISS would read before its buffer for -1
 
 
-def test_an_id_map_whose_ids_faiss_has_mixed_up_is_refused() -> None:
+def test_id_map_with_wrong_ids_is_refused() -> None:
     index = made("IDMap2,IVF16,Flat", ROWS[:200])
     store = FaissIndexStore(index)
     index.remove_ids(IDS[:2])
-    with pytest.raises(ValueError, match="FAISS gives wrong ids then"):
+    with pytest.raises(ValueError, match="FAISS returns wrong ids"):
         FaissIndexStore(index)
     for call in (lambda: store.vectors(IDS[:1]), lambda: store.search(ROWS[:1], 3), lambda: store.vectors(IDS[9:10])):
-        with pytest.raises(ValueError, match="FAISS gives wrong ids then"):
+        with pytest.raises(ValueError, match="FAISS returns wrong ids"):
             call()
 
 
-def test_a_file_by_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_file_by_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    faiss.write_index(made("IVF16,Flat", unit(ROWS)), "index.faiss")
+    faiss.write_index(made("IVF16,Flat", to_unit_rows(ROWS)), "index.faiss")
     with kr.open_store("faiss:index.faiss") as store:  # type: ignore[attr-defined]
         assert (len(store), store.metric, repr(store)) == (2000, "euclidean", "FaissIndexStore(IndexIVFFlat)")
     with kr.open_store("faiss:index.faiss?metric=cosine") as store:  # type: ignore[attr-defined]
         assert store.metric == "cosine"
     faiss.write_index_binary(faiss.IndexBinaryFlat(64), "bits.faiss")
-    with pytest.raises(ValueError, match=r"bits.faiss is no index of FAISS"):
+    with pytest.raises(ValueError, match=r"bits.faiss is not a FAISS index"):
         kr.open_store("faiss:bits.faiss")  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(not hasattr(faiss, "set_deserialization_vector_byte_limit"), reason="an older FAISS")
-def test_a_file_cannot_ask_for_any_amount_of_memory(tmp_path: Path) -> None:
+def test_memory_of_a_damaged_file_is_limited(tmp_path: Path) -> None:
     before = faiss.get_deserialization_vector_byte_limit()
     path = tmp_path / "index.faiss"
     faiss.write_index(made("Flat", ROWS[:10]), str(path))
     content = bytearray(path.read_bytes())
     place = len(content) - 16 * 10 * 4 - 8
-    content[place : place + 8] = (2**35).to_bytes(8, "little")  # numbers that should follow: 128 GB
+    content[place : place + 8] = (2**35).to_bytes(8, "little")  # declared size of the following data: 128 GB
     path.write_bytes(bytes(content))
-    with pytest.raises(ValueError, match="is no index of FAISS, or is cut off"):
+    with pytest.raises(ValueError, match="is not a FAISS index, or is truncated"):
         kr.open_store(f"faiss:{path}")  # type: ignore[attr-defined]
     assert faiss.get_deserialization_vector_byte_limit() == before
 

@@ -1,4 +1,4 @@
-"""What is special about sqlite-vec: two kinds of tables, BLOBs of any length, filters that vec0 applies too late."""
+"""SqliteVecStore: vec0 and ordinary tables, BLOBs of any length, filters that vec0 applies too late."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ import apsw
 
 import kinrank as kr
 from engines.sqlite_vec import connected
-from kinrank.features import unit
 from kinrank.stores.sqlite_vec import SqliteVecStore
+from kinrank.vector_input import to_unit_rows
 
 RNG = np.random.default_rng(5)
 ROWS = (RNG.normal(size=(60, 6)) * RNG.uniform(0.5, 2.0, size=(60, 1))).astype(np.float32)
@@ -50,18 +50,18 @@ def test_tables_that_cannot_be_searched() -> None:
     connection.execute("INSERT INTO words VALUES (1, '[1, 2, 3]')")
     for words, change in {
         "the database has no table 'nothing'": {"table": "nothing"},
-        "has no column 'vector'; give vector= one of: id, embedding, kind": {"vector": "vector"},
-        "has no column 'name'; give key= one of": {"key": "name"},
-        "its primary key, 'id'; leave key= out, or give that": {"key": "kind"},
-        r"'kind' of SqliteVecStore\(pictures\) holds no vectors of float32": {"vector": "kind"},
-        r"'embedding' of SqliteVecStore\(small\) holds no vectors of float32": {"table": "small"},
-        "compares by l1; give metric= cosine or euclidean": {"table": "streets"},
-        "holds text values; give vector= a column of float32 BLOBs": {"table": "words"},
+        "vector='vector' is not a column of .*; give one of: id, embedding, kind": {"vector": "vector"},
+        "key='name' is not a column of .*; give one of": {"key": "name"},
+        "key='kind' is not the primary key 'id' of .*; leave it out": {"key": "kind"},
+        r"SqliteVecStore\(pictures\): vector='kind' is not a column of float32 vectors": {"vector": "kind"},
+        r"SqliteVecStore\(small\): vector='embedding' is not a column of float32 vectors": {"table": "small"},
+        "compares by l1; give `metric=cosine`": {"table": "streets"},
+        "contains text values; give `vector`, a column of float32 BLOBs": {"table": "words"},
         "metric='dot' is not allowed; give cosine or euclidean": {"metric": "dot"},
     }.items():
         with pytest.raises(ValueError, match=words):
             SqliteVecStore(connection, **{"table": "pictures"} | change)
-    with pytest.raises(ValueError, match="connection must be one of sqlite3 or apsw, or a path; got a int"):
+    with pytest.raises(ValueError, match="connection must be a connection of sqlite3 or apsw, or a path; got a int"):
         SqliteVecStore(7, "pictures")
     assert SqliteVecStore(connection, "small", "OTHER").dimensions == 3
 
@@ -83,51 +83,51 @@ def test_every_kind_of_table(kind: str, metric: str) -> None:
     else:
         connection = made(table)
     store = SqliteVecStore(connection, "Pictures", **{} if kind.startswith("vec0") else {"metric": metric})
-    truth = kr.ArrayStore(ROWS, metric).search(QUERIES, 20)
+    truth = kr.stores.ArrayStore(ROWS, metric).search(QUERIES, 20)
     for found in (store.search(QUERIES, 20), store.nearest_ids(QUERIES, 20)):
         assert found.ids.tolist() == truth.indices.tolist()
         np.testing.assert_allclose(found.distances, truth.distances, rtol=1e-3, atol=1e-4)
     assert (store.dimensions, store.exact, store.metric, len(store)) == (6, True, metric, 60)
-    for k in (100, 5000, 10**9):  # vec0 finds 4096 at most by itself
+    for k in (100, 5000, 10**9):  # vec0 returns at most 4096 items
         for where in (None, {"kind": ["cat", "dog"]}):
-            truth = kr.ArrayStore(ROWS, metric).search(QUERIES, 60)
+            truth = kr.stores.ArrayStore(ROWS, metric).search(QUERIES, 60)
             assert store.search(QUERIES, k, where=where).ids.tolist() == truth.indices.tolist()
     with pytest.raises(ValueError, match="but 6 dimensions are needed"):
         store.search(QUERIES[:, :3], 2)
 
 
 def test_another_metric_than_that_of_the_table() -> None:
-    with pytest.warns(UserWarning, match="compares by cosine, not by euclidean: it is read row by row"):
+    with pytest.warns(UserWarning, match="compares by cosine, not by euclidean: searches compare every row"):
         store = SqliteVecStore(made(), "pictures", metric="euclidean")
-    truth = kr.ArrayStore(ROWS, "euclidean").search(QUERIES, 9)
+    truth = kr.stores.ArrayStore(ROWS, "euclidean").search(QUERIES, 9)
     assert store.search(QUERIES, 9).ids.tolist() == truth.indices.tolist()
 
 
 @pytest.mark.parametrize("table", [VEC0, VEC0.replace("=cosine", "=L2"), PLAIN])
-def test_vectors_that_are_nothing_hide_no_others(table: str) -> None:
+def test_unusable_vectors_do_not_hide_others(table: str) -> None:
     rows = RNG.normal(size=(3000, 6)).astype(np.float32)
     rows[[0, 1100, 2999]], rows[1024], rows[2048] = 0.0, np.nan, np.inf
     euclidean = "L2" in table
     gone = [1024, 2048] if euclidean else [0, 1024, 1100, 2048, 2999]
     store = SqliteVecStore(made(table, rows), "pictures")
     left = np.setdiff1d(np.arange(3000), gone)
-    truth = kr.ArrayStore(rows[left], "euclidean" if euclidean else "cosine").search(QUERIES, 3000)
+    truth = kr.stores.ArrayStore(rows[left], "euclidean" if euclidean else "cosine").search(QUERIES, 3000)
     for k in (5, 2000, 3000):
         for found in (store.search(QUERIES, k), store.nearest_ids(QUERIES, k)):
             assert [set(row) for row in found.ids] == [set(row[:k]) for row in left[truth.indices]]
-    with pytest.warns(UserWarning, match=f"{len(gone)} items have no vector that can be compared"):
+    with pytest.warns(UserWarning, match=f"{len(gone)} items are left out because their vector is missing"):
         assert store.everything()[0].tolist() == left.tolist()
 
 
-def test_values_that_are_no_vectors() -> None:
+def test_values_that_are_not_vectors() -> None:
     rows = [*ROWS, None, b"", b"abc", ROWS[0].tobytes()[:-4], ROWS[0].tobytes() * 2, "[1, 2, 3, 4, 5, 6]", 7, 0.5]
     store = SqliteVecStore(made(PLAIN, rows), "pictures")
     assert store.dimensions == 6
     for found in (store.search(QUERIES, 100), store.nearest_ids(QUERIES, 100)):
         assert {*found.ids[0].tolist()} == {*range(60)}
-    with pytest.warns(UserWarning, match="8 items have no vector"):
+    with pytest.warns(UserWarning, match="8 items are left out because"):
         assert store.everything()[0].tolist() == list(range(60))
-    assert store.vectors_there(np.array([3, 60, 62, 65]))[0].tolist() == [True, False, False, False]
+    assert store.find_vectors(np.array([3, 60, 62, 65]))[0].tolist() == [True, False, False, False]
     assert len(store) == 68
 
 
@@ -136,10 +136,10 @@ def test_a_table_of_blobs_that_was_empty() -> None:
     store = SqliteVecStore(connection, "pictures")
     assert store.search(QUERIES, 3).ids.shape == (4, 0)
     assert store.everything()[0].tolist() == []
-    assert store.vectors_there(np.array([1]))[0].tolist() == [False]
+    assert store.find_vectors(np.array([1]))[0].tolist() == [False]
     for place, row in enumerate(ROWS):
         connection.execute("INSERT INTO pictures VALUES (?, ?, NULL)", (place, row.tobytes()))
-    assert store.search(QUERIES, 3).ids.tolist() == kr.ArrayStore(ROWS).search(QUERIES, 3).indices.tolist()
+    assert store.search(QUERIES, 3).ids.tolist() == kr.stores.ArrayStore(ROWS).search(QUERIES, 3).indices.tolist()
 
 
 @pytest.mark.parametrize("table", [VEC0.replace("integer", "text"), PLAIN.replace("INTEGER PRIMARY KEY", "TEXT")])
@@ -147,11 +147,11 @@ def test_ids_that_are_texts(table: str) -> None:
     names = [f'it\'s "{place}" \\ é \U0001f600 %s ?' for place in range(60)]
     connection = made(table, ids=names)
     store = SqliteVecStore(connection, "pictures", key="id")
-    truth = kr.ArrayStore(ROWS).search(QUERIES, 9, where=list(range(0, 60, 3)))
+    truth = kr.stores.ArrayStore(ROWS).search(QUERIES, 9, where=list(range(0, 60, 3)))
     assert store.search(QUERIES, 9, where={"kind": "dog"}).ids.tolist() == [
         [names[place] for place in row] for row in truth.indices
     ]
-    np.testing.assert_allclose(store.vectors(names[7:9]), unit(ROWS[7:9]), atol=1e-6)
+    np.testing.assert_allclose(store.vectors(names[7:9]), to_unit_rows(ROWS[7:9]), atol=1e-6)
     for stranger in ("nobody", 7):
         with pytest.raises(ValueError, match="does not hold"):
             store.vectors([stranger])
@@ -161,7 +161,7 @@ def test_ids_that_are_numbers() -> None:
     for table in (VEC0, PLAIN):
         store = SqliteVecStore(made(table, ROWS[:3], ids=[0, 7, 2**63 - 1]), "pictures")
         assert sorted(store.search(QUERIES[:1], 3).ids[0].tolist()) == [0, 7, 2**63 - 1]
-        np.testing.assert_allclose(store.vectors([2**63 - 1, 0]), unit(ROWS[[2, 0]]), atol=1e-6)
+        np.testing.assert_allclose(store.vectors([2**63 - 1, 0]), to_unit_rows(ROWS[[2, 0]]), atol=1e-6)
         for stranger in ("nobody", "7.5", 2**64 - 1, "9" * 30):
             with pytest.raises(ValueError, match="does not hold"):
                 store.vectors([stranger])
@@ -189,12 +189,12 @@ def test_filters_in_every_form(virtual: bool) -> None:
         (("id IN (?, ?)", [3, 4]), [3, 4]),
     ):
         assert sorted(store.ids_where(where).tolist()) == left
-        truth = kr.ArrayStore(ROWS).search(QUERIES, 9, where=left)
+        truth = kr.stores.ArrayStore(ROWS).search(QUERIES, 9, where=left)
         assert store.search(QUERIES, 9, where=where).ids.tolist() == truth.indices.tolist()
     for wrong, said in (
-        ("kind = 'dog'", r"where is the text .* values are bound and never read as SQL"),
-        ({"nobody": "nobody"}, "where names the column 'nobody'"),  # in quotes SQLite would take it for a text
-        ({'kind" OR "1" = "1': "1"}, "where names the column"),
+        ("kind = 'dog'", r"where is the text .* values are bound and never interpreted as SQL"),
+        ({"nobody": "nobody"}, "where has the column 'nobody'"),  # SQLite would treat the quoted name as a text
+        ({'kind" OR "1" = "1': "1"}, "where has the column"),
         (("kind = ?", []), "refused"),
         (("kind =", []), "refused"),
         (("nobody = ?", [1]), "refused: .*no such column"),
@@ -210,12 +210,12 @@ def test_a_path_is_opened_for_reading_and_closed_on_every_path(tmp_path: Path) -
     path = tmp_path / "a name?#%20.db"
     made(path=path).close()
     for table, vector in (("nothing", "embedding"), ("pictures", "kind")):
-        with pytest.raises(ValueError, match=r"no table|no vectors"):
+        with pytest.raises(ValueError, match=r"no table|not of vectors|not a column"):
             SqliteVecStore(path, table, vector)
     with SqliteVecStore(path, "pictures") as store:
-        assert store.search(QUERIES, 3).ids.tolist() == kr.ArrayStore(ROWS).search(QUERIES, 3).indices.tolist()
+        assert store.search(QUERIES, 3).ids.tolist() == kr.stores.ArrayStore(ROWS).search(QUERIES, 3).indices.tolist()
         with pytest.raises(ValueError, match=r"refused: .*read"):
-            store._ask(store._rows, "DELETE FROM pictures")
+            store._call(store._query, "DELETE FROM pictures")
         connection = store._connection
     with pytest.raises((apsw.ConnectionClosedError, sqlite3.ProgrammingError)):
         connection.cursor()
@@ -271,7 +271,7 @@ def test_a_scan_is_read_in_parts_while_others_search() -> None:
     blocks = store.blocks()
     next(blocks)
     blocks.close()
-    connection.execute("DROP TABLE pictures")  # refused while anything reads it
+    connection.execute("DROP TABLE pictures")  # SQLite refuses this while a reader is open
 
 
 def test_many_threads_share_a_store(tmp_path: Path) -> None:
@@ -284,11 +284,11 @@ def test_many_threads_share_a_store(tmp_path: Path) -> None:
 
 
 def test_only_one_sqlite_loads_the_extension(tmp_path: Path) -> None:
-    """What both load would end the process."""
+    """Loading the extension with both libraries would crash the process."""
     made(path=tmp_path / "pictures.db").close()
     SqliteVecStore(tmp_path / "pictures.db", "pictures").close()
     with closing(sqlite3.connect(tmp_path / "pictures.db")) as connection:
-        with pytest.raises(ValueError, match="sqlite-vec is in use with apsw, and would end the process with sqlite3"):
+        with pytest.raises(ValueError, match="sqlite-vec is in use with apsw; loading it with sqlite3"):
             SqliteVecStore(connection, "pictures")
         assert connection.execute("SELECT 7").fetchone()[0] == 7
 
@@ -338,7 +338,7 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(store, SqliteVecStore)
         assert (store.metric, repr(store)) == ("cosine", "SqliteVecStore(pictures)")
     for wrong, said in {
-        "sqlite:pictures.db": r"needs the option table .*looks like sqlite:///file.db",
+        "sqlite:pictures.db": r"needs the option table .*example of a URL: sqlite:///file.db",
         "sqlite:?table=pictures": "needs a file",
         "sqlite://pictures.db/?table=pictures": "needs a file",
         "sqlite:pictures.db?table=pictures&timeout=3": "has no option 'timeout'",

@@ -1,4 +1,4 @@
-"""UsearchStore: kinds of numbers, metrics, recall, files."""
+"""UsearchStore: number types, metrics, recall, files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.features import unit
+from kinrank.vector_input import to_unit_rows
 
 with suppress(ImportError):
     import faiss  # noqa: F401  # its index_factory crashes where usearch was imported first
@@ -27,7 +27,7 @@ QUERIES = RNG.normal(size=(12, 24)).astype(np.float32)
 
 def index_of(rows: Any = ROWS[:200], metric: str = "cos", dtype: str = "f32", **more: Any) -> Any:
     index = usearch.Index(ndim=24, metric=metric, dtype=dtype, **more)
-    index.add(np.arange(len(rows)), rows)
+    index.add(np.arange(len(rows)), rows, threads=1)
     return index
 
 
@@ -37,12 +37,12 @@ def recall(found: Any, truth: Any) -> float:
 
 @pytest.mark.parametrize("metric", ["cos", "ip", "l2sq"])
 def test_the_graph_finds_most_and_more_with_more_effort(metric: str) -> None:
-    rows = unit(ROWS) if metric == "ip" else ROWS
+    rows = to_unit_rows(ROWS) if metric == "ip" else ROWS
     index = index_of(rows, metric, expansion_search=1)
     store = UsearchStore(index)
     assert not store.exact
-    truth = kr.ArrayStore(rows, store.metric).search(QUERIES, 50).indices
-    assert recall(store.search(QUERIES, 50).ids, truth) > 0.8  # at least as many in view as asked for
+    truth = kr.stores.ArrayStore(rows, store.metric).search(QUERIES, 50).indices
+    assert recall(store.search(QUERIES, 50).ids, truth) > 0.8  # the beam is at least k
     index.expansion_search = 3000
     assert recall(store.search(QUERIES, 50).ids, truth) > 0.99
     assert index.expansion_search == 3000
@@ -58,20 +58,22 @@ def test_rounded_vectors_come_back_rounded_and_are_not_misread(dtype: str, off: 
     if not hasattr(usearch.ScalarKind, dtype.upper()):
         pytest.skip(f"this usearch has no {dtype}")
     store = UsearchStore(index_of(dtype=dtype), exact=True)
-    np.testing.assert_allclose(unit(store.vectors(np.arange(200))), unit(ROWS[:200]), atol=off)
+    np.testing.assert_allclose(to_unit_rows(store.vectors(np.arange(200))), to_unit_rows(ROWS[:200]), atol=off)
     assert store.exact == (dtype == "f64")
     found = store.search(QUERIES, 20)
-    assert recall(found.ids, kr.ArrayStore(ROWS[:200]).search(QUERIES, 20).indices) > 0.8
-    held = kr.ArrayStore(store.vectors(np.arange(200)))
+    assert recall(found.ids, kr.stores.ArrayStore(ROWS[:200]).search(QUERIES, 20).indices) > 0.8
+    held = kr.stores.ArrayStore(store.vectors(np.arange(200)))
     np.testing.assert_allclose(found.distances[:, 0], held.search(QUERIES, 1).distances[:, 0], atol=0.05)
 
 
 def test_indexes_that_cannot_be_compared_with_are_refused() -> None:
     for metric in ("l2sq", "ip"):
-        with pytest.raises(ValueError, match=r"index keeps i8 numbers and compares by .*: signs or lengths are lost"):
+        with pytest.raises(
+            ValueError, match=r"index stores i8 numbers and compares by .*, which loses signs or lengths"
+        ):
             UsearchStore(index_of(metric=metric, dtype="i8"))
-    if hasattr(usearch.ScalarKind, "E4M3"):  # older ones do not know the name u8
-        with pytest.raises(ValueError, match="index keeps u8 numbers"):
+    if hasattr(usearch.ScalarKind, "E4M3"):  # older versions do not have u8
+        with pytest.raises(ValueError, match="index stores u8 numbers"):
             UsearchStore(index_of(dtype="u8"))
     with pytest.raises(ValueError, match="index compares by 'pearson'"):
         UsearchStore(index_of(metric="pearson"))
@@ -88,26 +90,26 @@ def test_indexes_that_cannot_be_compared_with_are_refused() -> None:
 def test_inner_products_need_unit_vectors() -> None:
     with pytest.raises(ValueError, match="compares by inner product, which needs vectors of length one; that of 0 has"):
         UsearchStore(index_of(metric="ip"))
-    index = index_of(unit(ROWS[:200]), "ip")
+    index = index_of(to_unit_rows(ROWS[:200]), "ip")
     store = UsearchStore(index)
     index.add(900, 3.0 * ROWS[0])
     with pytest.raises(ValueError, match="that of 900 has length"):
         store.search(ROWS[:1], 3)
-    assert UsearchStore(index_of(unit(ROWS[:200]), "ip", "bf16")).metric == "cosine"
+    assert UsearchStore(index_of(to_unit_rows(ROWS[:200]), "ip", "bf16")).metric == "cosine"
 
 
-def test_an_index_that_says_another_metric_than_its_file(tmp_path: Path) -> None:
-    """usearch keeps the name of the metric it was made with when it loads a file of another one."""
+def test_index_that_reports_a_wrong_metric(tmp_path: Path) -> None:
+    """After loading a file with another metric, usearch still reports the metric of its constructor."""
     index_of(metric="l2sq").save(tmp_path / "index")
     index = usearch.Index(ndim=24, metric="cos", dtype="f32")
     index.load(tmp_path / "index")
     store = UsearchStore(index, exact=True)
     assert (store.metric, repr(store)) == ("euclidean", "UsearchStore(l2sq, f32)")
-    truth = kr.ArrayStore(ROWS[:200], "euclidean").search(QUERIES, 9).indices
+    truth = kr.stores.ArrayStore(ROWS[:200], "euclidean").search(QUERIES, 9).indices
     assert store.search(QUERIES, 9).ids.tolist() == truth.tolist()
 
 
-def test_removed_keys_are_gone_and_added_ones_there() -> None:
+def test_removed_and_added_keys() -> None:
     index = index_of()
     store = UsearchStore(index, exact=True)
     index.remove(np.arange(0, 200, 2))
@@ -115,13 +117,13 @@ def test_removed_keys_are_gone_and_added_ones_there() -> None:
     assert len(store) == 101
     assert set(store.search(ROWS[:1], 300).ids[0].tolist()) == {*range(1, 200, 2), 5000}
     assert store.search(ROWS[500:501], 1).ids.tolist() == [[5000]]
-    assert store.vectors_there(np.array([4, 5, 5000]))[0].tolist() == [False, True, True]
+    assert store.find_vectors(np.array([4, 5, 5000]))[0].tolist() == [False, True, True]
     mask = np.zeros(101, np.bool_)
     mask[[0, 100]] = True
     assert sorted(store.ids_where(mask).tolist()) == [1, 5000]
 
 
-def test_a_file_by_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_file_by_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     index_of().save("index.usearch")
     with kr.open_store("usearch:index.usearch") as store:  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The browser that all tests of pages share."""
+"""Browser that all tests of pages share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from web.browsing import Page, browser
+from web.chromium import Page, browser
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Services whose processes misbehave on purpose: a `sitecustomize` that every one of their interpreters runs.
+"""Services that misbehave on purpose, by a `sitecustomize` that all their interpreters run.
 
 While the file `slow` exists in the folder, searches for 7 results and changes of an item named "slow" take ten
 minutes, without looking at their deadline; they leave the file `began` or `changing`. While the file `stuck` exists,
@@ -20,12 +20,12 @@ FOLDER = pathlib.Path({folder!r})
 
 def sabotage():
     from kinrank.manifold import Manifold
-    from kinrank.web.http import app
-    from kinrank.web.lasting.writer import Writer
-    from kinrank.web.processes import child
+    from kinrank.web.http import http_app
+    from kinrank.web.writes.gallery_writer import Writer
+    from kinrank.web.server import worker_process
 
-    child.HUNG_SECONDS = {hung}
-    search, put, answered = Manifold.search, Writer.put, app.answered
+    worker_process.HUNG_SECONDS = {hung}
+    search, put, respond = Manifold.search, Writer.put, http_app.make_json_response
 
     def wait(name):
         if (FOLDER / "slow").exists():
@@ -46,9 +46,9 @@ def sabotage():
         if content == {{"status": "alive"}} and (FOLDER / "stuck").exists():
             (FOLDER / "stuck").unlink()
             time.sleep(600)
-        return answered(content, *given)
+        return respond(content, *given)
 
-    Manifold.search, Writer.put, app.answered = slow_search, slow_put, stuck
+    Manifold.search, Writer.put, http_app.make_json_response = slow_search, slow_put, stuck
 
 
 sabotage()
@@ -56,7 +56,7 @@ sabotage()
 
 
 def sabotage(folder: Path, monkeypatch: pytest.MonkeyPatch, hung: float = 10.0) -> None:
-    """Let services that are started from now on misbehave; `hung`: seconds after which a worker counts as hung."""
+    """Let services started from now on misbehave; `hung`: seconds after which a worker counts as hung."""
     code = folder / "sabotage"
     code.mkdir()
     (code / "sitecustomize.py").write_text(PROGRAM.format(folder=str(folder), hung=hung))

@@ -1,4 +1,4 @@
-"""The recipe of the image and the compose file: they cannot be built here, so what they say is read and compared."""
+"""Dockerfile and compose file: they cannot be built here, so their contents are read and compared."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from kinrank.stores.address import Address
-from kinrank.stores.opening import ENGINES
+from kinrank.stores.base import ENGINES, StoreUrl
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,7 +34,7 @@ OF_A_SERVICE = re.findall(
 
 
 def steps(text: str) -> list[tuple[str, str]]:
-    """(instruction, its words) of a Dockerfile; lines that go on are put together, comments left out."""
+    """Return (instruction, arguments) of a Dockerfile, with continued lines joined and without comments."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n", " ", "\n".join(lines))
     found = [line.split(None, 1) for line in joined.splitlines() if line.strip()]
@@ -58,7 +57,7 @@ def last(recipe: list[tuple[str, str]], name: str) -> str:
 
 
 def parses(words: list[str]) -> dict[str, Any]:
-    """What the command line makes of a command."""
+    """Parse a command as the command line does."""
     import typer
 
     from kinrank.cli.app import app
@@ -82,7 +81,7 @@ def test_images_are_named_with_their_version(recipe: list[tuple[str, str]], comp
     assert re.fullmatch(r"pgvector/pgvector:pg\d+", compose["services"]["database"]["image"])
 
 
-def test_what_is_copied_is_there_and_not_ignored(recipe: list[tuple[str, str]]) -> None:
+def test_copied_files_exist_and_are_not_ignored(recipe: list[tuple[str, str]]) -> None:
     ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     assert "*" in ignored
     copied = [words.split()[:-1] for name, words in recipe if name == "COPY" and "--from" not in words]
@@ -93,7 +92,7 @@ def test_what_is_copied_is_there_and_not_ignored(recipe: list[tuple[str, str]]) 
     assert allowed == set(functools.reduce(operator.iadd, copied, [])), "nothing else reaches the builder"
 
 
-def test_what_the_package_needs_is_copied(recipe: list[tuple[str, str]]) -> None:
+def test_files_of_the_package_are_copied(recipe: list[tuple[str, str]]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     copied = " ".join(words for name, words in recipe if name == "COPY").split()
     assert {project["readme"], *project["license-files"], "pyproject.toml", "src"} <= set(copied)
@@ -101,9 +100,9 @@ def test_what_the_package_needs_is_copied(recipe: list[tuple[str, str]]) -> None
 
 def test_extras_exist(recipe: list[tuple[str, str]]) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    asked = re.findall(r"\.\[([\w,-]+)\]", " ".join(words for name, words in recipe if name == "RUN"))
-    assert asked
-    assert {extra for group in asked for extra in group.split(",")} <= set(extras)
+    groups = re.findall(r"\.\[([\w,-]+)\]", " ".join(words for name, words in recipe if name == "RUN"))
+    assert groups
+    assert {extra for group in groups for extra in group.split(",")} <= set(extras)
 
 
 def test_loops_are_compiled_into_the_image(recipe: list[tuple[str, str]]) -> None:
@@ -134,7 +133,7 @@ def test_the_command_is_one(recipe: list[tuple[str, str]]) -> None:
 
 
 def test_the_health_of_the_image_is_that_of_a_service(recipe: list[tuple[str, str]]) -> None:
-    """The very line is run, against a server that is ready and one that is not."""
+    """The exact command is run, against a server that is ready and one that is not."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
     from threading import Thread
 
@@ -163,7 +162,7 @@ def test_the_health_of_the_image_is_that_of_a_service(recipe: list[tuple[str, st
         assert (done.returncode == 0) == (status == 200)
 
 
-def test_compose_says_what_compose_knows(compose: dict[str, Any]) -> None:
+def test_compose_uses_only_known_keys(compose: dict[str, Any]) -> None:
     assert set(compose) == {"name", "services", "networks", "volumes"}
     for service in compose["services"].values():
         assert set(service) <= set(OF_A_SERVICE)
@@ -197,10 +196,10 @@ def test_little_is_allowed(compose: dict[str, Any]) -> None:
     assert all(compose["networks"][name]["internal"] for name in inner)
 
 
-def test_the_service_asks_the_database(compose: dict[str, Any]) -> None:
+def test_the_service_searches_the_database(compose: dict[str, Any]) -> None:
     service, database = compose["services"]["service"], compose["services"]["database"]
     given = parses(service["command"])
-    address = Address.of(given["store"])
+    address = StoreUrl.parse(given["store"])
     assert address.scheme in ENGINES
     assert (address.host, address.user, address.path) == (
         "database",
@@ -214,7 +213,7 @@ def test_the_service_asks_the_database(compose: dict[str, Any]) -> None:
 
 
 def test_docker_itself_agrees() -> None:
-    """Where the compose plugin is installed; it needs no engine for this."""
+    """Runs if the compose plugin is installed, which needs no engine for this."""
     if (
         shutil.which("docker") is None
         or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode

@@ -1,4 +1,4 @@
-"""Requests made from the service's own description, right and wrong ones: nobody gets a 500, and it lives on.
+"""Valid and invalid requests generated from the OpenAPI description: none gets a 500, and the service keeps running.
 
 `make test-web` spends SERVICE_SECONDS on it (25 unless given); `make fuzz-web` five minutes.
 """
@@ -17,7 +17,9 @@ pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 pytest.importorskip("schemathesis", reason="`make test-web` installs it")
 
 from web import tiny
-from web.serving import listening, settings_in
+from web.small_service import listening, settings_in
+
+pytestmark = pytest.mark.slow
 
 SECONDS = int(os.environ.get("SERVICE_SECONDS", "25"))
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
@@ -30,9 +32,7 @@ def test_requests_of_all_kinds_get_an_answer_that_is_described(tmp_path: Path) -
         command += ["--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all", "--no-shrink"]
         command += ["--generation-database", "none", "--no-color", "--warnings", "off", "--continue-on-failure"]
         command += ["--request-timeout", "60", "--max-examples", "100000"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=SECONDS + 120, check=False, cwd=tmp_path
-        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 120, check=False, cwd=tmp_path)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
         assert httpx.get(f"{address}/ready").status_code == 200
         answers = httpx.get(f"{address}/metrics").text

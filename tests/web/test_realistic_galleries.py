@@ -1,4 +1,4 @@
-"""A service over realistic galleries: changes, searches, explanations, and the same answers after a restart."""
+"""Service over realistic galleries: changes, searches, explanations, and equal answers after a restart."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.manifold.beside import log_of
+from kinrank.manifold.saved_folder import log_path
 from kinrank.manifold.verify import verify
 from kinrank.testing import GALLERY_KINDS, realistic_gallery
 from kinrank.web.settings import Settings
-from web.serving import client
+from web.small_service import client
 
 
 def search(service: Any, queries: Any, version: int) -> dict[str, Any]:
@@ -41,9 +41,9 @@ def test_changes_survive_a_restart(tmp_path: Path, kind: str) -> None:
         again = {"vectors": data.queries[:2].tolist(), "ids": ["item 0", "item 2"], "replace": True}
         version = service.post("/v1/items", json=again).json()["version"]
         before = search(service, data.queries, version)
-        asked = {"vector": data.queries[1].tolist(), "item": before["ids"][1][0]}
-        assert service.post("/v1/explain", json=asked).status_code == 200
-    assert not log_of(folder).exists()
+        api = {"vector": data.queries[1].tolist(), "item": before["ids"][1][0]}
+        assert service.post("/v1/explain", json=api).status_code == 200
+    assert not log_path(folder).exists()
     assert verify(folder).whole
     with client(settings) as service:
         assert search(service, data.queries, version) == before

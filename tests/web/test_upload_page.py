@@ -1,4 +1,4 @@
-"""Searching by words and by a picture of one's own, on the page in a real browser."""
+"""Search by a text and by an uploaded picture, on the page in a real browser."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ pytest.importorskip("fastapi", reason="the page is served by fastapi; install it
 from PIL import Image
 
 from kinrank.web.settings import Files, Limits, Settings
-from kinrank.web.sources.toys import toys
+from kinrank.web.startup.service_setup import prepare_toys
 from web import tiny
-from web.browsing import Page, serious, waiting_for
-from web.serving import listening, settings_in
+from web.chromium import Page, serious, waiting_for
+from web.small_service import listening, settings_in
 
 ENTER = "\ue007"
 FIELD, FILE = "#describe", "#vector-file"
@@ -29,7 +29,7 @@ TOLD = "document.querySelector('#drop-problem:not([hidden])')?.textContent.inclu
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Sixty texts, with an encoder of pictures and texts."""
+    """Service with sixty texts and an encoder of pictures and texts."""
     folder = tmp_path_factory.mktemp("both")
     words = itertools.cycle(["a dog on a beach", "two boats at night", "snow on a mountain", "a market in the rain"])
     (folder / "texts.txt").write_text("".join(f"{next(words)}, {number}\n" for number in range(60)))
@@ -41,9 +41,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Toys as of `kinrank serve`, fewer of them; and a folder with one of their pictures."""
+    """Service with some toys of `kinrank serve`, and a folder with one of their pictures."""
     folder = tmp_path_factory.mktemp("toys")
-    served = toys(folder, None, None, objects=4, views=24)
+    served = prepare_toys(folder, None, None, objects=4, views=24)
     settings = Settings(str(served.manifold), title=served.title, files=served.files, encoder=served.encoder)
     with listening(replace(settings, scratch=str(folder))) as address:
         yield address, folder
@@ -91,7 +91,7 @@ def test_python_lines_hold_the_words(page: Page, both: str) -> None:
     compile(lines, "lines", "exec")
 
 
-def test_what_is_wrong_with_words_is_said_where_the_results_would_be(page: Page, both: str) -> None:
+def test_text_errors_appear_in_place_of_the_results(page: Page, both: str) -> None:
     page.looks().open(f"{both}/?item=item_003&open=none")
     page.find(FIELD).send_keys("fail", ENTER)
     page.until("document.querySelector('#lists .problem')?.textContent.includes('the network is unwell')")
@@ -124,7 +124,7 @@ def test_a_picture_is_a_query_and_is_shown(page: Page, both: str, tmp_path: Path
     for seed in (1, 2):
         page.find(FILE).send_keys(written(tmp_path / f"photo {seed}.png", noise(seed=seed)))
         page.until(NAMED, f"photo {seed}.png")
-    seen = "document.querySelector('.asked img[src^=\"blob:\"]')"
+    seen = "document.querySelector('.query-picture img[src^=\"blob:\"]')"
     assert page.until(f"{seen}?.naturalWidth") == 40
     assert page.js(f"return {seen}.alt") == "The query: photo 2.png"
     second = page.js(f"return {seen}.src")
@@ -138,7 +138,7 @@ def test_a_picture_is_a_query_and_is_shown(page: Page, both: str, tmp_path: Path
     assert page.until(f"{seen}?.src") != second
     page.driver.refresh()
     page.until(NAMED, "photo 1.png")
-    assert page.all(".asked .stand-in"), "the picture is gone, its vector is not"
+    assert page.all(".query-picture .stand-in"), "the picture is gone, its vector is not"
     assert page.complaints() == []
 
 
@@ -172,14 +172,14 @@ def test_a_toy_finds_its_like(page: Page, drawn: tuple[str, Path], tmp_path: Pat
     assert page.ranked("before")[0] == name.removesuffix(".jpg")
 
 
-def test_a_picture_is_turned_and_of_an_animation_one_is_taken(page: Page, both: str, tmp_path: Path) -> None:
+def test_exif_orientation_and_animations(page: Page, both: str, tmp_path: Path) -> None:
     page.looks().open(f"{both}/?item=item_003&open=none")
     exif = Image.Exif()
     exif[0x0112] = 6
     wide = noise().resize((60, 20))
     page.find(FILE).send_keys(written(tmp_path / "turned.jpg", wide.rotate(90, expand=True), exif=exif))
     page.until(NAMED, "turned.jpg")
-    assert page.until("document.querySelector('.asked img')?.naturalWidth") == 60, "the page turns it as well"
+    assert page.until("document.querySelector('.query-picture img')?.naturalWidth") == 60, "the page turns it as well"
     moving = {"save_all": True, "append_images": [noise(seed=1), noise(seed=2)]}
     page.find(FILE).send_keys(written(tmp_path / "moving.gif", noise(), **moving))
     page.until(NAMED, "moving.gif")
@@ -190,12 +190,12 @@ def test_a_picture_is_turned_and_of_an_animation_one_is_taken(page: Page, both: 
     [
         ("broken.jpg", b"\xff\xd8\xff\xe0 this is no picture", "cannot be used"),
         ("empty.png", b"", "it is empty"),
-        ("other.heic", b"something else", "it is none of JPEG"),
+        ("other.heic", b"something else", "it is not one of JPEG"),
         ("large.jpg", bytes(160_000), "takes pictures of up to 0.1 MB"),
         ("text.pdf", b"%PDF", "not a file of vectors"),
     ],
 )
-def test_what_is_no_picture_is_a_sentence(
+def test_files_that_are_not_pictures_have_an_error_message(
     page: Page, both: str, tmp_path: Path, name: str, content: bytes, words: str
 ) -> None:
     page.looks().open(f"{both}/?item=item_003&open=none")

@@ -1,4 +1,4 @@
-"""A small encoder of pictures and of texts, both in 8 dimensions: what tests of uploads share."""
+"""Small encoder of pictures and texts, both in 8 dimensions, for tests of uploads."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinrank.encoders import registry
+from kinrank.encoders import encoder_registry
 from kinrank.encoders.base import PICTURES, TEXTS, Encoder, Options
 
 RECIPE = {"name": "tiny"}
 
 
 class Tiny(Encoder):
-    """Pictures by the mean of eight stripes, texts by their letters. The words "fail" and "nothing" do as they say."""
+    """Encodes pictures by the mean of eight stripes, texts by their letters. "fail" fails, "nothing" is zero."""
 
     kinds = (PICTURES, TEXTS)
     dimensions = 8
@@ -40,19 +40,19 @@ class Tiny(Encoder):
         return counts
 
 
-def opened(options: Options) -> Encoder:
-    """As the registry opens it."""
+def open_with_options(options: Options) -> Encoder:
+    """Open the encoder, as the registry does."""
     return Tiny()
 
 
 def eight(image: Any) -> Any:
-    """The mean of eight stripes, which are lighter or darker than grey."""
+    """Return the mean of eight stripes, which are lighter or darker than grey."""
     return np.asarray(image.resize((8, 8)), np.float32).mean(axis=(0, 2)) - 127.0
 
 
 @contextlib.contextmanager
 def known() -> Iterator[dict[str, Any]]:
-    """The registry knows it inside this block; its recipe."""
+    """Register the encoder for this block; yield its recipe."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(registry.ENCODERS, "tiny", "web.tiny")
+        patch.setitem(encoder_registry.ENCODERS, "tiny", "web.tiny")
         yield RECIPE

@@ -1,4 +1,4 @@
-"""Whitening: published programs, a slow twin, and what it promises."""
+"""Whitening against published programs and a slow reference, and its documented properties."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinrank.features import unit
-from kinrank.whitening import Whitening, blocks, whiten
-from kinrank.whitening.fitting import jittered_cholesky
+from kinrank import whitening
+from kinrank.vector_input import to_unit_rows
+from kinrank.whitening import Whitening, factor_with_jitter, whiten
 from reference import whitening as slow
 from reference.whitening import pairs_of, rows_of
 
@@ -36,10 +36,10 @@ def test_published_whitening(golden: Any, kind: str) -> None:
     theirs = golden[f"wh_{kind}_PtP"]
     np.testing.assert_allclose(found.projection @ found.projection.T, theirs, atol=1e-9 * np.abs(theirs).max())
     for size, ending in ((16, ""), (8, "8")):
-        made = found.turned(asked)[:, :size]
+        made = found.project(asked)[:, :size]
         made /= np.linalg.norm(made, axis=1, keepdims=True) + 1e-6  # as the published program divides
         np.testing.assert_allclose(made @ made.T, golden[f"wh_{kind}_gram{ending}"], atol=1e-9)
-        reduced = Whitening.fit(rows, size, pairs=pairs if kind == "lw" else None).apply(asked)
+        reduced = Whitening.fit(rows, dimensions=size, pairs=pairs if kind == "lw" else None).apply(asked)
         np.testing.assert_allclose(reduced @ reduced.T, golden[f"wh_{kind}_gram{ending}"], atol=1e-6)
     signs = np.sign((found.projection * golden[f"wh_{kind}_P"].T).sum(axis=0))
     np.testing.assert_allclose(found.projection * signs, golden[f"wh_{kind}_P"].T, rtol=1e-7, atol=1e-7)
@@ -53,13 +53,13 @@ def test_published_whitening_of_float32(golden: Any) -> None:
 
 def test_published_cholesky(golden: Any) -> None:
     for name in ("chol", "chol0"):
-        np.testing.assert_allclose(jittered_cholesky(golden[f"{name}_in"])[0], golden[f"{name}_out"], atol=1e-12)
+        np.testing.assert_allclose(factor_with_jitter(golden[f"{name}_in"])[0], golden[f"{name}_out"], atol=1e-12)
 
 
 def test_cholesky_adds_as_little_as_it_can() -> None:
-    assert jittered_cholesky(np.eye(3))[1] == 0
-    assert jittered_cholesky(np.zeros((3, 3)))[1] == 1e-10
-    lower, jitter = jittered_cholesky(np.diag([1.0, -1e-6]))
+    assert factor_with_jitter(np.eye(3))[1] == 0
+    assert factor_with_jitter(np.zeros((3, 3)))[1] == 1e-10
+    lower, jitter = factor_with_jitter(np.diag([1.0, -1e-6]))
     assert jitter == pytest.approx(1e-5)
     np.testing.assert_allclose(lower @ lower.T, np.diag([1.0, -1e-6]) + jitter * np.eye(2))
 
@@ -73,30 +73,30 @@ def test_slow_twin(power: float, learned: bool) -> None:
     np.testing.assert_allclose(found.mean, mean, atol=1e-12)
     np.testing.assert_allclose(found.projection @ found.projection.T, projection.T @ projection, rtol=1e-9, atol=1e-9)
     for size in (6, 3):
-        ours = Whitening.fit(rows, size, power, pairs if learned else None).apply(asked)
+        ours = Whitening.fit(rows, dimensions=size, power=power, pairs=pairs if learned else None).apply(asked)
         theirs = slow.applied(asked, mean, projection[:size])
         np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, atol=1e-6)
 
 
 @pytest.mark.parametrize("power", POWERS)
 def test_variances_of_the_fitted_rows(power: float) -> None:
-    rows = unit(rows_of().astype(np.float32))
+    rows = to_unit_rows(rows_of().astype(np.float32))
     variances = np.linalg.eigvalsh(covariance(rows))[::-1]
-    made = covariance(Whitening.fit(rows, power=power).turned(rows))
+    made = covariance(Whitening.fit(rows, power=power).project(rows))
     np.testing.assert_allclose(made, np.diag(variances ** (1 - 2 * power)), atol=1e-6)  # the identity at 0.5
 
 
 def test_differences_of_pairs_are_white() -> None:
     rows, pairs = rows_of(), pairs_of()
-    made = Whitening.fit(rows, pairs=pairs).turned(np.array([slow.unit(row) for row in rows]))
+    made = Whitening.fit(rows, pairs=pairs).project(np.array([slow.unit(row) for row in rows]))
     difference = made[pairs[:, 0]] - made[pairs[:, 1]]
     np.testing.assert_allclose(difference.T @ difference / len(pairs), np.eye(8), atol=1e-8)
-    assert (np.diff((made**2).mean(axis=0)) < 1e-9).all()  # directions by falling variance
+    assert (np.diff((made**2).mean(axis=0)) < 1e-9).all()  # directions by descending variance
 
 
-def test_no_power_only_turns() -> None:
+def test_power_zero_only_rotates() -> None:
     rows = np.array([slow.unit(row) for row in rows_of()])
-    made = Whitening.fit(rows, power=0).turned(rows)
+    made = Whitening.fit(rows, power=0).project(rows)
     centred = rows - rows.mean(axis=0)
     np.testing.assert_allclose(made @ made.T, centred @ centred.T, atol=1e-12)
 
@@ -104,7 +104,7 @@ def test_no_power_only_turns() -> None:
 def test_whiten_is_fit_and_apply() -> None:
     rows, others, pairs = rows_of(), rows_of(5, seed=2), pairs_of()
     np.testing.assert_array_equal(whiten(rows), Whitening.fit(rows).apply(rows))
-    expected = Whitening.fit(rows, 3, 0.25, pairs).apply(others)
+    expected = Whitening.fit(rows, dimensions=3, power=0.25, pairs=pairs).apply(others)
     np.testing.assert_array_equal(whiten(others, on=rows, dimensions=3, power=0.25, pairs=pairs), expected)
     assert expected.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), 1, atol=1e-6)
@@ -131,7 +131,7 @@ def test_bits_are_the_same_twice() -> None:
     "kind", ["float16", "float32", "float64", "big endian", "strided", "columns", "memmap", "list"]
 )
 def test_all_kinds_of_arrays(kind: str, tmp_path: Path) -> None:
-    rows = rows_of().astype(np.float16)  # the same numbers in every kind
+    rows = rows_of().astype(np.float16)  # the same numbers in every dtype
     if kind == "memmap":
         np.save(tmp_path / "rows.npy", rows)
     given: Any = {
@@ -152,7 +152,7 @@ def test_blocks_change_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> 
     rows, pairs = rows_of(), pairs_of()
     for given in (None, pairs):
         whole = Whitening.fit(rows, pairs=given)
-        monkeypatch.setattr(blocks, "BLOCK", 56)
+        monkeypatch.setattr(whitening, "BLOCK_NUMBERS", 56)
         parts = Whitening.fit(rows, pairs=given)
         np.testing.assert_allclose(parts.projection, whole.projection, rtol=1e-6, atol=1e-9)
         assert [len(part) for part in parts.blocks(rows[:10])] == [7, 3]
@@ -162,7 +162,7 @@ def test_blocks_change_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_memory_map_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", 2**16)
+    monkeypatch.setattr(whitening, "BLOCK_NUMBERS", 2**16)
     np.save(tmp_path / "many.npy", np.random.default_rng(0).standard_normal((100_000, 32)).astype(np.float32))
     rows = np.load(tmp_path / "many.npy", mmap_mode="r")
     tracemalloc.start()
@@ -172,4 +172,4 @@ def test_a_memory_map_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 6 * 8 * blocks.BLOCK < rows.nbytes / 4
+    assert peak < 6 * 8 * whitening.BLOCK_NUMBERS < rows.nbytes / 4

@@ -1,1 +1,1 @@
-"""Words on a command line -> one call of the library -> text or JSON. Thin: no arithmetic lives here."""
+"""Command line: each command parses its flags, makes one call of the library, and prints text or JSON."""

@@ -1,4 +1,4 @@
-"""`python -m kinrank.cli` -> the same as the command `kinrank`."""
+"""Entry point of `python -m kinrank.cli`, which equals the command `kinrank`."""
 
 from kinrank_entry.start import main
 

@@ -1,4 +1,4 @@
-"""The command line: every verb, and the help that teaches them."""
+"""The command line `kinrank`: all commands and their headings in `--help`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ import typer
 from kinrank.cli import (
     bench,
     build,
-    change,
     compare,
-    demo,
     embed,
     evaluate,
-    explain,
-    export,
     fit,
-    folder,
     fuse,
-    groups,
+    gallery,
     methods,
+    near_duplicates,
     report,
     rerank,
     search,
@@ -30,46 +26,54 @@ from kinrank.cli import (
     watch,
     whiten,
 )
-from kinrank.cli.mistakes import Commands
+from kinrank.cli.errors import CommandGroup
+from kinrank.cli.option_groups import add_command
 
-VECTORS = "From pictures and texts to vectors"
-RANK, SERVE, LOOK = "Re-rank and score", "Prepare once, search online", "See and measure"
-ANY_FLAG = {"allow_extra_args": True, "ignore_unknown_options": True}
+SEARCH, GALLERIES, EVALUATE = "Search and re-rank", "Prepared galleries", "Evaluate"
+VECTORS, SERVE, BENCHMARKS = "Vectors and encoders", "Serve and watch", "Benchmarks"
+METHOD_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}  # parameters of methods are flags, too
 
-app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(cls=CommandGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
 for heading, verb, function, short, settings in (
-    (VECTORS, "embed", embed.embed, "Make vectors of pictures or texts.", None),
-    (VECTORS, "whiten", whiten.whiten, "Whiten vectors, wholly or by half.", None),
-    (RANK, "rerank", rerank.rerank, "Re-rank a gallery for every query.", ANY_FLAG),
-    (RANK, "evaluate", evaluate.evaluate, "Score a ranking, with 95 % intervals.", None),
-    (RANK, "compare", compare.compare, "Which method is best on your data.", None),
-    (RANK, "tune", tune.tune, "Whether re-ranking will help, and with which parameters.", None),
-    (RANK, "fuse", fuse.fuse, "Make one ranking out of several.", None),
-    (RANK, "fit", fit.fit, "Learn the weights of a learned method.", ANY_FLAG),
-    (RANK, "methods", methods.methods, "List all methods, or the parameters of one.", None),
-    (SERVE, "build", build.build, "Prepare a gallery: a folder that answers queries.", ANY_FLAG),
-    (SERVE, "search", search.search, "Nearest items of queries it has never seen.", None),
-    (SERVE, "explain", explain.explain, "The chain from a query to a result.", None),
-    (SERVE, "add", change.add, "Put more items into a prepared gallery.", None),
-    (SERVE, "remove", change.remove, "Take items out of it.", None),
-    (SERVE, "sync", change.sync, "Follow the vector database it was built from.", None),
-    (SERVE, "observe", change.observe, "Remember queries, so that later ones find more.", None),
-    (SERVE, "info", folder.info, "What a prepared gallery holds.", None),
-    (SERVE, "export", export.export, "Its graph, states and steps as sparse matrices.", None),
-    (SERVE, "verify", folder.verify, "Whether all its files are whole.", None),
-    (SERVE, "watch", watch.watch, "Follow a folder of pictures or texts.", None),
-    (SERVE, "serve", serve.serve, "A page that shows why an item moved, and a service.", None),
-    (LOOK, "report", report.report, "A page of evidence: what re-ranking does, and why.", None),
-    (LOOK, "groups", groups.groups, "Groups of near-duplicates.", None),
-    (LOOK, "demo", demo.demo, "Write a page that shows what re-ranking does.", None),
-    (LOOK, "warmup", warmup.warmup, "Compile all loops now, not at their first use.", None),
+    (SEARCH, "rerank", rerank.rerank, "Re-rank a gallery for every query.", METHOD_FLAGS),
+    (SEARCH, "search", search.search, "Search a prepared gallery.", None),
+    (SEARCH, "explain", search.explain, "Show the chain from a query to a result.", None),
+    (SEARCH, "near-duplicates", near_duplicates.near_duplicates, "Find groups of near-duplicates.", None),
+    (SEARCH, "fuse", fuse.fuse, "Fuse several rankings into one.", None),
+    (SEARCH, "methods", methods.methods, "List all methods, or the parameters of one.", None),
+    (GALLERIES, "build", build.build, "Prepare a gallery for fast searches.", METHOD_FLAGS),
+    (GALLERIES, "add", gallery.add, "Add items to a prepared gallery.", None),
+    (GALLERIES, "remove", gallery.remove, "Remove items from it.", None),
+    (GALLERIES, "sync", gallery.sync, "Apply the changes of its vector database.", None),
+    (GALLERIES, "observe", gallery.observe, "Remember queries, so that later ones find more.", None),
+    (GALLERIES, "info", gallery.info, "Describe a prepared gallery.", None),
+    (GALLERIES, "verify", gallery.verify, "Check its files for damage.", None),
+    (GALLERIES, "export", gallery.export, "Write its graph, states and steps as sparse matrices.", None),
+    (EVALUATE, "evaluate", evaluate.evaluate, "Score a ranking, with 95 % intervals.", None),
+    (EVALUATE, "compare", compare.compare, "Compare methods on your data.", None),
+    (EVALUATE, "diagnose", tune.diagnose, "Predict whether re-ranking helps, without labels.", None),
+    (EVALUATE, "tune", tune.tune, "Choose parameters by a few labels.", None),
+    (EVALUATE, "report", report.report, "Write a page that shows what re-ranking does, and why.", None),
+    (EVALUATE, "demo", report.demo, "Write such a page for toy images.", None),
+    (VECTORS, "embed", embed.embed, "Encode images or texts as vectors.", None),
+    (VECTORS, "whiten", whiten.whiten, "Whiten vectors, fully or by half.", None),
+    (VECTORS, "fit", fit.fit, "Fit the weights of a learned method.", METHOD_FLAGS),
+    (SERVE, "serve", serve.serve, "Serve a web page and an HTTP API.", None),
+    (SERVE, "watch", watch.watch, "Keep a gallery in sync with a folder of images or texts.", None),
+    (BENCHMARKS, "warmup", warmup.warmup, "Compile all loops now instead of at their first use.", None),
 ):
-    app.command(verb, short_help=short, context_settings=settings, rich_help_panel=heading)(function)
-app.add_typer(bench.app, name="bench", rich_help_panel=LOOK)
+    add_command(app, verb, function, short_help=short, context_settings=settings, rich_help_panel=heading)
+app.command(
+    "bench",
+    short_help="Measure accuracy, speed, memory and scale on this machine.",
+    context_settings=METHOD_FLAGS,
+    add_help_option=False,
+    rich_help_panel=BENCHMARKS,
+)(bench.bench)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         import kinrank
 
         print(f"kinrank {kinrank.__version__}")
@@ -80,10 +84,10 @@ def _version(wanted: bool) -> None:
 def kinrank_command(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """kinrank re-ranks what a vector search found, along the manifold of the data.
+    """kinrank re-ranks the results of a vector search along the manifold of the data.
 
     \b
     kinrank serve photos
@@ -99,7 +103,11 @@ def kinrank_command(
     kinrank search gallery.manifold --queries q.npy -k 10
     kinrank explain gallery.manifold --queries q.npy --query 3 --item 17
 
-    No data at hand? `kinrank demo` draws its own. `kinrank COMMAND --help` explains a command.
+    Three options choose results. --where FILE lists the ids of items that can be results. --filter FIELD=VALUE chooses
+    them by fields of a vector database, with --store. Other items still link queries to results. --positives ID,ID
+    (and --negatives) mark results of an earlier search as right (or wrong), and improve the next one.
+
+    Without data, try `kinrank demo`. `kinrank COMMAND --help` explains a command.
     """
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -1,19 +1,20 @@
-"""`kinrank build`: a file of vectors -> a folder that answers queries."""
+"""`kinrank build`: prepare a gallery, from a file of vectors or a vector database, in a folder."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 import kinrank
-from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, Metric, Weights, combined, features
-from kinrank.cli.output import Json, Quiet, bars, print_json, separate
-from kinrank.cli.stores import URLS, opened
-from kinrank.manifold.files import check_target
+from kinrank.cli.input_files import URL_SCHEMES, FeatureOptions, Gallery, IdColumn, open_database, read_features
+from kinrank.cli.methods import MaxMemory, parse_method
+from kinrank.cli.option_groups import File, OptionGroup, option
+from kinrank.cli.output import OutputOptions, check_paths_differ
+from kinrank.errors import InputError
+from kinrank.manifold.saved_folder import check_target
 from kinrank.stores.faiss import FaissStore
 
 if TYPE_CHECKING:
@@ -21,44 +22,46 @@ if TYPE_CHECKING:
 
     from kinrank.stores import Store
 
-STORES = ("array", "faiss-flat", "faiss-ivf", "faiss-hnsw")
+STORE_KINDS = ("array", "faiss-flat", "faiss-ivf", "faiss-hnsw")
+
+
+class BuildInputs(OptionGroup):
+    """Vectors of the items, from files or a vector database, and their ids."""
+
+    title = "Vectors"
+    gallery: Gallery = None
+    ids: File = option(None, "Text file with the ids of the items, one per line, all different.")
+    id_column: IdColumn = None
+    store: str = option(
+        "array",
+        f"Search for neighbours: {' | '.join(STORE_KINDS)}. Or the URL of a vector database, "
+        f"instead of a file: {URL_SCHEMES}",
+    )
+
+    @property
+    def url(self) -> str | None:
+        """URL of the vector database; None for a file."""
+        return self.store if ":" in self.store else None
+
+
+class BuildMethod(OptionGroup):
+    """Method that prepares the gallery."""
+
+    title = "Method"
+    method: str = option("lpmt", "lpmt, dfs, fsr, eir, or a query expansion.", "--method", "-m")
+    max_memory: MaxMemory = None
+    observed_limit: int | None = option(None, "Maximum number of remembered queries. Default: a third of the items.")
 
 
 def build(
     context: typer.Context,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write.")],
-    gallery: Annotated[
-        list[Path] | None, typer.Option("--gallery", "-g", help=f"Vectors to prepare, one row per item. {AGAIN}")
-    ] = None,
-    ids: Annotated[
-        Path | None, typer.Option("--ids", help="Text file of the items' names, one per line, no two alike.")
-    ] = None,
-    method: Annotated[str, typer.Option("--method", "-m", help="lpmt, dfs, fsr, eir, or a query expansion.")] = "lpmt",
-    store: Annotated[
-        str,
-        typer.Option(
-            "--store",
-            help=f"What finds the neighbours: {' | '.join(STORES)}. Or the URL of a vector database to prepare, "
-            f"instead of a file: {URLS}",
-        ),
-    ] = "array",
-    max_memory: Annotated[
-        str | None,
-        typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
-    ] = None,
-    observed_limit: Annotated[
-        int | None,
-        typer.Option("--observed-limit", help="Most queries to remember. Without: a third of the items."),
-    ] = None,
-    metric: Metric = None,
-    feature_weights: Weights = None,
-    check_rows: CheckRows = True,
-    gallery_key: GalleryKey = None,
-    id_column: IdColumn = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    inputs: BuildInputs,
+    features: FeatureOptions,
+    method: BuildMethod,
+    output: OutputOptions,
+    target: Path = option(..., "Folder to write.", "--output", "-o"),
 ) -> None:
-    """Prepare a gallery once, so that new queries are answered in milliseconds.
+    """Prepare a gallery once, so that searches take milliseconds.
 
     \b
     kinrank build --gallery g.npy -o gallery.manifold
@@ -68,41 +71,43 @@ def build(
     kinrank build --store 'qdrant://localhost:6333/pictures' -o pictures.manifold
     kinrank search gallery.manifold --queries q.npy
 
-    Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are found exactly (array,
-    faiss-flat) or approximately, for large galleries (faiss-ivf, faiss-hnsw; these need kinrank[faiss]). The index
-    itself is not kept: `kinrank search` compares queries with all items. The folder holds arrays and a manifest with
-    checksums; one that is there is replaced when the new one is whole.
+    Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are searched exactly (array, faiss-flat)
+    or approximately, for large galleries (faiss-ivf, faiss-hnsw; these need kinrank[faiss]). The index itself is not
+    stored: `kinrank search` compares queries with all items. The folder holds arrays and a manifest with checksums. An
+    existing folder is replaced when the new one is complete.
     """
-    check_target(output)
-    url = store if ":" in store else None
-    if (url is None) == (not gallery):
-        raise ValueError("give either --gallery, a file of vectors, or --store, the URL of a vector database")
-    separate(output, *(gallery or []), ids)
-    chosen = method_from(method, context.args)
-    with opened(url) as database:
+    check_target(target)
+    if (inputs.url is None) == (not inputs.gallery):
+        raise InputError("give either --gallery, a file of vectors, or --store, the URL of a vector database")
+    check_paths_differ(target, *(inputs.gallery or []), inputs.ids)
+    parsed_method = parse_method(method.method, context.args)
+    with open_database(inputs.url) as database:
         source: Any = database
         names = None
         if database is None:
-            vectors, names = features(gallery or [], gallery_key, id_column, ids)
-            source = _source(combined(vectors, feature_weights, check_rows), store, metric)
+            vectors, names = read_features(inputs.gallery or [], inputs.id_column, inputs.ids)
+            source = _open_source(features.combine(vectors), inputs.store, features.metric)
         started = time.perf_counter()
         manifold = kinrank.Manifold.build(
-            source, chosen, names, max_memory, bars(quiet), metric=metric, observed_limit=observed_limit
+            source,
+            parsed_method,
+            ids=names,
+            max_memory=method.max_memory,
+            progress=output.progress,
+            metric=features.metric,
+            observed_limit=method.observed_limit,
         )
     seconds = time.perf_counter() - started
-    manifold.save(output)
-    facts = {"output": str(output), **manifold.info(), "seconds": round(seconds, 6)}
-    if json:
-        print_json(facts)
-    elif not quiet:
-        line = "{output}: {items} items x {dimensions} dimensions, {chosen!r}, {seconds:.2f} s"
-        print(line.format(chosen=chosen, **facts))
+    manifold.save(target)
+    facts = {"output": str(target), **manifold.info(), "seconds": round(seconds, 6)}
+    text = repr(parsed_method).replace("{", "{{").replace("}", "}}")
+    output.print_summary("{output}: {items} items x {dimensions} dimensions, " + text + ", {seconds:.2f} s", facts)
 
 
-def _source(vectors: NDArray[Any], name: str, metric: str | None) -> NDArray[Any] | Store:
-    """The vectors themselves, searched exactly, or an index over them."""
-    if name not in STORES:
-        raise ValueError(f"--store {name!r} is not known; give one of: {', '.join(STORES)}")
+def _open_source(vectors: NDArray[Any], name: str, metric: str | None) -> NDArray[Any] | Store:
+    """Return the vectors, which are searched exactly, or an index over them."""
+    if name not in STORE_KINDS:
+        raise InputError(f"--store {name!r} is unknown; give one of: {', '.join(STORE_KINDS)}")
     if name == "array":
         return vectors
     return FaissStore(vectors, kind=name.removeprefix("faiss-"), metric=metric or "cosine")

@@ -1,46 +1,23 @@
-"""`kinrank compare`: your vectors and what is right -> which method is best on them."""
+"""`kinrank compare`: compare re-ranking methods on labelled data."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import kinrank
-from kinrank.cli.inputs import (
-    AGAIN,
-    CheckRows,
-    GalleryKey,
-    Metric,
-    QueriesKey,
-    Weights,
-    combined,
-    features,
-    methods_in,
-    words,
-)
-from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
-from kinrank.cli.truths import (
-    Binary,
-    File,
-    GalleryCameras,
-    GalleryLabels,
-    Labels,
-    LabelsKey,
-    Protocol,
-    QueryCameras,
-    QueryLabels,
-    TruthFile,
-    truth_from,
-)
-from kinrank.cli.wording import refused_in_flags
+from kinrank.cli.errors import exit_if_failed, spell_reasons
+from kinrank.cli.input_files import FeatureOptions, FilesOrStore, open_database, split_commas, split_methods
+from kinrank.cli.option_groups import File, OptionGroup, option
+from kinrank.cli.output import FIGURE_SUFFIXES, OutputOptions, check_output, print_json, write_figure, write_text
+from kinrank.cli.rerank import Candidates
+from kinrank.cli.truth_options import TruthOptions
 from kinrank.evaluation import Trials
-from kinrank.files.atomic import replacing
+from kinrank.lazy_import import import_extra
 from kinrank.report import comparison
 
 WRITERS: dict[str, Callable[[Trials], str]] = {
@@ -49,115 +26,87 @@ WRITERS: dict[str, Callable[[Trials], str]] = {
     ".md": comparison.comparison_markdown,
     ".json": lambda trials: json.dumps(trials.to_dict(), indent=2, ensure_ascii=False, allow_nan=False),
 }
-FIGURES = (".png", ".svg", ".pdf")
-VECTORS = f"Vectors to rank, one row per item. {AGAIN}"
-Queries = Annotated[
-    list[Path] | None, typer.Option("--queries", help="Vectors that ask. Without: every item queries the others.")
-]
-Methods = Annotated[
-    str, typer.Option("--methods", help="Names with commas between them, see `kinrank methods`, or all.")
-]
-Measures = Annotated[
-    str | None, typer.Option("--measures", help="Such as mAP,mAP@10,R@1; the first decides about the order.")
-]
-Candidates = Annotated[
-    int | None,
-    typer.Option("--candidates", help="Re-rank only so many nearest items per query, in a graph of their own."),
-]
-MaxMemory = Annotated[
-    str | None, typer.Option("--max-memory", help="A method that needs more, such as 2GB, is left out.")
-]
-QueryIds = Annotated[
-    File, typer.Option("--query-ids", help="Text file of the queries' names, one per line, for qrels.")
-]
-ItemIds = Annotated[File, typer.Option("--item-ids", help="The same, for the items.")]
+Methods = Annotated[str, typer.Option("--methods", help="Names separated by commas, see `kinrank methods`, or all.")]
+
+
+class TrialOptions(OptionGroup):
+    """Methods to compare, and how."""
+
+    title = "Methods and measures"
+    methods: Methods = "all"
+    measures: str | None = option(None, "Such as mAP,mAP@10,R@1; the first one determines the order.")
+    candidates: Candidates = None
+    max_memory: str | None = option(None, "Leave out methods that need more memory than this, such as 2GB.")
+
+
+class CompareOptions(TrialOptions):
+    """Methods to compare, and how many items they rank."""
+
+    k: int | None = option(None, "Number of items to rank per query. Default: all, or --candidates.", "-k", "--k")
+
+
+class ComparisonOutput(OutputOptions):
+    """Files for the comparison."""
+
+    output: File = option(None, "File for the table: .html, .md, .csv or .json.", "--output", "-o")
+    plot: File = option(None, "File for a figure of the intervals: .png, .svg or .pdf.")
+
+    def check(self, *inputs: File) -> None:
+        """Check, before the work starts, that the files can be written."""
+        check_output(self.output, tuple(WRITERS), *inputs)
+        check_output(self.plot, FIGURE_SUFFIXES, *inputs)
+        if self.plot is not None:
+            import_extra("matplotlib", "--plot", "plot")  # fail now, not after an hour of work
+
+    def write(self, trials: Trials) -> list[File]:
+        """Write the table and the figure, and return their paths."""
+        if self.output is not None:
+            write_text(self.output, WRITERS[self.output.suffix.lower()](trials))
+        if self.plot is not None:
+            write_figure(self.plot, comparison.comparison_figure(trials))
+        return [path for path in (self.output, self.plot) if path is not None]
 
 
 def compare(
     context: typer.Context,
-    gallery: Annotated[list[Path], typer.Option("--gallery", "-g", help=VECTORS)],
-    queries: Queries = None,
-    methods: Methods = "all",
-    truth: TruthFile = None,
-    protocol: Protocol = None,
-    labels: Labels = None,
-    query_labels: QueryLabels = None,
-    gallery_labels: GalleryLabels = None,
-    query_cameras: QueryCameras = None,
-    gallery_cameras: GalleryCameras = None,
-    labels_key: LabelsKey = None,
-    measures: Measures = None,
-    candidates: Candidates = None,
-    max_memory: MaxMemory = None,
-    output: Annotated[
-        File, typer.Option("--output", "-o", help="The table as a file: .html, .md, .csv or .json.")
-    ] = None,
-    plot: Annotated[File, typer.Option("--plot", help="A figure of the intervals: .png, .svg or .pdf.")] = None,
-    metric: Metric = None,
-    feature_weights: Weights = None,
-    check_rows: CheckRows = True,
-    queries_key: QueriesKey = None,
-    gallery_key: GalleryKey = None,
-    query_ids: QueryIds = None,
-    item_ids: ItemIds = None,
-    binary: Binary = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    vectors: FilesOrStore,
+    features: FeatureOptions,
+    truth: TruthOptions,
+    options: CompareOptions,
+    output: ComparisonOutput,
 ) -> None:
-    """Try all or some methods on your data and compare each with no re-ranking, query by query.
+    """Try methods on your data and compare each with no re-ranking, query by query.
 
     \b
     kinrank compare --gallery all.npy --labels labels.csv
     kinrank compare --gallery g.npy --queries q.npy --query-labels ql.npy --gallery-labels gl.npy --methods lpmt,aqe
     kinrank compare --gallery g.npy --queries q.npy --truth qrels.txt -o table.html --plot table.png
+    kinrank compare --store qdrant://localhost:6333/pictures --queries q.npy --candidates 500 --truth qrels.txt
 
-    Every method runs at its defaults. The table has every measure with its 95 % interval, what is gained over no
-    re-ranking with the interval and p of a paired test, and the time per query. Methods that refuse, because they would
-    need too much memory for example, are listed with the reason. Figures need kinrank[plot].
+    Every method runs with its default parameters. The table shows every measure with its 95 % interval, the gain over
+    no re-ranking with the interval and p-value of a paired test, and the time per query. Methods that cannot rank the
+    data, for example because they need too much memory, are listed with the reason. Figures need kinrank[plot].
     """
-    if output is not None:
-        writable(output, tuple(WRITERS))
-    if plot is not None:
-        writable(plot, FIGURES)
-        comparison.figure_class()  # whether figures can be drawn is known now, not after an hour of work
-    for path in (output, plot):
-        said = (truth, labels, query_labels, gallery_labels, query_cameras, gallery_cameras, query_ids, item_ids)
-        separate(path, *gallery, *(queries or []), *said)
-    asked = features(queries, queries_key)[0] if queries else None
-    offered = combined(features(gallery, gallery_key)[0], feature_weights, check_rows)
-    names = read_names(query_ids), read_names(item_ids)
-    cameras = query_cameras, gallery_cameras
-    right, usual = truth_from(
-        truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary, cameras
-    )
-    trials = kinrank.compare_methods(
-        asked,
-        offered,
-        right,
-        methods_in(methods),
-        words(measures or usual),
-        candidates=candidates,
-        max_memory=max_memory,
-        progress=bars(quiet),
-        metric=metric,
-    )
-    trials = replace(trials, refused=refused_in_flags(trials.refused, context))
-    _write(trials, output, plot)
-    if json:
+    vectors.check_source()
+    output.check(*vectors.paths, *truth.paths)
+    with open_database(vectors.store) as database:
+        trials = kinrank.compare(
+            *vectors.read(features, database),
+            truth.read(*vectors.read_ids()),
+            methods=split_methods(options.methods),
+            measures=None if options.measures is None else split_commas(options.measures),
+            candidates=options.candidates,
+            k=options.k,
+            max_memory=options.max_memory,
+            progress=output.progress,
+            metric=features.metric,
+        )
+    trials = replace(trials, refused=spell_reasons(trials.refused, context.command))
+    files = output.write(trials)
+    if output.json:
         print_json(trials.to_dict())
-        return
-    written = [path for path in (output, plot) if path is not None]
-    if not (quiet and written):
+    elif not (output.quiet and files):
         print(trials)
-        for path in written:
+        for path in files:
             print(f"written: {path}")
-
-
-def _write(trials: Trials, output: File, plot: File) -> None:
-    if output is not None:
-        with replacing(output) as file:
-            file.write(WRITERS[output.suffix.lower()](trials).encode())
-    if plot is not None:
-        figure = comparison.comparison_figure(trials)
-        with replacing(plot) as file:
-            figure.savefig(file, format=plot.suffix[1:].lower())
+    exit_if_failed(trials.failed)

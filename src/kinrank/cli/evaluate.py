@@ -1,59 +1,27 @@
-"""`kinrank evaluate`: a ranking and what is right -> scores with intervals."""
+"""`kinrank evaluate`: score a ranking, with intervals."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import kinrank
-from kinrank.cli.inputs import words
-from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, print_json, separate
-from kinrank.cli.truths import (
-    Binary,
-    File,
-    GalleryCameras,
-    GalleryLabels,
-    Labels,
-    LabelsKey,
-    Protocol,
-    QueryCameras,
-    QueryLabels,
-    TruthFile,
-    truth_from,
-)
-from kinrank.files.rankings import load_ranking
-
-if TYPE_CHECKING:
-    from kinrank.ranking import Ranking
+from kinrank.cli.input_files import ItemIds, QueryIds, read_id_file, split_commas
+from kinrank.cli.option_groups import option
+from kinrank.cli.output import Json, check_paths_differ, print_json
+from kinrank.cli.truth_options import TruthOptions
+from kinrank.ranking import Ranking
 
 
 def evaluate(
-    ranking: Annotated[Path, typer.Argument(help="A ranking: .npz, .trec or .csv.")],
-    truth: TruthFile = None,
-    protocol: Protocol = None,
-    labels: Labels = None,
-    query_labels: QueryLabels = None,
-    gallery_labels: GalleryLabels = None,
-    query_cameras: QueryCameras = None,
-    gallery_cameras: GalleryCameras = None,
-    labels_key: LabelsKey = None,
-    measures: Annotated[
-        str | None, typer.Option("--measures", help="Such as mAP,R@1,mP@10,nDCG@10,P@5,recall@100,MRR,CMC@1,mINP.")
-    ] = None,
-    query_ids: Annotated[
-        File,
-        typer.Option("--query-ids", help="Text file of the queries' names, one per line, in the order of the truth."),
-    ] = None,
-    item_ids: Annotated[
-        File, typer.Option("--item-ids", help="The same for the items: all of the gallery, in its order.")
-    ] = None,
-    binary: Binary = False,
-    ties: Annotated[
-        str, typer.Option("--ties", help="Equal scores of a .trec: by their rank, or as trec_eval orders them.")
-    ] = "rank",
+    ranking: Annotated[Path, typer.Argument(help="File with a ranking: .npz, .trec, .csv or .parquet.")],
+    truth: TruthOptions,
+    measures: str | None = option(None, "Such as mAP,R@1,mP@10,nDCG@10,P@5,recall@100,MRR,CMC@1,mINP."),
+    query_ids: QueryIds = None,
+    item_ids: ItemIds = None,
+    ties: str = option("rank", "Order of equal scores in a .trec: rank, or trec_eval."),
     json: Json = False,
 ) -> None:
     """Score a ranking: mean of every measure with its 95 % interval over the queries.
@@ -65,35 +33,30 @@ def evaluate(
 
     A .pkl is read without executing anything in it.
 
-    Queries and items are matched by their names. A ranking without names goes by row and item number, counted from 0;
-    --query-ids and --item-ids say which names these are. Labels have no names: if the ranking has some, --item-ids and
-    --query-ids must say whose labels they are.
+    Queries and items are matched by their ids. A ranking without ids uses row and item numbers, counted from 0;
+    --query-ids and --item-ids give their ids, in the order of the truth and of the gallery. Labels have no ids: if the
+    ranking has some, --item-ids and --query-ids must give those of the labels.
 
-    Equal scores in a .trec keep the order of its ranks. trec_eval ignores ranks and puts the item whose name comes last
-    in the alphabet first: --ties trec_eval does the same.
+    Equal scores in a .trec keep the order of its ranks. trec_eval ignores ranks and sorts them by descending id: --ties
+    trec_eval does the same.
     """
-    separate(None, query_ids, item_ids)
-    found = load_ranking(ranking, ties=ties)
-    names = read_names(query_ids), read_names(item_ids)
-    cameras = query_cameras, gallery_cameras
-    right, usual = truth_from(
-        truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary, cameras
-    )
-    wanted = words(measures or usual)
-    scores = kinrank.evaluate(found, right, wanted)
-    facts = {key: found.meta[key] for key in ("mode", "method") if key in found.meta}
+    check_paths_differ(None, query_ids, item_ids)
+    loaded = Ranking.load(ranking, ties=ties)
+    relevant = truth.read(read_id_file(query_ids), read_id_file(item_ids))
+    scores = kinrank.evaluate(loaded, relevant, split_commas(measures) if measures else None)
+    facts = {key: loaded.meta[key] for key in ("mode", "method") if key in loaded.meta}
     if json:
         print_json({**scores.to_dict(), **facts})
     else:
         print(scores)
-        tied = _tied(found) if ranking.suffix.lower() == ".trec" and ties == "rank" else 0
+        tied = _count_tied_queries(loaded) if ranking.suffix.lower() == ".trec" and ties == "rank" else 0
         if tied:
             print(f"{tied} queries have equal scores, which keep the order of their ranks; see --ties trec_eval")
         if "method" in facts:
             print(", ".join(map(str, facts.values())))
 
 
-def _tied(ranking: Ranking) -> int:
-    """How many queries list two items at one distance."""
+def _count_tied_queries(ranking: Ranking) -> int:
+    """Count the queries that list two items at the same distance."""
     near, far = ranking.distances[:, :-1], ranking.distances[:, 1:]
     return int(((near == far) & (ranking.indices[:, 1:] >= 0)).any(axis=1).sum())

@@ -1,4 +1,4 @@
-"""`kinrank fuse`: files of rankings -> one file with a ranking made of them."""
+"""`kinrank fuse`: fuse several rankings into one."""
 
 from __future__ import annotations
 
@@ -8,64 +8,52 @@ from typing import Annotated
 import typer
 
 import kinrank
-from kinrank.cli.names import read_names
-from kinrank.cli.output import Format, Json, Quiet, check_ranking_target, ranking_target, separate, tell
-from kinrank.files.rankings import load_ranking, save_ranking
+from kinrank.cli.input_files import ItemIds, QueryIds, read_id_file
+from kinrank.cli.option_groups import option
+from kinrank.cli.output import RankingFile, describe_ranking
+from kinrank.errors import InputError
 from kinrank.ranking import Ranking
 
 
 def fuse(
-    rankings: Annotated[list[Path], typer.Argument(help="Two rankings or more: .npz, .trec or .csv.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv; - for stdout.")
-    ],
-    k: Annotated[float, typer.Option("-k", "--k", help="The larger, the less the first ranks stand out.")] = 60,
-    weights: Annotated[
-        str | None, typer.Option("--weights", help="One number >= 0 per ranking, such as 2,1. Without: all equal.")
-    ] = None,
-    depth: Annotated[int | None, typer.Option("--depth", help="Items to return per query. Without: all.")] = None,
-    query_ids: Annotated[
-        Path | None,
-        typer.Option("--query-ids", help="Text file of the queries' names, one per line, for files without."),
-    ] = None,
-    item_ids: Annotated[Path | None, typer.Option("--item-ids", help="The same, for the items.")] = None,
-    format: Format = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    rankings: Annotated[list[Path], typer.Argument(help="Two or more rankings: .npz, .trec, .csv or .parquet.")],
+    output: RankingFile,
+    k: int | None = option(None, "Number of results per query. Default: all.", "-k", "--k"),
+    rank_constant: float = option(60, "A larger constant gives the first ranks less weight."),
+    weights: str | None = option(None, "One number >= 0 per ranking, such as 2,1. Default: all equal."),
+    query_ids: QueryIds = None,
+    item_ids: ItemIds = None,
 ) -> None:
-    """Make one ranking out of several by reciprocal rank fusion: an item scores weight / (k + its rank) in each.
+    """Fuse rankings by reciprocal rank fusion: an item scores the sum of weight / (rank constant + its rank).
 
     \b
     kinrank fuse images.npz texts.npz -o both.npz
     kinrank fuse ours.npz theirs.trec --weights 2,1 -o both.trec
 
-    Only ranks count, so that the rankings may come from different models and programs. They must rank the same queries.
+    Only ranks count, so rankings of different models and programs can be fused. They must rank the same queries.
+    --query-ids and --item-ids are for rankings without ids.
     """
-    check_ranking_target(output, format)
-    separate(output, *rankings, query_ids, item_ids)
-    shares = None if weights is None else [_number(word) for word in weights.split(",")]
-    names = read_names(query_ids), read_names(item_ids)
-    fused = kinrank.fuse([_loaded(path, *names) for path in rankings], k, shares, depth)
-    with ranking_target(output, format) as path:
-        save_ranking(fused, path)
-    facts = {
-        "output": str(output),
-        "queries": len(fused),
-        "depth": fused.depth,
-        "mode": fused.meta["mode"],
-        "method": fused.meta["method"],
-    }
-    tell("{output}: {queries} queries x {depth} items, {method}", facts, json, output, quiet)
+    output.check(*rankings, query_ids, item_ids)
+    shares = None if weights is None else [_parse_weight(word) for word in weights.split(",")]
+    names = read_id_file(query_ids), read_id_file(item_ids)
+    loaded = [_load_with_ids(path, *names) for path in rankings]
+    fused = kinrank.fuse(loaded, rank_constant=rank_constant, weights=shares, k=k)
+    output.save(fused)
+    facts = {"output": str(output.output), **describe_ranking(fused)}
+    output.print_summary("{output}: {queries} queries x {depth} items, {method}", facts, output.output)
 
 
-def _loaded(path: Path, query_ids: list[str] | None, item_ids: list[str] | None) -> Ranking:
-    """A ranking with the names of its file, or else those of the command line."""
-    found = load_ranking(path)
-    return found.with_ids(item_ids if found.numbered else None, query_ids if found.query_ids is None else None)
+def _load_with_ids(path: Path, query_ids: list[str] | None, item_ids: list[str] | None) -> Ranking:
+    """Load a ranking with the ids of its file, or else those of the command line."""
+    ranking = Ranking.load(path)
+    return ranking.with_ids(
+        item_ids=item_ids if ranking.has_numbers_only else None,
+        query_ids=query_ids if ranking.query_ids is None else None,
+    )
 
 
-def _number(word: str) -> float:
+def _parse_weight(word: str) -> float:
     try:
         return float(word)
     except ValueError:
-        raise ValueError(f"--weights holds {word!r}; give numbers with commas between them, such as 2,1") from None
+        raise InputError(f"--weights has {word!r}; give numbers separated by commas, such as 2,1") from None

@@ -1,4 +1,4 @@
-"""Results -> stdout as a table or as one JSON document; where files go is checked before the work starts."""
+"""Output of commands: tables or one JSON document on stdout, and checks of the files to write."""
 
 from __future__ import annotations
 
@@ -8,132 +8,164 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinrank.files.atomic import writable as writable
-from kinrank.files.paths import resolved
-from kinrank.files.scratch import scratch_folder
-from kinrank.manifold import NotFolded
+from kinrank.cli.option_groups import File, OptionGroup, option
+from kinrank.errors import InputError, UnappliedChangesWarning
+from kinrank.files.atomic import atomic_write, resolve_path
+from kinrank.files.atomic import check_writable as check_writable
+from kinrank.files.user_folders import scratch_folder
+from kinrank.files.vector_files import split_key
+
+if TYPE_CHECKING:
+    from kinrank.ranking import Ranking
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Format = Annotated[str | None, typer.Option("--format", help="csv (unless given) or trec, for `-o -`.")]
-STANDARD = Path("-")  # standard input where something is read, standard output where something is written
-RANKINGS = (".npz", ".trec", ".csv")
+STDIO_PATH = Path("-")  # standard input or standard output
+RANKING_FACTS = ("mode", "method", "metric", "certain", "settled", "budget", "seconds")  # certain etc. only online
+RANKING_HELP = "Ranking to write: .npz, .trec, .csv or .parquet; - for stdout."
+RANKING_SUFFIXES = (".npz", ".trec", ".csv", ".parquet")
+FIGURE_SUFFIXES = (".png", ".svg", ".pdf")
 
 
-def hush(quiet: bool) -> bool:
+def silence(quiet: bool) -> bool:
     """With `quiet`, let this process print results, errors and warnings about lost data, and nothing else."""
     logging.getLogger("kinrank").setLevel(logging.ERROR if quiet else logging.NOTSET)
     if quiet:
         warnings.simplefilter("ignore")
-        warnings.simplefilter("default", NotFolded)
+        warnings.simplefilter("default", UnappliedChangesWarning)
     return quiet
 
 
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", callback=hush, help="Print only the result, errors, and warnings about lost data."),
-]
+class QuietOption(OptionGroup):
+    """Option of a command that prints little."""
+
+    title = "Output"
+    quiet: bool = option(
+        False, "Print only the result, errors, and warnings about lost data.", "--quiet", "-q", callback=silence
+    )
+
+    @property
+    def progress(self) -> bool:
+        """True if progress bars should be drawn: on a terminal, unless quiet."""
+        return not self.quiet and sys.stderr.isatty()
 
 
-def bars(quiet: bool) -> bool:
-    """Whether to draw progress bars on stderr: only for people, and not where they asked for quiet."""
-    return not quiet and sys.stderr.isatty()
+class OutputOptions(QuietOption):
+    """Options of the text that a command prints."""
+
+    json: Json = False
+
+    def print_result(self, text: str, facts: Any, piped: bool = False) -> None:
+        """Print facts as JSON, or the text unless quiet: to stdout, or to stderr if stdout carries the result."""
+        if self.json or not self.quiet:
+            print(_format_json(facts) if self.json else text, file=sys.stderr if piped else sys.stdout)
+
+    def print_summary(self, line: str, facts: dict[str, Any], output: File = None) -> None:
+        """Print facts as JSON, or in a line, which is a template."""
+        piped = output == STDIO_PATH
+        self.print_result(line.format(**{**facts, "output": "standard output"} if piped else facts), facts, piped)
+
+
+class RankingOutput(OutputOptions):
+    """Options of a command that prints a ranking or writes it."""
+
+    output: File = option(None, f"{RANKING_HELP} Default: print the first results.", "--output", "-o")
+    format: str | None = option(None, "csv (default) or trec, for `-o -`.")
+
+    def check(self, *inputs: File) -> None:
+        """Check, before the work starts, that the ranking can be written, and is none of the inputs."""
+        if self.output is not None and self.output != STDIO_PATH:
+            if self.format is not None:
+                raise InputError("--format is for -o - only; otherwise the suffix of the path decides")
+        elif self.format not in (None, "csv", "trec"):
+            raise InputError(f"--format {self.format!r} is unknown; give csv or trec")
+        check_output(self.output, RANKING_SUFFIXES, *inputs)
+
+    def save(self, ranking: Ranking, query_ids: Any = None, item_ids: Any = None) -> None:
+        """Write the ranking to its file, or to standard output for `-`."""
+        if self.output is None:
+            return
+        ranking = ranking.with_ids(item_ids=item_ids, query_ids=query_ids)
+        if self.output != STDIO_PATH:
+            ranking.save(self.output)
+            return
+        with scratch_folder() as folder:
+            path = folder / f"ranking.{self.format or 'csv'}"
+            ranking.save(path)
+            sys.stdout.flush()
+            with path.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+class RankingFile(RankingOutput):
+    """Options of a command that always writes a ranking."""
+
+    output: Path = option(..., RANKING_HELP, "--output", "-o")
+
+
+def describe_ranking(ranking: Ranking) -> dict[str, Any]:
+    """Return facts about a ranking as plain values."""
+    facts = {"queries": len(ranking), "depth": ranking.depth}
+    facts |= {name: ranking.meta[name] for name in RANKING_FACTS if name in ranking.meta}
+    return facts | ({"seconds": round(float(facts["seconds"]), 6)} if "seconds" in facts else {})
 
 
 def print_json(document: Any) -> None:
-    """One document, and nothing else on stdout. A number that JSON does not know is a bug, not `NaN`."""
-    print(_as_json(document))
+    """Print one document, the only output on stdout. NaN and infinity, which JSON lacks, raise a ValueError."""
+    print(_format_json(document))
 
 
-def _as_json(document: Any) -> str:
+def _format_json(document: Any) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def tell(line: str, facts: dict[str, Any], json: bool, output: Path | None, quiet: bool = False) -> None:
-    """What was done, as JSON, or as a line unless quiet: on stdout, or on stderr where stdout carries the result."""
-    if json or not quiet:
-        piped = output == STANDARD
-        words = line.format(**{**facts, "output": "standard output"} if piped else facts)
-        print(_as_json(facts) if json else words, file=sys.stderr if piped else sys.stdout)
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    with atomic_write(path) as file:
+        file.write(text.encode())
 
 
-def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Rows of text, the first one the heading, as columns; those numbered in `right` end together."""
-    cells = [list(map(str, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if number in right else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    )
+def write_figure(path: Path, figure: Any) -> None:
+    """Write a matplotlib figure atomically, in the format of its suffix."""
+    with atomic_write(path) as file:
+        figure.savefig(file, format=path.suffix[1:].lower())
 
 
-def separate(output: Path | None, *inputs: Path | None) -> None:
-    """Refuse, before anything is read, an output that would overwrite an input, and two inputs from one pipe.
+def check_output(output: File, suffixes: Sequence[str], *inputs: File) -> None:
+    """Check, before the work starts, that a file, if any, can be written, and is none of the inputs."""
+    if output is not None and output != STDIO_PATH:
+        check_writable(output, suffixes)
+    check_paths_differ(output, *inputs)
 
-    A link to an input, another spelling of its path, an input inside a folder that is written and an output inside a
-    folder that is read count as well.
+
+def check_paths_differ(output: File, *inputs: File) -> None:
+    """Refuse, before anything is read, an output that would overwrite an input, and two inputs from standard input.
+
+    This covers links, other spellings of a path, inputs inside an output folder, and outputs inside an input folder.
     """
-    given = [path for path in inputs if path is not None]
-    if given.count(STANDARD) > 1:
-        raise ValueError("only one input can be - (standard input); give files for the others")
-    if output is None or output == STANDARD:
+    paths = [split_key(path)[0] for path in inputs if path is not None]
+    if paths.count(STDIO_PATH) > 1:
+        raise InputError("only one input can be - (standard input)", remedy="give files for the others")
+    if output is None or output == STDIO_PATH:
         return
-    for path in given:
-        if path == STANDARD:
+    for path in paths:
+        if path == STDIO_PATH:
             continue
-        if _same(output, path):
-            raise ValueError(f"writing {output} would overwrite {path}, which is read; choose another path")
-        if any(_same(output, parent) for parent in resolved(path).parents):
-            raise ValueError(f"{path} lies in {output}, which is written; copy it to another place first")
-        if path.is_dir() and any(_same(path, parent) for parent in resolved(output).parents):
-            raise ValueError(f"{output} lies in {path}, which is read; choose another path")
+        if _is_same_file(output, path):
+            raise InputError(f"writing {output} would overwrite the input {path}; choose another path")
+        if any(_is_same_file(output, parent) for parent in resolve_path(path).parents):
+            raise InputError(f"the input {path} is inside the output {output}; copy it to another place first")
+        if path.is_dir() and any(_is_same_file(path, parent) for parent in resolve_path(output).parents):
+            raise InputError(f"the output {output} is inside the input {path}; choose another path")
 
 
-def _same(first: Path, second: Path) -> bool:
+def _is_same_file(first: Path, second: Path) -> bool:
     try:
         return os.path.samefile(first, second)
-    except (OSError, ValueError):  # one of them is not there, or has a name that no file can have
+    except (OSError, ValueError):  # one of them does not exist, or its name is not valid
         return False
-
-
-def check_ranking_target(output: Path, format: str | None) -> None:
-    """Refuse, before the work starts, a place where no ranking can be written."""
-    if output != STANDARD:
-        if format is not None:
-            raise ValueError("--format is for -o - only; elsewhere the ending of the path says it")
-        writable(output, RANKINGS)
-    elif format not in (None, "csv", "trec"):
-        raise ValueError(f"--format {format!r} is not known; give csv or trec")
-
-
-@contextmanager
-def ranking_target(output: Path, format: str | None) -> Iterator[Path]:
-    """Where to save a ranking; for `-` a place whose content goes to standard output when it is whole."""
-    if output != STANDARD:
-        yield output
-        return
-    with scratch_folder() as folder:
-        path = folder / f"ranking.{format or 'csv'}"
-        yield path
-        sys.stdout.flush()
-        with path.open("rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-
-
-def append_line(path: Path, document: Any) -> None:
-    """Add the document to a file of JSON lines, in one write."""
-    line = json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
-    number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    try:
-        os.write(number, line.encode())
-    finally:
-        os.close(number)

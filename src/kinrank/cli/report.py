@@ -1,173 +1,138 @@
-"""`kinrank report`: your vectors and what is right -> a page that shows what re-ranking does to them, and why."""
+"""`kinrank report` and `kinrank demo`: HTML pages that show what re-ranking does, on your data or on toy images."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from kinrank.cli.compare import VECTORS, Candidates, ItemIds, MaxMemory, Measures, Methods, Queries, QueryIds
-from kinrank.cli.inputs import CheckRows, GalleryKey, Metric, QueriesKey, Weights, combined, features, methods_in, words
-from kinrank.cli.names import read_names
-from kinrank.cli.output import Json, Quiet, bars, print_json, separate, writable
-from kinrank.cli.truths import (
-    LABELS,
-    Binary,
-    File,
-    GalleryCameras,
-    GalleryLabels,
-    Labels,
-    LabelsKey,
-    Protocol,
-    QueryCameras,
-    QueryLabels,
-    TruthFile,
-    truth_from,
-)
-from kinrank.cli.wording import refused_in_flags
-from kinrank.files.names import read_labels
+from kinrank.cli.compare import Methods, TrialOptions
+from kinrank.cli.errors import exit_if_failed, spell_reasons
+from kinrank.cli.input_files import FeatureOptions, VectorFiles, split_commas, split_methods
+from kinrank.cli.option_groups import File, OptionGroup, option
+from kinrank.cli.output import OutputOptions, check_paths_differ, check_writable
+from kinrank.cli.truth_options import TruthOptions
+from kinrank.datasets.published_sets import import_set_display
+from kinrank.errors import InputError
+from kinrank.evaluation.trials import Trials
+from kinrank.report.demo import run_demo
 
-PICTURED = "A folder or zip of pictures called like the items, or as many as these, in the order of their names."
+IMAGES_HELP = "Folder or .zip of images named like the items; or one per item, in the order of their names."
+
+
+class ReportVectors(VectorFiles):
+    """Files of vectors, or a published set instead of them."""
+
+    data: File = option(None, "Folder of published sets, instead of files.")
+    set_name: str | None = option(None, "Name of the published set in --data.", "--set")
+
+
+class ReportTrials(TrialOptions):
+    """Methods to report on, and how."""
+
+    methods: Methods = "none,lpmt,aqe,cas"
+    online: bool = option(False, "Answer one query at a time from a prepared gallery.")
+
+
+class DisplayFiles(OptionGroup):
+    """Images and texts of items and queries."""
+
+    title = "Images and texts"
+    images: File = option(None, IMAGES_HELP)
+    query_images: File = option(None, "Images of the queries. Default: those of --images, by name.")
+    texts: File = option(None, "Texts of the items: .txt, .csv, .tsv, .json, .jsonl or .parquet.")
+    query_texts: File = option(None, "Texts of the queries.")
+
+
+class PageOutput(OutputOptions):
+    """The page to write."""
+
+    output: Path = option(Path("kinrank-report.html"), "The HTML page to write.", "--output", "-o")
+
+
+class DemoOutput(PageOutput):
+    """The page to write, of the demo."""
+
+    output: Path = option(Path("kinrank-demo.html"), "The HTML page to write.", "--output", "-o")
 
 
 def report(
     context: typer.Context,
-    gallery: Annotated[list[Path] | None, typer.Option("--gallery", "-g", help=VECTORS)] = None,
-    queries: Queries = None,
-    methods: Methods = "none,lpmt,aqe,cas",
-    truth: TruthFile = None,
-    protocol: Protocol = None,
-    labels: Labels = None,
-    query_labels: QueryLabels = None,
-    gallery_labels: GalleryLabels = None,
-    query_cameras: QueryCameras = None,
-    gallery_cameras: GalleryCameras = None,
-    labels_key: LabelsKey = None,
-    measures: Measures = None,
-    candidates: Candidates = None,
-    online: Annotated[
-        bool, typer.Option("--online", help="One query at a time, against a gallery that is prepared once.")
-    ] = False,
-    max_memory: MaxMemory = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML page to write.")] = Path(
-        "kinrank-report.html"
-    ),
-    images: Annotated[File, typer.Option("--images", help=PICTURED)] = None,
-    query_images: Annotated[
-        File, typer.Option("--query-images", help="The same for the queries. Without: those of --images, by name.")
-    ] = None,
-    texts: Annotated[
-        File, typer.Option("--texts", help="What is shown of items: .txt, .csv, .tsv, .json, .jsonl or .parquet.")
-    ] = None,
-    query_texts: Annotated[File, typer.Option("--query-texts", help="The same for the queries.")] = None,
-    data: Annotated[File, typer.Option("--data", help="A folder of published sets, instead of files.")] = None,
-    set_name: Annotated[str | None, typer.Option("--set", help="Which of the published sets in --data.")] = None,
-    metric: Metric = None,
-    feature_weights: Weights = None,
-    check_rows: CheckRows = True,
-    queries_key: QueriesKey = None,
-    gallery_key: GalleryKey = None,
-    query_ids: QueryIds = None,
-    item_ids: ItemIds = None,
-    binary: Binary = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    vectors: ReportVectors,
+    features: FeatureOptions,
+    truth: TruthOptions,
+    options: ReportTrials,
+    display: DisplayFiles,
+    output: PageOutput,
 ) -> None:
-    """Write a page of evidence: every method with intervals, every query's change, results before and after, and why.
+    """Write a page that shows the scores of every method, the change of every query, and results before and after.
 
     \b
     kinrank report --gallery all.npy --labels labels.csv --images photos
     kinrank report --gallery g.npy --queries q.npy --truth qrels.txt --texts texts.csv -o report.html
     kinrank report --data DIR --set roxford5k
 
-    The page is one file that needs no network. It shows the chains behind the largest gains and losses where lpmt is
-    among the methods, and maps by t-SNE where kinrank[tsne] is installed. Pictures need kinrank[web]. The sets of
-    --data are read from files of fixed names, such as orl_pixels.npz; docs/datasets.md has all names.
+    The page is one file that needs no network. If lpmt is among the methods, it explains the largest gains and losses
+    by their chains. It has t-SNE maps if kinrank[tsne] is installed. Images need kinrank[web]. --data needs
+    kinrank[bench], and files with fixed names, such as orl_pixels.npz; docs/datasets.md lists them.
     """
-    writable(output, (".html", ".htm"))
-    files = [truth, labels, query_labels, gallery_labels, query_cameras, gallery_cameras, query_ids, item_ids, texts,
-             query_texts, images, query_images]  # fmt: skip
-    read = [*(gallery or []), *(queries or []), *(path for path in files if path is not None)]
-    separate(output, *read)
-    if data is not None:
-        if read:
-            raise ValueError(f"--data {data} has all it needs; leave out other files, such as {read[0]}")
-        from kinrank.cli.report_looks import published
-
-        material = published(data, set_name, protocol)
-    elif set_name is not None:
-        raise ValueError(f"--set {set_name} needs the folder that holds it; give --data")
-    elif not gallery:
-        raise ValueError("there is nothing to report on; give --gallery, or a published set with --data")
+    check_writable(output.output, (".html", ".htm"))
+    shown = [display.texts, display.query_texts, display.images, display.query_images]
+    files = [path for path in (*vectors.paths, *truth.paths, *shown) if path is not None]
+    check_paths_differ(output.output, *files)
+    if vectors.data is not None:
+        if files:
+            raise InputError(f"--data {vectors.data} is complete; leave out other files, such as {files[0]}")
+        material = import_set_display().load_published_set(vectors.data, vectors.set_name, truth.protocol)
+    elif vectors.set_name is not None:
+        raise InputError(f"--set {vectors.set_name} needs the folder that holds it; give --data")
+    elif not vectors.gallery:
+        raise InputError("there is nothing to report on; give --gallery, or a published set with --data")
     else:
-        rows = combined(features(gallery, gallery_key)[0], feature_weights, check_rows)
-        asked = features(queries, queries_key)[0] if queries else None
-        names = read_names(query_ids), read_names(item_ids)
-        cameras = query_cameras, gallery_cameras
-        right, usual = truth_from(
-            truth, protocol, labels, query_labels, gallery_labels, labels_key, *names, binary, cameras
-        )
-        shown = {"images": (images, query_images), "texts": (texts, query_texts)}
-        known = _classes(truth, labels, query_labels, gallery_labels, labels_key)
-        material = _material(rows, asked, right, usual, names, shown, known)
-    _write(context, material, methods, measures, output, json, quiet,
-           candidates=candidates, online=online, max_memory=max_memory, metric=metric)  # fmt: skip
-
-
-def _classes(truth: File, labels: File, query_labels: File, gallery_labels: File, key: str | None) -> tuple[Any, Any]:
-    """Labels of the items and of the queries, where there are files of them."""
-    if truth is not None and truth.suffix.lower() in LABELS:
-        labels = truth
-    if labels is not None:
-        return read_labels(labels, key), None
-    if query_labels is None or gallery_labels is None:
-        return None, None
-    return read_labels(gallery_labels, key), read_labels(query_labels, key)
-
-
-def _material(
-    rows: Any, asked: Any, right: Any, usual: str, names: tuple[Any, Any], shown: dict[str, tuple[File, File]],
-    known: tuple[Any, Any],
-) -> Any:  # fmt: skip
-    from kinrank.cli.report_looks import Material, looks_of
-
-    (images, query_images), (texts, query_texts) = shown["images"], shown["texts"]
-    items = looks_of("item", len(rows), names[1], right.items, images, texts, known[0])
-    queries = None
-    if asked is not None:
-        count = len(asked[0]) if isinstance(asked, list) else len(asked)
-        queries = looks_of("query", count, names[0], right.queries, query_images, query_texts, known[1], images)
-    elif query_images is not None or query_texts is not None:
-        raise ValueError("--query-images and --query-texts are for --queries; without them every item asks")
-    return Material(asked, rows, right, usual.split(","), items, queries, "What re-ranking does to your data")
-
-
-def _write(
-    context: typer.Context, material: Any, methods: str, measures: str | None, output: Path, json: bool, quiet: bool,
-    **settings: Any,
-) -> None:  # fmt: skip
-    from kinrank.report.evidence import evidence_page, gather
+        material = _read_material(vectors, features, truth, display)
+    from kinrank.report.evidence import RunOptions, evidence_page, gather
     from kinrank.report.html import write_page
 
-    found = gather(
-        material.queries,
-        material.gallery,
-        material.truth,
-        methods_in(methods),
-        words(measures) if measures is not None else material.measures,
-        items=material.items,
-        asked=material.asked,
-        title=material.title,
-        progress=bars(quiet),
-        **settings,
-    )
-    trials = replace(found.trials, refused=refused_in_flags(found.trials.refused, context))
-    found = replace(found, trials=trials)
-    write_page(output, evidence_page(found))
-    if json:
-        print_json({**found.trials.to_dict(), "page": str(output)})
-    elif not quiet:
-        print(found.trials)
-        print(f"\nThe page: {output}")
+    if options.measures is not None:
+        material = replace(material, measures=split_commas(options.measures))
+    run = RunOptions(options.candidates, options.online, options.max_memory, features.metric)
+    evidence = gather(material, split_methods(options.methods), run, output.progress)
+    trials = replace(evidence.trials, refused=spell_reasons(evidence.trials.refused, context.command))
+    write_page(output.output, evidence_page(replace(evidence, trials=trials)))
+    _print_trials(trials, output)
+
+
+def _print_trials(trials: Trials, output: PageOutput) -> None:
+    facts = {**trials.to_dict(), "page": str(output.output)}
+    output.print_result(f"{trials}\n\nThe page: {output.output}", facts)
+    exit_if_failed(trials.failed)
+
+
+def _read_material(vectors: VectorFiles, features: FeatureOptions, truth: TruthOptions, display: DisplayFiles) -> Any:
+    """Read the data of a report from the files of the user."""
+    from kinrank.cli.report_inputs import DisplaySources, build_display
+    from kinrank.report.evidence import ReportInput
+
+    queries, gallery = vectors.read(features)
+    query_ids, item_ids = vectors.read_ids()
+    relevant = truth.read(query_ids, item_ids)
+    item_classes, query_classes = truth.read_classes()
+    shown = DisplaySources(item_ids, relevant.items, display.images, display.texts, item_classes)
+    items, asked = build_display("item", len(gallery), shown), None
+    if queries is not None:
+        count = len(queries[0]) if isinstance(queries, list) else len(queries)
+        shown = DisplaySources(
+            query_ids, relevant.queries, display.query_images, display.query_texts, query_classes, display.images
+        )
+        asked = build_display("query", count, shown)
+    elif display.query_images is not None or display.query_texts is not None:
+        raise InputError("--query-images and --query-texts need --queries; without it the items are the queries")
+    return ReportInput(queries, gallery, relevant, list(relevant.usual_measures), items, asked)
+
+
+def demo(output: DemoOutput) -> None:
+    """Re-rank images of toys on a turntable and write a page that shows the result. Needs no data and no network."""
+    check_writable(output.output, (".html", ".htm"))
+    _print_trials(run_demo(output.output, output.progress).trials, output)

@@ -1,142 +1,127 @@
-"""`kinrank rerank`: files of vectors -> a file with the ranking."""
+"""`kinrank rerank`: re-rank a gallery for every query and write the ranking."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import kinrank
-from kinrank.cli.flags import method_from
-from kinrank.cli.inputs import AGAIN, CheckRows, GalleryKey, IdColumn, Metric, QueriesKey, Weights, combined, features
-from kinrank.cli.names import places_meant, read_names
-from kinrank.cli.output import Format, Json, Quiet, bars, check_ranking_target, ranking_target, separate, tell
-from kinrank.cli.stores import Filter, StoreUrl, filter_of, opened
-from kinrank.files.rankings import save_ranking
+from kinrank.cli.input_files import (
+    FeatureOptions,
+    FilesOrStore,
+    FilterOptions,
+    IdColumn,
+    open_database,
+    parse_item_numbers,
+    read_features,
+    read_id_file,
+)
+from kinrank.cli.methods import MaxMemory, MethodName, parse_method
+from kinrank.cli.option_groups import OptionGroup, option
+from kinrank.cli.output import RankingFile, describe_ranking
+from kinrank.errors import InputError
+
+if TYPE_CHECKING:
+    from kinrank.stores import Store
+
+Candidates = Annotated[
+    int | None,
+    typer.Option("--candidates", help="Re-rank only this many nearest items per query, in a graph of their own."),
+]
+
+
+class RerankInputs(FilesOrStore):
+    """Gallery, from files or a vector database, and queries, with their ids."""
+
+    id_column: IdColumn = None
+    query_id_column: str | None = option(None, "As --id-column, for the queries.")
+
+    def read_gallery(self, store: Store | None, features: FeatureOptions) -> tuple[Any, list[Any] | None]:
+        """Read the gallery, unless it is in a store, and the ids of its items."""
+        if store is None:
+            rows, names = read_features(self.gallery or [], self.id_column, self.item_ids, "item_ids")
+            return features.combine(rows), names
+        for flag, value in (
+            ("--id-column", self.id_column),
+            ("--item-ids", self.item_ids),
+            ("--feature-weights", features.feature_weights),
+        ):
+            if value is not None:
+                raise InputError(f"{flag} is for --gallery; leave it out with --store")
+        return store, None
+
+    def read_queries(self, item_names: list[Any] | None) -> tuple[Any, list[Any] | None]:
+        """Read the queries and their ids. Without queries the items are the queries, with the ids of the items."""
+        if self.queries:
+            return read_features(
+                self.queries, self.query_id_column, self.query_ids, "query_ids", column_name="query_id_column"
+            )
+        if self.query_id_column is not None:
+            raise InputError(
+                "--query-id-column needs --queries; without it the items are the queries, with the ids of --id-column"
+            )
+        return None, item_names if self.query_ids is None else read_id_file(self.query_ids)
+
+
+class RerankMethod(OptionGroup):
+    """Method, and how much of the gallery it ranks."""
+
+    title = "Method"
+    method: MethodName = "lpmt"
+    k: int | None = option(None, "Number of results per query. Default: all.", "-k", "--k")
+    candidates: Candidates = None
+    expand: int = option(0, "Rounds in which neighbours of the best candidates are added to --candidates.", min=0)
+    max_memory: MaxMemory = None
 
 
 def rerank(
     context: typer.Context,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv; - for stdout.")
-    ],
-    gallery: Annotated[
-        list[Path] | None,
-        typer.Option("--gallery", "-g", help=f"Vectors to rank, one row per item; - for stdin. {AGAIN}"),
-    ] = None,
-    store: StoreUrl = None,
-    queries: Annotated[
-        list[Path] | None,
-        typer.Option("--queries", help="Vectors that ask. Without: every item queries the others."),
-    ] = None,
-    method: Annotated[str, typer.Option("--method", "-m", help="See `kinrank methods`.")] = "lpmt",
-    candidates: Annotated[
-        int | None,
-        typer.Option("--candidates", help="Re-rank only so many nearest items per query, in a graph of their own."),
-    ] = None,
-    expand: Annotated[
-        int,
-        typer.Option("--expand", min=0, help="Rounds in which --candidates grow by neighbours of the best of them."),
-    ] = 0,
-    depth: Annotated[int | None, typer.Option("--depth", help="Items to return per query. Without: all.")] = None,
-    max_memory: Annotated[
-        str | None,
-        typer.Option("--max-memory", help="Refuse, before starting, what needs more, such as 2GB."),
-    ] = None,
-    where: Annotated[
-        Path | None, typer.Option("--where", help="Text file: only these items are results, one name or number a line.")
-    ] = None,
-    filter: Filter = None,
-    metric: Metric = None,
-    feature_weights: Weights = None,
-    check_rows: CheckRows = True,
-    queries_key: QueriesKey = None,
-    gallery_key: GalleryKey = None,
-    query_ids: Annotated[
-        Path | None, typer.Option("--query-ids", help="Text file of names, one per line, for the ranking.")
-    ] = None,
-    item_ids: Annotated[Path | None, typer.Option("--item-ids", help="The same, for the items of the gallery.")] = None,
-    id_column: IdColumn = None,
-    query_id_column: Annotated[
-        str | None, typer.Option("--query-id-column", help="The same, for the queries; the other is for the gallery.")
-    ] = None,
-    format: Format = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    inputs: RerankInputs,
+    features: FeatureOptions,
+    method: RerankMethod,
+    filters: FilterOptions,
+    output: RankingFile,
 ) -> None:
     """Re-rank a gallery for every query and write the ranking.
 
     \b
     kinrank rerank --queries q.npy --gallery g.npy -o ranking.npz
     kinrank rerank --queries q.npy --gallery g.npy --k1 60 --theta 0.3 -o run.trec
-    kinrank rerank --gallery all.npy --method aqe --k 4 --depth 100 -o ranking.csv
+    kinrank rerank --gallery all.npz:vectors --method aqe --method-k 4 -k 100 -o ranking.csv
     kinrank rerank --gallery all.csv --id-column name -o - | head
     kinrank rerank --store 'postgresql://me@host/shop?table=items&vector=embedding&key=id' \\
         --queries q.npy --candidates 500 --filter kind=shoe -o ranking.csv
 
-    Every parameter of the chosen method is a flag: `kinrank methods lpmt` lists those of LPMT with their
-    meaning, default and range, `kinrank methods` all methods. --k1 60 and --k1=60 are the same, and so are
-    dashes and underscores in names.
+    Every parameter of the method is a flag: `kinrank methods lpmt` lists those of LPMT with their meaning, default and
+    range, `kinrank methods` lists all methods. --k1 60 and --k1=60 are the same, and so are dashes and underscores in
+    names. The parameter k of a method is --method-k, because --k is the number of results.
 
-    Vectors are read from npy, npz, csv, tsv, fvecs, bvecs, pkl, mat; with kinrank[io] also h5, parquet and
-    safetensors. Queries and gallery share one graph (joint) unless --candidates is given. One input can be -, which
-    is standard input with a .npy or .csv file. No output may overwrite an input.
+    Vectors are read from npy, npz, csv, tsv, fvecs, bvecs, pkl, mat; with kinrank[io] also h5, parquet and safetensors.
+    Queries and gallery share one graph (joint) unless --candidates is given. One input can be -: a .npy or .csv file on
+    standard input. An output never overwrites an input.
     """
-    check_ranking_target(output, format)
-    if (store is None) == (not gallery):
-        raise ValueError("give either --gallery, a file of vectors, or --store, the URL of a vector database")
-    separate(output, *(gallery or []), *(queries or []), query_ids, item_ids, where)
-    chosen = method_from(method, context.args)
-    with opened(store) as database:
-        if database is None:
-            offered, item_names = features(gallery or [], gallery_key, id_column, item_ids, "--item-ids")
-            offered = combined(offered, feature_weights, check_rows)
-        else:
-            offered, item_names = database, None
-            _only_files(
-                gallery_key=gallery_key, id_column=id_column, item_ids=item_ids, feature_weights=feature_weights
-            )
-        if queries:
-            asked, query_names = features(
-                queries, queries_key, query_id_column, query_ids, "--query-ids", "--query-id-column"
-            )
-        elif query_id_column is not None:
-            raise ValueError("--query-id-column is for --queries; without queries the items ask, by their --id-column")
-        else:
-            asked, query_names = None, item_names if query_ids is None else read_names(query_ids)
+    inputs.check_source()
+    output.check(*inputs.paths, filters.where)
+    parsed_method = parse_method(method.method, context.args)
+    with open_database(inputs.store) as database:
+        gallery, item_names = inputs.read_gallery(database, features)
+        queries, query_names = inputs.read_queries(item_names)
         ranking = kinrank.rerank(
-            asked, offered, chosen, candidates, depth, max_memory, bars(quiet), metric,
-            where=_allowed(where, filter, item_names, store), expand=expand,
-        )  # fmt: skip
-    with ranking_target(output, format) as path:
-        save_ranking(ranking, path, query_names, item_names)
-    facts: dict[str, Any] = {
-        "output": str(output),
-        "queries": len(ranking),
-        "depth": ranking.depth,
-        "mode": ranking.meta["mode"],
-        "method": ranking.meta["method"],
-        "metric": ranking.meta["metric"],
-        "seconds": round(float(ranking.meta["seconds"]), 6),
-    }
-    if store is not None:
+            queries,
+            gallery,
+            parsed_method,
+            candidates=method.candidates,
+            k=method.k,
+            max_memory=method.max_memory,
+            progress=output.progress,
+            metric=features.metric,
+            where=filters.read(inputs.store, lambda words: parse_item_numbers(words, item_names)),
+            expand=method.expand,
+        )
+    output.save(ranking, query_names, item_names)
+    facts = {"output": str(output.output), **describe_ranking(ranking)}
+    if inputs.store is not None:
         facts["seconds_in"] = {part: round(value, 6) for part, value in ranking.meta.get("seconds_in", {}).items()}
-    tell("{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s", facts, json, output, quiet)
-
-
-def _only_files(**flags: Any) -> None:
-    """A ValueError for flags that are about a file of vectors."""
-    for name, value in flags.items():
-        if value is not None:
-            raise ValueError(f"--{name.replace('_', '-')} is for a --gallery; leave it out beside --store")
-
-
-def _allowed(where: Path | None, words: list[str] | None, item_names: list[Any] | None, store: str | None) -> Any:
-    """Who may be a result: a filter of the store, or the items of a file."""
-    wanted = filter_of(words)
-    if wanted is not None and store is None:
-        raise ValueError("--filter is for a --store, whose items have fields; for a --gallery give --where, a file")
-    if wanted is not None and where is not None:
-        raise ValueError("--filter and --where both say who may be a result; give one of them")
-    return wanted if where is None else places_meant(read_names(where) or [], item_names)
+    line = "{output}: {queries} queries x {depth} items, {mode}, {method}, {seconds:.2f} s"
+    output.print_summary(line, facts, output.output)

@@ -1,75 +1,93 @@
-"""`kinrank search`: a prepared gallery and queries it has never seen -> their nearest items."""
+"""`kinrank search` and `kinrank explain`: results of a prepared gallery, and the chains that lead to them."""
 
 from __future__ import annotations
 
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 import kinrank
-from kinrank.cli.change import Wait
-from kinrank.cli.inputs import IdColumn, QueriesKey, features
-from kinrank.cli.names import ids_meant, read_names
-from kinrank.cli.output import Format, Json, Quiet, check_ranking_target, ranking_target, separate, table, tell
-from kinrank.cli.stores import Filter, StoreUrl, filter_of, opened
-from kinrank.files.lock import WAIT
-from kinrank.files.rankings import save_ranking
+from kinrank.cli.gallery import GalleryFolder, Wait
+from kinrank.cli.input_files import (
+    FilterOptions,
+    IdColumn,
+    QueryIds,
+    QueryRows,
+    StoreUrl,
+    open_database,
+    parse_ids,
+    read_features,
+    read_id_file,
+    read_vectors,
+)
+from kinrank.cli.option_groups import File, OptionGroup, option
+from kinrank.cli.output import (
+    FIGURE_SUFFIXES,
+    Json,
+    RankingOutput,
+    check_output,
+    describe_ranking,
+    print_json,
+    write_figure,
+    write_text,
+)
+from kinrank.errors import InputError
+from kinrank.files.atomic import LOCK_WAIT_SECONDS
+from kinrank.tables import align_columns
 
 if TYPE_CHECKING:
     from kinrank.manifold import Manifold
     from kinrank.ranking import Ranking
 
-LINES = 50  # of a table that is still read by people
+MAX_PRINTED_LINES = 50  # of the table of results, unless --quiet
+
+
+class QueryOptions(OptionGroup):
+    """Queries of a search."""
+
+    title = "Queries"
+    queries: QueryRows
+    query_ids: QueryIds = None
+    id_column: IdColumn = None
+    groups: File = option(None, "Text file with a label per query: rows with the same label are one query.")
+    observe: bool = option(False, "Also remember these queries; see `kinrank observe`.")
+    wait: Wait = LOCK_WAIT_SECONDS
+
+    def read(self) -> tuple[Any, list[Any] | None, int]:
+        """Read the vectors, their ids and their number."""
+        if self.groups is not None and self.query_ids is not None:
+            raise InputError("--groups gives the ids of the results; leave out --query-ids")
+        rows, names = read_features(self.queries, self.id_column, self.query_ids, "query_ids")
+        count = len(rows[0] if isinstance(rows, list) else rows)
+        if names is not None and len(names) != count:
+            raise InputError(f"--query-ids has {len(names)} ids but there are {count} queries; give one each")
+        return rows, names, count
+
+
+class SearchOptions(OptionGroup):
+    """Number of results, and effort of the search."""
+
+    title = "Search"
+    k: int = option(10, "Number of results that should be certain.", "-k", "--k")
+    depth: int | None = option(None, "Number of results. Default: k.")
+    budget: int | None = option(None, "Maximum number of items to visit per query. Default: 5000, or 50 k if larger.")
+    max_distance: float | None = option(None, "Leave out items farther than this. Default: no limit.")
+    store: StoreUrl = None
+
+
+class SearchFilters(FilterOptions):
+    """Options that restrict the results, and items that the user has marked."""
+
+    title = "Filters and marks"
+    positives: str | None = option(None, "Ids of relevant items, separated by commas, or a file of ids.")
+    negatives: str | None = option(None, "Ids of irrelevant items, in the same form.")
 
 
 def search(
-    folder: Annotated[Path, typer.Argument(help="What `kinrank build` wrote.")],
-    queries: Annotated[
-        list[Path], typer.Option("--queries", help="Vectors that ask, one row per query. Once more for each feature.")
-    ],
-    k: Annotated[int, typer.Option("-k", "--k", help="Items per query that are to be certain.")] = 10,
-    depth: Annotated[int | None, typer.Option("--depth", help="Items to return. Without: k.")] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option("--budget", help="Most items to look at per query. Without: 5000, or 50 k if more."),
-    ] = None,
-    max_distance: Annotated[
-        float | None, typer.Option("--max-distance", help="Leave out items farther than this. Without: none.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Ranking to write: .npz, .trec or .csv; - for stdout.")
-    ] = None,
-    query_ids: Annotated[
-        Path | None, typer.Option("--query-ids", help="Text file of the queries' names, one per line.")
-    ] = None,
-    where: Annotated[
-        Path | None, typer.Option("--where", help="Text file: only these items are results, one name per line.")
-    ] = None,
-    store: StoreUrl = None,
-    filter: Filter = None,
-    positives: Annotated[
-        str | None,
-        typer.Option("--positives", help="Items that are right: names with commas between them, or a file of names."),
-    ] = None,
-    negatives: Annotated[str | None, typer.Option("--negatives", help="The same, for items that are wrong.")] = None,
-    groups: Annotated[
-        Path | None,
-        typer.Option("--groups", help="Text file, a label per query: rows of one label are one query, answered once."),
-    ] = None,
-    observe: Annotated[
-        bool, typer.Option("--observe", help="Remember these queries, too; see `kinrank observe`.")
-    ] = False,
-    wait: Wait = WAIT,
-    queries_key: QueriesKey = None,
-    id_column: IdColumn = None,
-    format: Format = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    folder: GalleryFolder, queries: QueryOptions, options: SearchOptions, filters: SearchFilters, output: RankingOutput
 ) -> None:
-    """Search a prepared gallery. Each query is answered on its own; none needs to be in the gallery.
+    """Search a prepared gallery. Queries are independent of each other and need not be in the gallery.
 
     \b
     kinrank search gallery.manifold --queries q.npy
@@ -80,116 +98,112 @@ def search(
     kinrank search gallery.manifold --queries shape.npy --queries colour.npy
     kinrank search pictures.manifold --store qdrant://localhost:6333/pictures --queries q.npy --filter kind=cat
 
-    Without -o the first lines are printed, or all as JSON. A k larger than the gallery returns what there is. Items
-    are written by their names; without names, by their numbers, which stay when others are removed. Marked items,
-    --positives and --negatives, are for galleries built by lpmt; with several queries they count for each of them.
+    Without -o it prints the first results, or all of them as JSON. A k larger than the gallery returns all items. Items
+    are written by their ids; without ids of their own, by numbers, which stay when others are removed. --positives and
+    --negatives need a gallery built by lpmt; with several queries they count for each of them.
     """
-    if output is not None:
-        check_ranking_target(output, format)
-    separate(output, folder, *queries, query_ids, where, groups)
-    if groups is not None and query_ids is not None:
-        raise ValueError("--groups names the rows of the answer; leave --query-ids out")
-    rows, names = features(queries, queries_key, id_column, query_ids, "--query-ids")
-    count = len(rows[0] if isinstance(rows, list) else rows)
-    if names is not None and len(names) != count:
-        raise ValueError(f"--query-ids has {len(names)} names but there are {count} queries")
+    output.check(folder, *queries.queries, queries.query_ids, queries.groups, filters.where)
+    rows, names, count = queries.read()
     with ExitStack() as stack:
-        database = stack.enter_context(opened(store))
-        if observe:
-            manifold = stack.enter_context(kinrank.Manifold.changing(folder, wait, database))
+        database = stack.enter_context(open_database(options.store))
+        if queries.observe:
+            manifold = stack.enter_context(kinrank.Manifold.changing(folder, wait=queries.wait, store=database))
         else:
             manifold = kinrank.Manifold.load(folder, store=database)
-        allowed = _allowed(manifold, where, filter, store)
-        right = _marked(manifold, positives, count, "--positives")
-        wrong = _marked(manifold, negatives, count, "--negatives")
-        labels = read_names(groups)
         ranking = manifold.search(
-            rows, k, depth, budget, max_distance,
-            where=allowed, positives=right, negatives=wrong, groups=labels, observe=observe,
-        )  # fmt: skip
-        remembered = manifold.observed
-    ranking = ranking if groups is not None else ranking.with_ids(query_ids=names)
-    facts = _facts(ranking) | ({"observed": remembered} if observe else {})
-    if output is not None:
-        with ranking_target(output, format) as path:
-            save_ranking(ranking, path)
-        facts = {"output": str(output), **facts}
-    found = [] if output is not None else _found(ranking)
-    if found and not json:
-        _print_table(found, quiet)
-    certain = facts.get("certain")
+            rows,
+            options.k,
+            depth=options.depth,
+            budget=options.budget,
+            max_distance=options.max_distance,
+            where=filters.read(options.store, lambda words: parse_ids(manifold, words)),
+            positives=_read_marks(manifold, filters.positives, count, "--positives"),
+            negatives=_read_marks(manifold, filters.negatives, count, "--negatives"),
+            groups=read_id_file(queries.groups),
+            observe=queries.observe,
+        )
+        remembered = manifold.n_observed
+    ranking = ranking if queries.groups is not None else ranking.with_ids(query_ids=names)
+    output.save(ranking)
+    facts = describe_ranking(ranking)
     line = "{queries} queries x {depth} items, {mode}, {seconds:.3f} s"
-    line = line if output is None else "{output}: " + line
-    if certain is not None:
-        line += f"; the first {min(k, ranking.depth)} certain for {certain:.0%}"
-    if observe:
-        line += "; {observed} queries are remembered now"
-    tell(line, facts if output is not None else {**facts, "results": found}, json, output, quiet)
+    if facts.get("certain") is not None:
+        line += f"; the first {min(options.k, ranking.depth)} certain for {facts['certain']:.0%}"
+    if queries.observe:
+        facts["observed"], line = remembered, line + "; {observed} queries are remembered"
+    if output.output is not None:
+        facts, line = {"output": str(output.output), **facts}, "{output}: " + line
+    elif output.json:
+        facts["results"] = [
+            {"query": found.query_id, "items": [{"item": item, "distance": distance} for item, distance in found]}
+            for found in ranking
+        ]
+    elif len(ranking):
+        _print_table(ranking, output.quiet)
+    output.print_summary(line, facts, output.output)
 
 
-def _allowed(manifold: Manifold, where: Path | None, words: list[str] | None, store: str | None) -> Any:
-    """Who may be a result: a filter of the store, or the items of a file."""
-    wanted = filter_of(words)
-    if wanted is not None and (store is None or where is not None):
-        raise ValueError("--filter is for a --store, and instead of --where; give --where, a file of names, or both "
-                         "--store and --filter")  # fmt: skip
-    return wanted if where is None else ids_meant(manifold, read_names(where) or [])
-
-
-def _marked(manifold: Manifold, words: str | None, queries: int, flag: str) -> list[list[str | int]] | None:
-    """For every query the items that were named: with commas between them, or in a file, one per line."""
+def _read_marks(manifold: Manifold, words: str | None, queries: int, flag: str) -> list[list[str | int]] | None:
+    """Read marked items, separated by commas or one per line of a file, and repeat them for every query."""
     if words is None:
         return None
     known = set(map(str, manifold.ids.tolist()))
     named: list[str] | None = words.split(",")
-    if not all(name.strip() in known for name in named or []) and os.path.isfile(words):  # False for very long ones
-        named = read_names(Path(words))
+    if not all(name.strip() in known for name in named or []) and os.path.isfile(words):  # False for very long words
+        named = read_id_file(Path(words))
     marked = [name.strip() for name in named or [] if name.strip()]
     if not marked:
-        raise ValueError(f"{flag} names no item; give ids with commas between them, or a file of them, or leave it out")
-    return [ids_meant(manifold, marked)] * queries
+        raise InputError(f"{flag} has no id; give ids separated by commas, or a file of them, or leave it out")
+    return [parse_ids(manifold, marked)] * queries
 
 
-def _facts(ranking: Ranking) -> dict[str, Any]:
-    """How the ranking came about, as plain values."""
-    effort = ("certain", "settled", "budget")  # not every method has them, and none without queries
-    kept = {name: value for name, value in ranking.meta.items() if name in effort}
-    return {
-        "queries": len(ranking),
-        "depth": ranking.depth,
-        "mode": ranking.meta["mode"],
-        "method": ranking.meta["method"],
-        "metric": ranking.meta["metric"],
-        **kept,
-        "seconds": round(float(ranking.meta["seconds"]), 6),
-    }
-
-
-def _found(ranking: Ranking) -> list[dict[str, Any]]:
-    """Per query its items by their ids, padding left out."""
-    queries = range(len(ranking)) if ranking.query_ids is None else ranking.query_ids.tolist()
-    rows = zip(ranking.indices.tolist(), ranking.ids.tolist(), ranking.distances.tolist(), strict=True)
-    return [
-        {
-            "query": query,
-            "items": [
-                {"item": item, "distance": distance} for number, item, distance in zip(*row, strict=True) if number >= 0
-            ],
-        }
-        for query, row in zip(queries, rows, strict=True)
-    ]
-
-
-def _print_table(found: list[dict[str, Any]], quiet: bool) -> None:
-    """The first LINES for people, with a word about the others; all of them for those who asked for nothing else."""
+def _print_table(ranking: Ranking, quiet: bool) -> None:
+    """Print the first MAX_PRINTED_LINES results, or all of them if `quiet`."""
     lines = [
-        (str(entry["query"]), str(rank), str(item["item"]), f"{item['distance']:.4f}")
-        for entry in found
-        for rank, item in enumerate(entry["items"], start=1)
+        (found.query_id, rank, item, f"{distance:.4f}")
+        for found in ranking
+        for rank, (item, distance) in enumerate(found, start=1)
     ]
-    print(table([("query", "rank", "item", "distance"), *(lines if quiet else lines[:LINES])], right=(1, 3)))
-    if quiet:
-        return
-    if len(lines) > LINES:
-        print(f"... and {len(lines) - LINES} lines more: write them with -o, or print them with --json")
-    print()
+    shown = lines if quiet else lines[:MAX_PRINTED_LINES]
+    print(align_columns([("query", "rank", "item", "distance"), *shown], right=(1, 3)))
+    if len(lines) > len(shown):
+        print(f"... and {len(lines) - len(shown)} more lines: write them with -o, or print them with --json")
+    if not quiet:
+        print()
+
+
+def explain(
+    folder: GalleryFolder,
+    queries: QueryRows,
+    item: str = option(..., "Id of the item."),
+    query: int = option(0, "Row of the query, counted from 0."),
+    flows: int = option(5, "Number of largest movements of mass to show per step."),
+    output: File = option(None, "File for a figure of the chain: .png, .svg or .pdf.", "--output", "-o"),
+    json: Json = False,
+) -> None:
+    """Show the chain of items from a query to a result, with the cost, movement and entropy production of each step.
+
+    \b
+    kinrank explain gallery.manifold --queries q.npy --query 3 --item beach_17
+    kinrank explain gallery.manifold --queries q.npy --query 3 --item 17 --json
+    kinrank explain gallery.manifold --queries q.npy --query 3 --item 17 -o chain.svg
+
+    Figures other than .svg need kinrank[plot].
+    """
+    check_output(output, FIGURE_SUFFIXES, folder, *queries)
+    manifold = kinrank.Manifold.load(folder)
+    parts = [read_vectors(path) for path in queries]
+    for path, rows in zip(queries, parts, strict=True):
+        if not 0 <= query < len(rows):
+            raise InputError(f"--query {query} does not exist; {path} has {len(rows)} rows, counted from 0")
+    vector = parts[0][query] if len(parts) == 1 else [rows[query] for rows in parts]
+    chain = manifold.explain(vector, parse_ids(manifold, [item])[0], flows=flows)
+    if output is not None:
+        if output.suffix.lower() == ".svg":
+            write_text(output, chain.to_svg())
+        else:
+            write_figure(output, chain.figure())
+    if json:
+        print_json(chain.to_dict())
+    else:
+        print(chain)

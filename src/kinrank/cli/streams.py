@@ -1,4 +1,4 @@
-"""Standard streams that the caller has closed, as in `kinrank ... <&-` or `>&-`, replaced by ones that say so."""
+"""Replacements for standard streams that the caller has closed, as in `kinrank ... <&-` or `>&-`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ClosedInput(io.RawIOBase):
 
 
 class ClosedOutput(io.RawIOBase):
-    """Standard output that drops what is written. A command does its work, and its end says that output was lost.
+    """Standard output that drops its data. The command runs, and reports at its end that output was lost.
 
     Attributes:
-        lost: whether something was written.
+        lost: True if something was written.
     """
 
     lost = False
@@ -38,7 +38,7 @@ class ClosedOutput(io.RawIOBase):
 def replace_closed_streams() -> None:
     """Replace the standard streams that are closed, and occupy their file descriptors.
 
-    Otherwise the next file that is opened gets descriptor 1 or 2, and what native code prints ends up in it.
+    Otherwise the next opened file gets descriptor 1 or 2, and native code prints into it.
     """
     _occupy_descriptors()
     if sys.stdin is None:
@@ -50,7 +50,7 @@ def replace_closed_streams() -> None:
 
 
 def output_was_lost() -> bool:
-    """Check whether something was printed to a standard output that is closed."""
+    """Return True if something was printed to a closed standard output."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return isinstance(raw, ClosedOutput) and raw.lost
 

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from kinrank.cli.output import Json, Quiet, bars, print_json
+from kinrank.cli.option_groups import option
+from kinrank.cli.output import OutputOptions
 from kinrank.warmup import warm_up
 
 
 def warmup(
-    processes: Annotated[
-        int | None, typer.Option("--processes", min=1, help="How many at once. Without: one per core.")
-    ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    output: OutputOptions,
+    processes: int | None = option(None, "Number of parallel processes. Default: one per core.", min=1),
 ) -> None:
-    """Compile all loops once, so that the first use is as quick as every other.
+    """Compile all loops once, so that the first use is as fast as later ones.
 
     \b
     kinrank warmup
-    RUN kinrank warmup          in the recipe of an image
+    RUN kinrank warmup          in a Dockerfile
 
-    Machine code is kept beside the package if that folder can be written to, or where NUMBA_CACHE_DIR says, or in your
-    cache folder. It is for processors of this kind: on another one the loops are compiled again, at their first use.
+    Machine code is stored next to the package if that folder is writable, or in NUMBA_CACHE_DIR, or in your cache
+    folder. It works for processors of this kind only: on others the loops are compiled again at their first use.
     """
-    seconds = warm_up(processes, bars(quiet))
-    if json:
-        print_json({"seconds": round(seconds, 3)})
-    elif not quiet:
-        print(f"all loops are compiled; it took {seconds:.1f} s")
+    seconds = warm_up(processes, output.progress)
+    output.print_summary("compiled all loops in {seconds:.1f} s", {"seconds": round(seconds, 3)})

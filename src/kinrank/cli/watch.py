@@ -1,4 +1,4 @@
-"""`kinrank watch`: a folder of pictures, or texts -> a prepared gallery that follows it."""
+"""`kinrank watch`: keep a prepared gallery in sync with a folder of images or texts."""
 
 from __future__ import annotations
 
@@ -8,46 +8,44 @@ from typing import Annotated
 
 import typer
 
-from kinrank.cli.encoding import Content, Encoder, TextColumn, TextIds, with_encoder
-from kinrank.cli.output import Json, Quiet, bars, print_json
-from kinrank.encoders import Options
-from kinrank.watching import Followed, follow
-from kinrank.watching.loop import watch as looked_at
-from kinrank.watching.places import watched
+from kinrank.cli.encoder_options import ContentOptions, EncoderOptions
+from kinrank.cli.option_groups import OptionGroup, option
+from kinrank.cli.output import OutputOptions, print_json
+from kinrank.errors import InputError
+from kinrank.sync_folder import SyncResult, sync_source
+from kinrank.sync_folder.setup import prepare_sync
+from kinrank.sync_folder.sync import watch_source
 
-SHOWN = 5  # names of each kind that are printed
+MAX_LISTED_SKIPS = 5  # skipped items to print
 
 
-@with_encoder
+class WatchOptions(OptionGroup):
+    """Gallery to keep in sync, and interval of the checks."""
+
+    title = "Sync"
+    once: bool = option(False, "Sync once and exit, as for a nightly job.")
+    every: float = option(2.0, "Seconds between two checks.", min=0.1, max=86_400)
+    join: bool = option(False, "Add items to a gallery that was made in another way, with the same encoder.")
+    token: str | None = option(None, "Secret of a service with tokens.", envvar="KINRANK_TOKEN")
+
+
 def watch(
     source: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A folder or .zip of pictures, or texts, as for `kinrank embed`.")
+        Path, typer.Argument(metavar="FOLDER", help="Folder or .zip of images, or texts, as for `kinrank embed`.")
     ],
     manifold: Annotated[
         str,
         typer.Argument(
             metavar="MANIFOLD",
-            help="The prepared gallery to keep in step: a folder, made where it is not there; or the address of a "
-            "service.",
+            help="Prepared gallery: a folder, created if it does not exist; or the address of a service.",
         ),
     ],
-    once: Annotated[bool, typer.Option("--once", help="Look once and end, as for a nightly job.")] = False,
-    every: Annotated[float, typer.Option("--every", min=0.1, max=86_400, help="Seconds between two looks.")] = 2.0,
-    join: Annotated[
-        bool, typer.Option("--join", help="Put items into a gallery that was made otherwise, by the same encoder.")
-    ] = False,
-    token: Annotated[
-        str | None, typer.Option("--token", envvar="KINRANK_TOKEN", help="What a service with tokens asks for.")
-    ] = None,
-    encoder: Encoder = None,
-    options: Options = Options(),  # noqa: B008 - its flags come from with_encoder
-    content: Content = None,
-    column: TextColumn = None,
-    id_column: TextIds = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    options: WatchOptions,
+    encoder: EncoderOptions,
+    content: ContentOptions,
+    output: OutputOptions,
 ) -> None:
-    """Keep a prepared gallery in step with a folder: what comes is added, what changes replaced, what goes removed.
+    """Keep a prepared gallery in sync with a folder: add new items, replace changed ones, remove missing ones.
 
     \b
     kinrank watch photos photos.manifold
@@ -55,30 +53,37 @@ def watch(
     kinrank watch photos http://127.0.0.1:8000 --join
     kinrank watch notes.csv --column body notes.manifold
 
-    The first time everything is encoded and the gallery built; later only what changed. What is known of each file
-    stands in MANIFOLD.source.json. A gallery that is being served is changed through its service: give the address of
-    that. A folder that cannot be read, or is empty, removes nothing.
+    The first time everything is encoded and the gallery is built; later only changes. MANIFOLD.source.json records the
+    state of each file. Change a gallery that is being served through its service: give its address. A folder that
+    cannot be read, or is empty, removes nothing.
     """
-    followed = watched(
-        source, manifold, encoder, options, content=content, columns=(column, id_column), token=token, join=join
+    setup = prepare_sync(
+        source,
+        manifold,
+        encoder.encoder,
+        encoder.options,
+        content=content.content,
+        columns=(content.column, content.id_column),
+        token=options.token,
+        join=options.join,
     )
-    if json and not once:
-        raise ValueError("--json prints one document; give --once with it")
+    if output.json and not options.once:
+        raise InputError("--json prints one document; also give --once")
 
-    def tell(found: Followed) -> None:
-        if not quiet:
-            print(f"{manifold}: {found}", flush=True)
-            for name, why in list(found.skipped.items())[:SHOWN]:
-                print(f"  skipped {name}: {why}", flush=True)
+    def report(result: SyncResult) -> None:
+        if not output.quiet:
+            print(f"{manifold}: {result}", flush=True)
+            for name, reason in list(result.skipped.items())[:MAX_LISTED_SKIPS]:
+                print(f"  skipped {name}: {reason}", flush=True)
 
-    def trouble(words: str) -> None:
-        print(f"kinrank: {' '.join(words.split())}", file=sys.stderr, flush=True)
+    def report_problem(text: str) -> None:
+        print(f"kinrank: {' '.join(text.split())}", file=sys.stderr, flush=True)
 
-    found = follow(*followed, progress=bars(quiet))
-    if json:
-        print_json({"manifold": manifold, "added": found.added, "changed": found.changed, "removed": found.removed,
-                    "skipped": found.skipped, "items": found.items})  # fmt: skip
+    result = sync_source(*setup, progress=output.progress)
+    if output.json:
+        names = ("added", "changed", "removed", "skipped", "items")
+        print_json({"manifold": manifold, **{name: getattr(result, name) for name in names}})
         return
-    tell(found)
-    if not once:
-        looked_at(followed, every, None, tell, trouble, bars(quiet))
+    report(result)
+    if not options.once:
+        watch_source(setup, options.every, None, report, report_problem, output.progress)

@@ -1,6 +1,6 @@
-"""A program -> a `kinrank serve` that runs elsewhere, with the words of a Manifold; standard library and numpy only."""
+"""Client of a remote `kinrank serve`, with the methods of a Manifold. Needs only numpy and the standard library."""
 
-from kinrank.client.answers import Busy, Receipt, Scored
 from kinrank.client.client import Client
+from kinrank.client.json_messages import Receipt, ScoredVector, ServiceBusyError
 
-__all__ = ["Busy", "Client", "Receipt", "Scored"]
+__all__ = ["Client", "Receipt", "ScoredVector", "ServiceBusyError"]

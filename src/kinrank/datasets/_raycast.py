@@ -1,7 +1,7 @@
-"""Solid parts and views -> pictures, by casting one ray per pixel; numpy only.
+"""Ray caster for solids, one ray per pixel, in numpy only.
 
-The camera looks along parallel rays, slightly from above, at convex solids: a ray enters each at most once,
-at a depth that has a closed form.
+The camera looks along parallel rays, slightly from above, at convex solids: a ray enters each solid at most once, at a
+depth with a closed form.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 ELEVATION = np.radians(24.0)  # of the camera above the table
-HALF_FRAME = 1.45  # half the width of the picture in units of the toys, which stand in [-1, 1]
+HALF_FRAME = 1.45  # half the width of the picture in units of the toys, which are within [-1, 1]
 FAR = np.float32(1e6)
 
 
-class Part(NamedTuple):
-    """A solid in a box: `at` its middle, `half` its half sides, `planes` or a round `kind`, and its paint.
+class Solid(NamedTuple):
+    """A solid in a box: `at` its centre, `half` its half sides, `planes` or a round `kind`, and its paint.
 
-    kind: "planes" (n . q <= b for every row of planes, q = coordinates of the box in [-1, 1]), "ball", or
-    "tube" (round around `axis`, radius from `bottom` to `top`). `turn` is about the vertical, in degrees.
+    kind: "planes" (n . q <= b for every row of planes, q = coordinates of the box in [-1, 1]), "ball", or "tube" (round
+    around `axis`, radius from `bottom` to `top`). `turn` is the rotation about the vertical, in degrees.
     """
 
     kind: str
@@ -40,9 +40,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """How some pictures are taken, (count,) each; angles in radians, lengths in units of the toys.
+    """Camera and light of the pictures, (count,) each; angles in radians, lengths in units of the toys.
 
-    `away`: how far from the middle of the turntable the toy stands; `right`, `up`: where the camera is off.
+    `away`: distance of the toy from the centre of the turntable; `right`, `up`: offset of the camera.
     """
 
     angle: Floats
@@ -54,12 +54,12 @@ class View:
     light_height: Floats
     gain: Floats
 
-    def some(self, which: slice) -> View:
+    def select(self, which: slice) -> View:
         return View(**{field.name: getattr(self, field.name)[which] for field in fields(self)})
 
 
-def draw(parts: tuple[Part, ...], view: View, canvas: Floats) -> None:
-    """Draw the parts over the canvas (count, fine, fine, 3), in place."""
+def draw_solids(parts: tuple[Solid, ...], view: View, canvas: Floats) -> None:
+    """Draw the solids over the canvas (count, fine, fine, 3), in place."""
     count, fine = canvas.shape[:2]
     step = ((np.arange(fine, dtype=np.float32) + 0.5) / fine * 2 - 1) * np.float32(HALF_FRAME)
     right = step[None, None, :] / view.scale[:, None, None] - view.right[:, None, None]
@@ -71,11 +71,11 @@ def draw(parts: tuple[Part, ...], view: View, canvas: Floats) -> None:
         _draw_part(part, view, right[:, :, columns], up[:, rows], depth[within], canvas[within])
 
 
-def shadow(view: View, size: int) -> Floats:
-    """(count, size, size, 1) factors that darken the table under a toy."""
+def shadow_factors(view: View, size: int) -> Floats:
+    """Return (count, size, size, 1) factors that darken the table under a toy."""
     step = ((np.arange(size, dtype=np.float32) + 0.5) / size * 2 - 1) * np.float32(HALF_FRAME)
     sine, cosine = np.float32(np.sin(ELEVATION)), np.float32(np.cos(ELEVATION))
-    aside, near = _rotated(-view.angle, view.away, np.float32(0.0))
+    aside, near = _rotate(-view.angle, view.away, np.float32(0.0))
     right = step[None, :] - view.right[:, None] - aside[:, None]
     up = (-step[None, :] - view.up[:, None] + cosine) / sine + near[:, None]
     across, down = np.exp(np.float32(-1.6) * right**2), np.exp(np.float32(-1.6) * up**2)
@@ -83,10 +83,10 @@ def shadow(view: View, size: int) -> Floats:
     return factors
 
 
-def _window(part: Part, view: View, right: Floats, up: Floats) -> tuple[slice, slice]:
-    """Columns and rows outside of which no ray of these views can meet the part."""
+def _window(part: Solid, view: View, right: Floats, up: Floats) -> tuple[slice, slice]:
+    """Return columns and rows outside of which no ray of these views can hit the solid."""
     sine, cosine = np.sin(ELEVATION), np.cos(ELEVATION)
-    aside, near = _rotated(-view.angle, part.at[0] + view.away, part.at[2])
+    aside, near = _rotate(-view.angle, part.at[0] + view.away, part.at[2])
     around = float(np.hypot(part.half[0], part.half[2]))
     height = cosine * part.at[1] - sine * near
     reach = cosine * part.half[1] + sine * around
@@ -99,29 +99,29 @@ def _span(numbers: NDArray[np.int64]) -> slice:
     return slice(int(numbers[0]), int(numbers[-1]) + 1) if numbers.size else slice(0, 0)
 
 
-def _light(view: View, angle: Floats) -> Floats:
-    """(count, 3) directions towards the light, which stays beside the camera, in the frame of a part."""
+def _light_direction(view: View, angle: Floats) -> Floats:
+    """Return (count, 3) directions towards the light, which is fixed next to the camera, in the frame of a solid."""
     flat = np.cos(view.light_height)
-    x, z = _rotated(angle, np.sin(view.light_side) * flat, np.cos(view.light_side) * flat)
+    x, z = _rotate(angle, np.sin(view.light_side) * flat, np.cos(view.light_side) * flat)
     return np.stack([x, np.sin(view.light_height), z], axis=1)
 
 
-def _rotated(angle: Any, x: Any, z: Any) -> tuple[Any, Any]:
-    """Coordinates on the table seen from a frame that stands `angle` further round; broadcasts over rays."""
+def _rotate(angle: Any, x: Any, z: Any) -> tuple[Any, Any]:
+    """Return coordinates on the table in a frame rotated by `angle`; broadcasts over rays."""
     cosine, sine = np.cos(angle), np.sin(angle)
     return cosine * x - sine * z, sine * x + cosine * z
 
 
-def _draw_part(part: Part, view: View, right: Floats, up: Floats, depth: Floats, canvas: Floats) -> None:
-    """One part: where its rays meet it nearer than anything before, its paint in the light."""
+def _draw_part(part: Solid, view: View, right: Floats, up: Floats, depth: Floats, canvas: Floats) -> None:
+    """Draw one solid where its rays hit it in front of everything drawn before."""
     turn, spot = np.float32(np.radians(part.turn)), np.asarray(part.at, np.float32)
     angle = (view.angle + turn)[:, None, None]
     sine, cosine = np.float32(np.sin(ELEVATION)), np.float32(np.cos(ELEVATION))
     # right * (1, 0, 0) + up * (0, cosine, -sine) + depth * (0, -sine, -cosine), turned into the part's frame
-    x, z = _rotated(angle, right, -sine * up)
-    dx, dz = _rotated(angle, np.float32(0.0), -cosine)
+    x, z = _rotate(angle, right, -sine * up)
+    dx, dz = _rotate(angle, np.float32(0.0), -cosine)
     half = np.asarray(part.half, np.float32)
-    middle_x, middle_z = _rotated(turn, spot[0] + view.away[:, None, None], spot[2])
+    middle_x, middle_z = _rotate(turn, spot[0] + view.away[:, None, None], spot[2])
     start = [(x - middle_x) / half[0], (cosine * up - spot[1]) / half[1], (z - middle_z) / half[2]]
     along = [dx / half[0], np.full_like(dx, -sine / half[1]), dz / half[2]]
     reach = {"planes": _meet_planes, "ball": _meet_ball, "tube": _meet_tube}[part.kind](part, start, along)
@@ -131,15 +131,15 @@ def _draw_part(part: Part, view: View, right: Floats, up: Floats, depth: Floats,
     point = [np.broadcast_to(s, seen.shape)[seen] + near * a[picture, 0, 0] for s, a in zip(start, along, strict=True)]
     normal = np.stack(_normal(part, point), axis=1) / half
     normal /= np.sqrt(np.einsum("ij,ij->i", normal, normal))[:, None]
-    lit = np.einsum("ij,ij->i", normal, _light(view, angle[:, 0, 0])[picture])
+    lit = np.einsum("ij,ij->i", normal, _light_direction(view, angle[:, 0, 0])[picture])
     bright = np.float32(0.42) + np.float32(0.68) * np.maximum(lit, 0)
     first, second = np.asarray(part.colors, np.float32)
-    mix = _mix(part, [p * h for p, h in zip(point, half, strict=True)])[:, None]
+    mix = _texture_mix(part, [p * h for p, h in zip(point, half, strict=True)])[:, None]
     canvas[seen] = (first + (second - first) * mix) * bright[:, None]
 
 
-def _meet_planes(part: Part, start: list[Floats], along: list[Floats]) -> Floats:
-    """Depth at which each ray enters the last half space, FAR where it has left another one before."""
+def _meet_planes(part: Solid, start: list[Floats], along: list[Floats]) -> Floats:
+    """Return the depth at which each ray enters the last half space; FAR if it has left another one before."""
     shape = np.broadcast_shapes(start[0].shape, start[1].shape)
     enter, leave = np.full(shape, -FAR), np.full(shape, FAR)
     for a, b, c, bound in part.planes:
@@ -153,8 +153,8 @@ def _meet_planes(part: Part, start: list[Floats], along: list[Floats]) -> Floats
     return np.where(enter < leave, enter, FAR)
 
 
-def _meet_ball(part: Part, start: list[Floats], along: list[Floats]) -> Floats:
-    """The nearer root of |start + depth * along|^2 = 1."""
+def _meet_ball(part: Solid, start: list[Floats], along: list[Floats]) -> Floats:
+    """Return the nearer root of |start + depth * along|^2 = 1."""
     square = along[0] ** 2 + along[1] ** 2 + along[2] ** 2
     middle = start[0] * along[0] + start[1] * along[1] + start[2] * along[2]
     rest = start[0] ** 2 + start[1] ** 2 + start[2] ** 2 - 1
@@ -163,8 +163,8 @@ def _meet_ball(part: Part, start: list[Floats], along: list[Floats]) -> Floats:
     return reach
 
 
-def _meet_tube(part: Part, start: list[Floats], along: list[Floats]) -> Floats:
-    """The nearest of the roots of x^2 + z^2 = (m + k s)^2, |s| <= 1, and the end that faces the ray."""
+def _meet_tube(part: Solid, start: list[Floats], along: list[Floats]) -> Floats:
+    """Return the nearest of the roots of x^2 + z^2 = (m + k s)^2, |s| <= 1, and of the end that faces the ray."""
     first, second = [axis for axis in range(3) if axis != part.axis]
     x, s, z = start[first], start[part.axis], start[second]
     dx, ds, dz = along[first], along[part.axis], along[second]
@@ -188,8 +188,8 @@ def _meet_tube(part: Part, start: list[Floats], along: list[Floats]) -> Floats:
     return np.where(valid, depth, reach)
 
 
-def _normal(part: Part, point: list[Floats]) -> list[Floats]:
-    """The outward normal, in the coordinates of the box, of points on the surface of the part."""
+def _normal(part: Solid, point: list[Floats]) -> list[Floats]:
+    """Return the outward normal, in the coordinates of the box, of points on the surface of the solid."""
     if part.kind == "ball":
         return point
     if part.kind == "planes":
@@ -204,8 +204,8 @@ def _normal(part: Part, point: list[Floats]) -> list[Floats]:
     return normal
 
 
-def _mix(part: Part, point: list[Floats]) -> Floats:
-    """How much of the second colour each point takes, 0 to 1; points in units of the toys."""
+def _texture_mix(part: Solid, point: list[Floats]) -> Floats:
+    """Return the share of the second colour at each point, 0 to 1; points in units of the toys."""
     x, y, z = point
     rate = np.float32(part.frequency)
     if part.texture == "plain":
@@ -225,6 +225,6 @@ def _mix(part: Part, point: list[Floats]) -> Floats:
     elif part.texture == "marble":
         wave = np.sin(rate * x + 2 * np.sin(rate * np.float32(0.7) * y + 2 * np.sin(rate * np.float32(0.6) * z)))
     else:
-        raise ValueError(f"texture={part.texture!r} is not known")
+        raise RuntimeError(f"texture {part.texture!r} is not defined")
     mix: Floats = np.clip(np.float32(0.5) + np.float32(2.0) * wave, 0.0, 1.0)
     return mix

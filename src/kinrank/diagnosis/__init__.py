@@ -1,7 +1,7 @@
-"""Vectors, with or without labels -> whether re-ranking will help, and with which parameters."""
+"""Prediction whether re-ranking will help, and choice of parameters, with or without labels."""
 
+from kinrank.diagnosis.cross_validation import Tuned, tune
 from kinrank.diagnosis.diagnose import Diagnosis, diagnose
-from kinrank.diagnosis.facts import Facts
-from kinrank.diagnosis.tuning import Tuned, tune
+from kinrank.diagnosis.neighborhood_facts import Facts
 
 __all__ = ["Diagnosis", "Facts", "Tuned", "diagnose", "tune"]

@@ -1,4 +1,4 @@
-"""A gallery, without labels -> a Diagnosis: its neighbourhoods, what re-ranking may gain, with which parameters."""
+"""Diagnosis of vectors without labels: their neighbourhoods, the expected gain of re-ranking, and parameters."""
 
 from __future__ import annotations
 
@@ -9,94 +9,100 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from kinrank.diagnosis import choosing, expected, preparing
-from kinrank.diagnosis.expected import whole
-from kinrank.diagnosis.facts import Facts, facts_of
-from kinrank.features import check
-from kinrank.methods import Method, resolve
-from kinrank.progress import Progress, Show
-from kinrank.space import Space, check_metric
+from kinrank.diagnosis import gain_model, parameter_choice, vector_preparation
+from kinrank.diagnosis.gain_model import format_whole
+from kinrank.diagnosis.neighborhood_facts import Facts, measure_facts
+from kinrank.errors import InputError
+from kinrank.methods import Method, resolve_method
+from kinrank.progress import Progress, ProgressOption
+from kinrank.stores.gallery import read_gallery
 
-LEAST = 20  # items below which nothing can be said
-APART = 1.05  # query_gap from which on queries are of another kind than items
-MEANT = {
+MIN_ITEMS = 20  # fewer items are not enough for a diagnosis
+MIN_QUERY_GAP = 1.05  # from this query_gap on, queries differ in kind from items
+PREPARATION_TEXTS = {  # preparation -> description, and power of the whitening that does it
     "centred": ("Centring the vectors (subtracting their mean)", 0),
-    "half-whitened": ("Half-whitening them (damping the strongest directions, too)", preparing.HALF),
-}  # way -> what it does, and the power of a whitening that does it
-RIGHT = (1, 2, 4, 8, 16)  # right answers that a gain is told for, where their number is not known
+    "half-whitened": (
+        "Half-whitening them (also damping the strongest directions)",
+        vector_preparation.HALF_WHITENING_POWER,
+    ),
+}
+RIGHT_ANSWER_COUNTS = (1, 2, 4, 8, 16)  # numbers of right answers to predict a gain for, if theirs is not known
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What can be said of vectors before anything is judged. Prints as plain sentences.
+    """Result of `diagnose`. Prints as plain sentences.
 
     Attributes:
-        facts: what was measured; see `Facts`.
-        right: how many right answers a query has, if that was given.
-        gain: what LPMT is expected to gain over no re-ranking, joint, with its interval.
-        by_right: right answers -> the expected gain if there are so many.
-        preparations: what centring and half whitening would change; empty where lengths matter (euclidean).
+        facts: measurements, see `Facts`.
+        right: number of right answers per query, if it was given.
+        gain: expected gain of LPMT over no re-ranking, joint, with its interval.
+        by_right: number of right answers per query -> expected gain.
+        preparations: effects of centring and half-whitening; empty for the euclidean metric.
     """
 
     facts: Facts
     right: float | None
-    gain: expected.Gain
-    by_right: dict[int, expected.Gain]
-    preparations: tuple[preparing.Change, ...]
+    gain: gain_model.Gain
+    by_right: dict[int, gain_model.Gain]
+    preparations: tuple[vector_preparation.PreparationEffect, ...]
 
     @property
     def helps(self) -> bool:
-        """Whether re-ranking is expected to help: the sign of the expected gain."""
+        """True if the expected gain is positive."""
         return self.gain.points > 0
 
     def parameters(self, method: Method | str = "lpmt") -> Method:
-        """A method with parameters chosen for these vectors, without labels.
+        """Return a method with parameters chosen for these vectors, without labels.
 
         Example:
             >>> ranking = kinrank.rerank(queries, gallery, kinrank.diagnose(gallery).parameters("aqe"))
         """
-        return choosing.chosen(resolve(method), self.facts, self.right)
+        return parameter_choice.choose_parameters(resolve_method(method), self.facts, self.right)
 
     @property
     def sentences(self) -> list[str]:
-        """The verdict, and what it rests on, in plain words."""
-        return [*self._verdict(), *self._seen(), *self._prepared()]
+        """The prediction and the measurements behind it, as plain sentences. Parameters are in backticks."""
+        return [*self._describe_gain(), *self._describe_neighborhoods(), *self._describe_preparations()]
 
-    def _verdict(self) -> list[str]:
-        facts, said = self.facts, [f"{self._opening()}: {self.gain}, joint, at its defaults."]
-        if expected.related(facts) < 0.5:
-            said.append(
-                "Neighbours have next to nothing in common, or change with every direction: it looks like noise."
+    def _describe_gain(self) -> list[str]:
+        facts, sentences = self.facts, [f"{self._predict()}: {self.gain}, joint, with default parameters."]
+        if gain_model.measure_relatedness(facts) < 0.5:
+            sentences.append(
+                "Neighbours have almost nothing in common, or change with every direction: the data look like noise."
             )
         if self.right is not None:
-            if self.right <= choosing.FEW_RIGHT:
-                said.append(
-                    "So few right answers have no others that could vouch for them. Neighbourhoods of half the size, "
-                    "as chosen here, lose next to nothing."
+            if self.right <= parameter_choice.FEW_RIGHT_ANSWERS:
+                sentences.append(
+                    "With so few right answers, there are no others through which they could be found. Neighbourhoods "
+                    "of half the size, as chosen here, lose almost nothing."
                 )
-            return said
-        if facts.drop > expected.NO_KIN:
-            said.append(
-                f"Distances drop off after about {facts.kin} neighbour{'s' * (facts.kin > 1)} (drop {facts.drop:.1f}): "
-                "items seem to have few right answers, and one right answer cannot be found through others."
+            return sentences
+        if facts.drop > gain_model.NO_KIN_DROP:
+            sentences.append(
+                f"Distances grow sharply after about {facts.kin} neighbour{'s' * (facts.kin > 1)} (drop "
+                f"{facts.drop:.1f}): items seem to have few right answers, and a single one cannot be found through "
+                "others."
             )
-        told = ", ".join(f"{whole(gain.points)} with {count}" for count, gain in self.by_right.items())
-        said.append(f"It depends on how many right answers a query has: {told} or more. Give right= if you know it.")
+        gains = ", ".join(f"{format_whole(gain.points)} with {count}" for count, gain in self.by_right.items())
+        sentences.append(
+            f"It depends on the number of right answers per query: {gains} or more. Give `right` if you know it."
+        )
         if self._queries_apart:
-            said.append(
-                "Queries lie farther from the items than items from each other, as questions do from passages. If each "
-                "has one right passage, leave the search as it is."
+            sentences.append(
+                "Queries are farther from the items than items from each other, as questions are from passages. If "
+                "each has one right passage, keep the search as it is."
             )
-        return said
+        return sentences
 
     @property
     def _queries_apart(self) -> bool:
-        return self.facts.query_gap is not None and self.facts.query_gap > APART
+        return self.facts.query_gap is not None and self.facts.query_gap > MIN_QUERY_GAP
 
-    def _opening(self) -> str:
-        """How sure it is, in words."""
+    def _predict(self) -> str:
+        """Return the start of the first sentence, which tells how certain the prediction is."""
         if self.right is None and self._queries_apart:
-            return "It cannot be told whether re-ranking with LPMT will help; if queries have many right answers"
+            return "It is unclear whether re-ranking with LPMT will help; if queries have many right answers"
         if self.gain.low > 0:
             return "Re-ranking with LPMT is expected to help"
         if self.gain.points > 0:
@@ -105,33 +111,35 @@ class Diagnosis:
             return "Re-ranking with LPMT is more likely to hurt than to help"
         return "Re-ranking with LPMT is expected to hurt"
 
-    def _seen(self) -> list[str]:
+    def _describe_neighborhoods(self) -> list[str]:
         facts = self.facts
         spread = "concentrated" if facts.contrast < 0.45 else "spread" if facts.contrast > 0.65 else "moderately spread"
-        looked = f", {facts.looked_at} of them looked at" if facts.looked_at < facts.items else ""
-        hubs = "a few items are neighbours of very many" if facts.hubness > 2 else "no item is everywhere"
-        links = "can be trusted" if facts.mutual > 0.55 else "are fair" if facts.mutual > 0.35 else "are weak"
+        sample = f", {facts.looked_at} of them sampled" if facts.looked_at < facts.items else ""
+        hubs = "a few items are neighbours of very many" if facts.hubness > 2 else "no item is a neighbour of very many"
+        links = "are reliable" if facts.mutual > 0.55 else "are fair" if facts.mutual > 0.35 else "are weak"
         return [
-            f"{facts.items} items of {facts.dimensions} dimensions{looked}. Distances are {spread} (contrast "
+            f"{facts.items} items of {facts.dimensions} dimensions{sample}. Distances are {spread} (contrast "
             f"{facts.contrast:.2f}); neighbours lie in about {facts.local_dimension:.0f} independent directions.",
             f"Links between neighbours {links}: {facts.mutual:.0%} of the 5 nearest list each other (published sets: "
-            f"{_range(expected.MUTUAL)}), and they share {facts.common:.0%} of their own. Hubness "
+            f"{_format_range(gain_model.PUBLISHED_MUTUAL)}), and they share {facts.common:.0%} of their own. Hubness "
             f"{round(facts.hubness, 1) + 0.0:.1f}: {hubs}.",
-            f"Split into two halves, the directions agree on {facts.stability:.0%} of the 10 nearest (published sets: "
-            f"{_range(expected.STABILITY)}).",
+            f"Two halves of the directions agree on {facts.stability:.0%} of the 10 nearest (published sets: "
+            f"{_format_range(gain_model.PUBLISHED_STABILITY)}).",
         ]
 
-    def _prepared(self) -> list[str]:
-        said = []
-        for change in self.preparations:
+    def _describe_preparations(self) -> list[str]:
+        sentences = []
+        for effect in self.preparations:
             mutual, common, hubness = (
-                f"{round(number, 2) + 0.0:+.2f}" for number in (change.mutual, change.common, change.hubness)
+                f"{round(number, 2) + 0.0:+.2f}" for number in (effect.mutual, effect.common, effect.hubness)
             )
-            told = f"links {mutual}, shared {common}, hubness {hubness}"
-            meant, power = MEANT[change.way]
-            trial = f"worth a trial with labels: kinrank.tune, or kinrank.whiten(vectors, on=gallery, power={power})"
-            said.append(f"{meant} would change {told}: {trial if change.promising else 'not worth a trial'}.")
-        return said
+            description, power = PREPARATION_TEXTS[effect.way]
+            advice = f"worth a trial with labels: tune, or whiten with power {power}"
+            sentences.append(
+                f"{description} would change links {mutual}, shared {common}, hubness {hubness}: "
+                f"{advice if effect.promising else 'not worth a trial'}."
+            )
+        return sentences
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -140,14 +148,14 @@ class Diagnosis:
         return f"Diagnosis({self.facts.items} items, expected gain {self.gain})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "facts": self.facts.to_dict(),
             "right": self.right,
             "gain": self.gain.to_dict(),
             "by_right": {str(count): gain.to_dict() for count, gain in self.by_right.items()},
             "helps": self.helps,
-            "preparations": [change.to_dict() for change in self.preparations],
+            "preparations": [effect.to_dict() for effect in self.preparations],
             "sentences": self.sentences,
         }
 
@@ -158,15 +166,15 @@ def diagnose(
     queries: ArrayLike | None = None,
     right: float | None = None,
     metric: str = "cosine",
-    progress: Show = None,
+    progress: ProgressOption = None,
 ) -> Diagnosis:
-    """What neighbourhoods of these vectors look like, and whether re-ranking is likely to help. No labels needed.
+    """Measure the neighbourhoods of vectors, and predict whether re-ranking will help. No labels are needed.
 
     Args:
-        features: (n, d) vectors of the gallery, 20 at least; at most 20 000 of them, evenly taken, are looked at, so
-            that neighbourhoods of more items look thinner than they are.
-        queries: (q, d) vectors that ask, if they are not of the gallery.
-        right: how many right answers a query has, about, if you know it: the most telling thing of all.
+        features: (n, d) vectors of the gallery, at least 20. At most 20 000 of them, evenly sampled, are measured, so
+            that the neighbourhoods of larger galleries look thinner than they are.
+        queries: (q, d) query vectors, if they are not part of the gallery.
+        right: approximate number of right answers per query, if you know it. Nothing predicts the gain better.
         metric: "cosine" or "euclidean", as in `rerank`.
         progress: True for a bar, or a callable `f(label, done, total)`.
 
@@ -175,35 +183,30 @@ def diagnose(
         >>> kinrank.diagnose(gallery, right=1).helps
     """
     if right is not None:
-        right = _count(right)
+        right = _check_right(right)
     report = Progress(progress)
-    space = space_of(features, metric, "features")
-    rows = space.rows(features, "features")
-    if len(rows) < LEAST:
-        raise ValueError(f"there are {len(rows)} items; a diagnosis needs {LEAST} or more")
-    asked = None if queries is None else space.rows(queries, "queries", rows.shape[1])
+    gallery = read_gallery(features, metric, "features")
+    rows, space = gallery.rows, gallery.space
+    if len(rows) < MIN_ITEMS:
+        raise InputError(f"has {len(rows)} rows, but a diagnosis needs at least {MIN_ITEMS}", parameter="features")
+    query_rows = None if queries is None else gallery.convert(queries)
     report.stage("neighbours", 0, 2)
-    facts = facts_of(rows, asked, space.unit)
+    facts = measure_facts(rows, query_rows, space.unit)
     report.stage("preparations", 1, 2)
-    ways = tuple(preparing.changes(rows)) if space.unit else ()
+    effects = tuple(vector_preparation.measure_effects(rows)) if space.unit else ()
     report.stage("preparations", 2, 2)
-    by_right = {count: expected.expected(facts, count) for count in RIGHT}
-    return Diagnosis(facts, right, expected.expected(facts, right), by_right, ways)
+    by_right = {count: gain_model.predict_gain(facts, count) for count in RIGHT_ANSWER_COUNTS}
+    return Diagnosis(facts, right, gain_model.predict_gain(facts, right), by_right, effects)
 
 
-def _range(ends: tuple[float, float]) -> str:
+def _format_range(ends: tuple[float, float]) -> str:
     return f"{ends[0]:.0%} to {ends[1]:.0%}"
 
 
-def space_of(gallery: ArrayLike, metric: str, name: str) -> Space:
-    """How vectors of this gallery are compared; where lengths matter, the scale is that of the rows as they are."""
-    return Space.of(gallery, check(gallery, name) if check_metric(metric) == "euclidean" else None)
-
-
-def _count(right: Any) -> float:
-    """How many right answers, as a plain number."""
+def _check_right(right: Any) -> float:
+    """Check a number of right answers and return it as a float."""
     if isinstance(right, numbers.Real) and not isinstance(right, bool):
         number = float(right)
         if math.isfinite(number) and number >= 1:
             return number
-    raise ValueError(f"right={right!r} is not allowed; give how many right answers a query has, 1 or more")
+    raise InputError(parameter="right", given=right, allowed="the number of right answers per query, at least 1")

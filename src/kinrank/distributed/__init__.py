@@ -1,8 +1,8 @@
-"""A Dask cluster and a gallery in a shared file -> the same Manifold and the same Ranking as on one machine.
+"""Building and re-ranking on a Dask cluster, with the same Manifold and Ranking as on one machine.
 
-Work is cut into blocks of rows. A task gets a folder, a range and a few numbers, reads what it needs from memory-mapped
-files, and returns its rows; one process, the client, writes them where the next tasks read. Whatever a lost worker was
-doing is simply done again, with the same result. Extra `[dask]`.
+Work is cut into blocks of rows. A task gets a folder, a range and a few numbers, reads its input from memory-mapped
+files, and returns its rows; one process, the client, writes them where the next tasks read. The work of a lost worker
+is repeated with the same result. Extra `[dask]`.
 """
 
 from __future__ import annotations

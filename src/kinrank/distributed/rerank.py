@@ -1,4 +1,4 @@
-"""Many queries, candidates from a store, and a cluster -> a Ranking, the same as `kinrank.rerank` makes."""
+"""Re-ranking of many queries on a Dask cluster, with the same Ranking as `kinrank.rerank`."""
 
 from __future__ import annotations
 
@@ -12,116 +12,121 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinrank.distributed.cluster import WAIT, Cluster, connected, seconds
-from kinrank.distributed.files import read, share_gallery, workplace
-from kinrank.distributed.tasks import Factory, opened
-from kinrank.features import Vectors, check, unit
-from kinrank.methods import Method, resolve
-from kinrank.parameters import whole_number
-from kinrank.progress import Progress, Show
+from kinrank.distributed.dask_runner import WORKER_TIMEOUT_SECONDS, Cluster, check_wait, connect_client
+from kinrank.distributed.worker_tasks import (
+    StoreFactory,
+    make_exchange_folder,
+    open_store_once,
+    read_array,
+    share_gallery,
+)
+from kinrank.errors import InputError
+from kinrank.methods import Method, resolve_method
+from kinrank.methods.base import for_candidates
+from kinrank.parameters import check_whole_number
+from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
 from kinrank.rerank import rerank as rerank_here
-from kinrank.space import check_metric
 from kinrank.stores import ArrayStore, Store
-from kinrank.stores.ids import named
-from kinrank.stores.ordered import Listed
+from kinrank.stores.base import QueryHits, ranking_from_lists
+from kinrank.vector_input import Vectors, check_vectors, to_unit_rows
+from kinrank.vector_space import check_metric
 
-NEEDED = "give a feature file, (n, d) rows, or a function without arguments that opens a Store on a worker"
+GALLERY_HINT = "give a feature file, (n, d) rows, or a function without arguments that opens a Store on a worker"
 
 
 def rerank(
     queries: ArrayLike,
-    gallery_or_store: ArrayLike | str | os.PathLike[str] | Callable[[], Store],
+    gallery: ArrayLike | str | os.PathLike[str] | Callable[[], Store],
     method: Method | str | None = None,
+    *,
     candidates: int = 100,
-    depth: int | None = None,
+    k: int | None = None,
     client: Any = None,
     block: int = 64,
     folder: str | os.PathLike[str] | None = None,
     max_memory: int | str | None = None,
-    progress: Show = None,
-    wait: float = WAIT,
+    progress: ProgressOption = None,
+    wait: float = WORKER_TIMEOUT_SECONDS,
     metric: str = "cosine",
 ) -> Ranking:
-    """Re-rank the candidates of every query, blocks of queries spread over a Dask cluster.
+    """Re-rank the candidates of every query, with blocks of queries spread over a Dask cluster.
 
-    The same answer as `kinrank.rerank(queries, gallery, method, candidates, depth)`, to the bit on processors of one
-    kind: queries do not know each other.
+    The result equals `kinrank.rerank(queries, gallery, method, candidates=candidates, k=k)`, bit by bit on processors
+    of one kind, because queries are independent.
 
     Args:
         queries: (q, d) rows.
-        gallery_or_store: a feature file or (n, d) rows, searched exactly; or a function without arguments that opens a
-            Store on a worker, where a connection or an index is made once per worker.
-        method: a Method, or its name in METHODS; LPMT() unless given.
-        candidates: how many nearest items of each query are put in a graph of their own.
-        depth: how many items per query to return; the candidates unless given.
-        client: a `distributed.Client`; the one in force, or a cluster on this machine for this call, unless given.
+        gallery: a feature file or (n, d) rows, searched exactly; or a function without arguments that opens a
+            Store on a worker; it is called once per worker.
+        method: a Method, or its name in METHODS; default LPMT().
+        candidates: number of nearest items of each query that form a graph of their own.
+        k: number of items to return per query; the candidates by default.
+        client: a `distributed.Client`; by default the current one, or a local cluster for this call.
         block: queries per task.
-        folder: where the gallery's rows are put for the workers; every worker must see it under this name.
-        max_memory: what each task may take; see `kinrank.rerank`.
+        folder: folder for the rows of the gallery; every worker must see it under this name.
+        max_memory: memory limit of each task; see `kinrank.rerank`.
         progress: True for a bar, or a callable `f(label, done, total)`.
-        wait: seconds after which the work is given up, with a TimeoutError, when the cluster has no worker.
-        metric: "cosine", or "euclidean" where the length of vectors matters; a Store that is opened must have the same.
+        wait: seconds without any worker after which a TimeoutError ends the work.
+        metric: "cosine", or "euclidean" if the length of vectors matters; an opened Store must have the same metric.
 
     Example:
         >>> ranking = kinrank.distributed.rerank(queries, "gallery.npy", kinrank.LPMT(), candidates=500)
     """
-    method, size, wait = resolve(method).over_candidates(), whole_number(block, "block"), seconds(wait)
-    method.check_ready()
-    candidates = whole_number(candidates, "candidates")
-    depth = None if depth is None else whole_number(depth, "depth")
-    if queries is None or isinstance(gallery_or_store, Store):
-        given = "queries=None" if queries is None else f"a {type(gallery_or_store).__name__}"
-        raise ValueError(f"{given} cannot be sent to workers; pass queries, and {NEEDED}")
-    asked = check(queries, "queries")
+    method, size, wait = for_candidates(resolve_method(method)), check_whole_number(block, "block"), check_wait(wait)
+    method.load_weights()
+    candidates = check_whole_number(candidates, "candidates")
+    k = None if k is None else check_whole_number(k, "k")
+    if queries is None or isinstance(gallery, Store):
+        given = "queries=None" if queries is None else f"a {type(gallery).__name__}"
+        raise InputError(f"{given} cannot be sent to workers", remedy=f"pass `queries`, and {GALLERY_HINT}")
+    query_rows = check_vectors(queries, "queries")
     metric = check_metric(metric)
     if metric == "cosine":
-        unit(asked, "queries")  # refuses a zero row by its number, before blocks hide it
+        to_unit_rows(query_rows, "queries")  # refuse a zero row by its number before blocks hide it
     started = time.perf_counter()
-    with connected(client) as running, workplace(folder) as place:
+    with connect_client(client) as running, make_exchange_folder(folder) as place:
         run = Cluster(running, place, size, Progress(progress), wait)
-        factory: Factory
-        if callable(gallery_or_store):
-            factory = gallery_or_store
+        factory: StoreFactory
+        if callable(gallery):
+            factory = gallery
         else:
-            share_gallery(gallery_or_store, place, metric)
-            factory = partial(_mapped, str(place), metric)
-        shared = uuid.uuid4().hex, factory, method, candidates, depth, max_memory, metric
-        blocks = [asked[start : start + size] for start in range(0, max(len(asked), 1), size)]
-        calls = run.calls(_ranked, [(rows, *shared) for rows in blocks])
+            share_gallery(gallery, place, metric)
+            factory = partial(_open_mapped_store, str(place), metric)
+        options = {"candidates": candidates, "k": k, "max_memory": max_memory, "metric": metric}
+        shared = uuid.uuid4().hex, factory, method, options
+        blocks = [query_rows[start : start + size] for start in range(0, max(len(query_rows), 1), size)]
+        calls = run.calls(_rerank_block, [(rows, *shared) for rows in blocks])
         parts = dict(run.report.each("queries", calls, len(blocks)))
-    found = [parts[number] for number in range(len(blocks))]
+    results = [parts[number] for number in range(len(blocks))]
     meta = {"mode": "candidates", "candidates": candidates, "method": repr(method), "metric": metric}
-    inside = [one.meta["seconds_in"] for one in found]
+    inside = [result.meta["seconds_in"] for result in results]
     meta["seconds_in"] = {part: sum(seconds[part] for seconds in inside) for part in inside[0]}
-    return _together(found, {**meta, "seconds": time.perf_counter() - started})
+    return _join_blocks(results, {**meta, "seconds": time.perf_counter() - started})
 
 
-def _mapped(folder: str, metric: str) -> ArrayStore:
-    """Exact search over the rows of the file `vectors`, read as needed."""
-    return ArrayStore.over(read(folder, "vectors"), metric)
+def _open_mapped_store(folder: str, metric: str) -> ArrayStore:
+    """Return an exact store over the rows of the file `vectors`, which are read as needed."""
+    return ArrayStore.over(read_array(folder, "vectors"), metric)
 
 
-def _ranked(
+def _rerank_block(
     queries: Vectors,
     token: str,
-    factory: Factory,
+    factory: StoreFactory,
     method: Method,
-    candidates: int,
-    depth: int | None,
-    max_memory: int | str | None,
-    metric: str,
+    options: dict[str, Any],
 ) -> Ranking:
-    """The task: one block of queries, re-ranked as on one machine."""
-    return rerank_here(queries, opened(token, factory), method, candidates, depth, max_memory, metric=metric)
+    """Re-rank one block of queries as a task. `options` are those of `kinrank.rerank`."""
+    return rerank_here(queries, open_store_once(token, factory), method, **options)
 
 
-def _together(parts: list[Ranking], meta: dict[str, Any]) -> Ranking:
-    """Blocks below each other, as wide as the widest: a store may find fewer items for the queries of one block."""
+def _join_blocks(parts: list[Ranking], meta: dict[str, Any]) -> Ranking:
+    """Join blocks of rows, padded to the widest: a store may find fewer items for the queries of one block."""
     lists = [
-        Listed(part.ids[row][there], part.distances[row][there], np.empty((0, 0), np.float32))
+        QueryHits(part.ids[row][present], part.distances[row][present], np.empty((0, 0), np.float32))
         for part in parts
-        for row, there in enumerate(part.indices >= 0)
+        for row, present in enumerate(part.indices >= 0)
     ]
-    ranking = named(lists, meta, max(part.depth for part in parts))
+    ranking = ranking_from_lists(lists, meta, max(part.depth for part in parts))
     return ranking if any(part.has_ids for part in parts) else Ranking(ranking.indices, ranking.distances, meta)

@@ -1,9 +1,8 @@
-"""Encoder: pictures or texts -> vectors; what every encoder has, and what it may be given."""
+"""Encoder: base class of all encoders, and their options."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -12,24 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.features import Vectors
-from kinrank.parameters import whole_number
+from kinrank.errors import EncoderOutputError, InputError
+from kinrank.files.checksummed_npz import file_checksum
+from kinrank.parameters import check_whole_number
+from kinrank.vector_input import Vectors
 
 PICTURES, TEXTS = "pictures", "texts"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What an encoder may be given; each says in its file which of these it takes, and any other is refused.
+    """Options of encoders. Each encoder accepts some of them and refuses the others.
 
     Attributes:
-        model: which of a library's models, by its name there.
-        weights: the file of a network's weights.
-        scales: factors by which a picture is resized; the vectors of all are put together.
-        size: pixels on the longest side of a picture; larger ones are shrunk to it.
-        device: where torch computes: "cpu", "cuda", "mps".
-        preprocessing: a JSON file that says how a picture becomes the numbers a model reads.
-        whitening: which whitening of those that a file of weights holds, or "none".
+        model: name of the model in its library.
+        weights: file with the weights of a network.
+        scales: factors by which an image is resized; the vectors of all scales are combined.
+        size: maximum number of pixels on the longest side of an image; larger images are shrunk.
+        device: device of torch: "cpu", "cuda", "mps".
+        preprocessing: JSON file that describes how an image becomes the input of a model.
+        whitening: name of a whitening in the file of weights, or "none".
     """
 
     model: str | None = None
@@ -43,31 +44,40 @@ class Options:
     def __post_init__(self) -> None:
         if self.scales is not None:
             if isinstance(self.scales, str) or not all(isinstance(scale, (int, float)) for scale in self.scales):
-                raise ValueError(f"scales={self.scales!r} are no numbers; give factors such as (1, 0.7071)")
+                raise InputError(
+                    "is not a sequence of numbers",
+                    parameter="scales",
+                    given=self.scales,
+                    allowed="factors such as (1, 0.7071)",
+                )
             if not 1 <= len(self.scales) <= 16 or not all(0.05 <= scale <= 8 for scale in self.scales):
-                raise ValueError(f"scales={self.scales} are not allowed; give 1 to 16 factors from 0.05 to 8")
+                raise InputError(parameter="scales", given=self.scales, allowed="1 to 16 factors from 0.05 to 8")
             object.__setattr__(self, "scales", tuple(float(scale) for scale in self.scales))
-        if self.size is not None and not 16 <= whole_number(self.size, "size") <= 8192:
-            raise ValueError(f"size={self.size} is not allowed; give pixels from 16 to 8192")
+        if self.size is not None and not 16 <= check_whole_number(self.size, "size") <= 8192:
+            raise InputError(parameter="size", given=self.size, allowed="pixels from 16 to 8192")
 
-    def only(self, encoder: str, *taken: str) -> None:
-        """A ValueError if something was given that the encoder has no use for."""
+    def allow_only(self, encoder: str, *taken: str) -> None:
+        """Raise InputError if an option is set that the encoder does not use."""
         for option in fields(self):
             if getattr(self, option.name) is not None and option.name not in taken:
-                known = f"it takes {' and '.join(taken)}" if taken else "it takes no options"
-                raise ValueError(f"{option.name}= has no meaning for the encoder {encoder}: {known}; leave it out")
+                known = f"it takes {' and '.join(f'`{name}`' for name in taken)}" if taken else "it takes no options"
+                raise InputError(
+                    f"has no meaning for the encoder {encoder}: {known}",
+                    parameter=option.name,
+                    remedy="leave it out",
+                )
 
 
 class Encoder:
-    """Makes vectors of pictures, of texts, or of both. It may be called by several threads at the same time.
+    """Encodes images, texts, or both. Several threads may call it at the same time.
 
     Attributes:
-        kinds: what it encodes: PICTURES, TEXTS or both.
-        dimensions: of a vector.
-        facts: everything that decides its vectors, as plain values: name, model, checksum of the weights, sizes,
-            versions of libraries. Vectors of the same facts can be compared, others cannot.
-        reads: pixels of the shorter side that it makes use of, so that large pictures need not be decoded whole; None
-            where every pixel counts.
+        kinds: content that it encodes: PICTURES, TEXTS or both.
+        dimensions: length of a vector.
+        facts: everything that determines its vectors, as plain values: name, model, checksum of the weights, sizes,
+            versions of libraries. Only vectors with equal facts can be compared.
+        reads: number of pixels on the shorter side that it uses, so that large images can be decoded at a lower
+            resolution; None if every pixel counts.
     """
 
     kinds: tuple[str, ...] = ()
@@ -76,71 +86,66 @@ class Encoder:
     reads: int | None = None
 
     def pictures(self, images: Sequence[Any]) -> Vectors:
-        """(n, d) vectors of pictures of Pillow, RGB and upright; each as if it were given alone, but for rounding."""
+        """Return the (n, d) vectors of upright RGB images of Pillow. Except for rounding, they do not depend on each
+        other.
+        """
         raise NotImplementedError
 
-    def cropped(self, image: Any, box: tuple[float, float, float, float]) -> Any:
-        """The part of a picture in a box (left, top, right, bottom) in pixels, rounded as Pillow does."""
+    def crop(self, image: Any, box: tuple[float, float, float, float]) -> Any:
+        """Return the part of an image in a box (left, top, right, bottom) in pixels, rounded as in Pillow."""
         return image.crop(tuple(round(side) for side in box))
 
     def texts(self, texts: Sequence[str]) -> Vectors:
-        """(n, d) vectors of texts; each as if it were given alone, but for rounding."""
+        """Return the (n, d) vectors of texts. Except for rounding, they do not depend on each other."""
         raise NotImplementedError
 
 
-class WrongShape(ValueError):
-    """A model that returns something else than a vector of a known length per item: no item can be encoded by it."""
-
-
 @contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """In this block torch computes in one thread if it is there: the same input gives the same bits on any number of
-    cores, and as many threads as there are cores can encode something else each, which is also faster.
+def use_one_thread() -> Iterator[None]:
+    """Make torch, if it is imported, compute in one thread in this block.
+
+    The same input then gives the same bits on any number of cores. Encoding one item per core is also faster.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         yield
         return
     before = torch.get_num_threads()
-    torch.set_num_threads(1)  # of this thread only, once it has computed something
+    torch.set_num_threads(1)  # affects this thread only, once it has computed something
     try:
         yield
     finally:
         torch.set_num_threads(before)
 
 
-def encoded(encoder: Encoder, kind: str, given: Sequence[Any]) -> Vectors:
-    """(n, d) the vectors of pictures or texts, computed in one thread; rows may hold NaN, or nothing but zeros.
+def encode_items(encoder: Encoder, kind: str, given: Sequence[Any]) -> Vectors:
+    """Return the (n, d) vectors of images or texts, computed in one thread. Rows may contain NaN, or only zeros.
 
-    A ValueError says why the encoder can make nothing of what it was given; a WrongShape, that it never will.
+    Raise InputError if the encoder fails on these items, and EncoderOutputError if its output is always unusable.
     """
     if kind not in encoder.kinds:
-        raise ValueError(f"the encoder {encoder.facts['encoder']} encodes {' and '.join(encoder.kinds)}, not {kind}")
+        raise InputError(f"the encoder {encoder.facts['encoder']} encodes {' and '.join(encoder.kinds)}, not {kind}")
     try:
-        with one_thread():
+        with use_one_thread():
             made = encoder.pictures(given) if kind == PICTURES else encoder.texts(given)
-    except (ValueError, MemoryError):
+    except (InputError, MemoryError):
         raise
-    except Exception as error:  # whatever a library, or a function of somebody's, raises
-        said = " ".join(str(error).split())[:160]
-        raise ValueError(f"the encoder failed on it ({type(error).__name__}: {said})") from error
-    return rows(made, len(given), encoder.dimensions)
+    except Exception as error:  # anything that a library or a function of the user raises
+        message = " ".join(str(error).split())[:160]
+        raise InputError(f"the encoder failed on it ({type(error).__name__}: {message})") from error
+    return check_rows(made, len(given), encoder.dimensions)
 
 
-def checksum(path: str | Path) -> str:
-    """The first 32 signs of the SHA-256 of a file, by which weights are told apart."""
-    known = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(2**20):
-            known.update(chunk)
-    return known.hexdigest()[:32]
+def weights_checksum(path: str | Path) -> str:
+    """Return the first 32 hexadecimal digits of the SHA-256 of a file, which identify weights."""
+    return file_checksum(path)[:32]
 
 
-def rows(vectors: Any, count: int, dimensions: int) -> Vectors:
-    """What a library returned as contiguous float32 rows of the expected shape."""
+def check_rows(vectors: Any, count: int, dimensions: int) -> Vectors:
+    """Return the output of a library as contiguous float32 rows. Raise EncoderOutputError for a wrong shape."""
     found = np.ascontiguousarray(vectors, np.float32)
     if found.shape != (count, dimensions):
-        raise WrongShape(
+        raise EncoderOutputError(
             f"the model returned an array of shape {found.shape} for {count} inputs; expected ({count}, {dimensions})"
         )
     return found

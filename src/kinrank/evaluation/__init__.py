@@ -1,11 +1,11 @@
-"""Rankings and the truth -> scores with confidence intervals, and paired comparisons of them."""
+"""Evaluation of rankings: ground truth, measures with confidence intervals, and paired comparisons."""
 
 from __future__ import annotations
 
-from kinrank.evaluation.compare import Comparison, compare
-from kinrank.evaluation.evaluate import Score, Scores, evaluate
 from kinrank.evaluation.measures import MEASURES, Measure
-from kinrank.evaluation.trials import Trial, Trials, compare_methods
+from kinrank.evaluation.scores import Score, Scores, evaluate
+from kinrank.evaluation.significance import Comparison, compare_scores
+from kinrank.evaluation.trials import Trial, Trials, compare
 from kinrank.evaluation.truth import Truth
 
 __all__ = [
@@ -18,6 +18,6 @@ __all__ = [
     "Trials",
     "Truth",
     "compare",
-    "compare_methods",
+    "compare_scores",
     "evaluate",
 ]

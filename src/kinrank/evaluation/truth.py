@@ -1,75 +1,81 @@
-"""Labels, cameras, lists, revisited ground truth, TREC judgements -> Truth: what is right and what to ignore."""
+"""Ground truth of queries, from labels, cameras, lists, revisited ground truth or TREC judgements."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank import given
-from kinrank.evaluation.landmarks import REVISITED as REVISITED
-from kinrank.evaluation.landmarks import ground_truth, image_names
-from kinrank.evaluation.lists import MOST, Integers, Lists
-from kinrank.evaluation.names import Naming
-from kinrank.evaluation.qrels import Qrels, judgements
-from kinrank.evaluation.splits import Split, read_split
+from kinrank.errors import InputError
+from kinrank.evaluation.id_lookup import IdTable
+from kinrank.evaluation.ragged_lists import MAX_ITEMS, Integers, RaggedLists
+from kinrank.evaluation.truth_readers import REVISITED as REVISITED
+from kinrank.evaluation.truth_readers import Qrels, Split, image_names, read_ground_truth, read_judgements, read_split
+from kinrank.ids import parse_ids, unwrap_masked_array
 
 Protocol = Literal["trapezoidal", "rectangle"]
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Per query, the items that are right, their grades where they differ, and the items to ignore.
+    """Relevant items of every query, their grades, and items to ignore.
 
     Attributes:
-        positives: right items of every query; `truth.positives[i]` are those of query i.
-        junk: items that are taken out of every ranking before ranks are counted.
-        gallery_size: how many items there are, None where the truth does not say.
-        average_precision: "trapezoidal" as the revisited benchmarks define it, or the textbook's "rectangle".
-        grades: one relevance per entry of `positives.items`, None where all are 1.
-        items: the ids of the items, None where they go by number.
-        queries: the ids of the queries, None where they go by row.
+        positives: relevant items; `truth.positives[i]` are those of query i.
+        junk: items that are removed from every ranking before ranks are counted.
+        gallery_size: number of items; None if the truth does not tell.
+        average_precision: "trapezoidal" as defined by the revisited benchmarks, or "rectangle" as in textbooks.
+        grades: one relevance per entry of `positives.items`; None if all are 1.
+        items: ids of the items; None if they are numbered.
+        queries: ids of the queries; None if they are numbered by row.
+        usual_measures: measures that papers report for this kind of truth.
 
     Example:
         >>> Truth.from_labels(["cat", "dog"], ["dog", "cat", "cat"]).positives[0]
         array([1, 2])
     """
 
-    positives: Lists
-    junk: Lists
+    positives: RaggedLists
+    junk: RaggedLists
     gallery_size: int | None = None
+    _: KW_ONLY
     average_precision: Protocol = "rectangle"
     grades: NDArray[np.float64] | None = None
-    items: Naming | None = None
-    queries: Naming | None = None
+    items: IdTable | None = None
+    queries: IdTable | None = None
+    usual_measures: tuple[str, ...] = ("mAP",)
 
     def __post_init__(self) -> None:
         if self.average_precision not in ("trapezoidal", "rectangle"):
-            raise ValueError(
-                f"average_precision={self.average_precision!r} is not allowed; give trapezoidal | rectangle"
+            raise InputError(
+                parameter="average_precision", given=self.average_precision, allowed="trapezoidal | rectangle"
             )
         size = self.gallery_size
         whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
-        if size is not None and not (whole and 0 <= size <= MOST):
-            raise ValueError(f"gallery_size={size!r} is not allowed; give a whole number from 0 to {MOST}")
-        for name, naming, count in (("item_ids", self.items, size), ("query_ids", self.queries, len(self.positives))):
-            if naming is not None and naming.in_order and len(naming.ids) != count:
-                raise ValueError(f"{name} has {len(naming.ids)} names but the truth has {count}; give one for each")
+        if size is not None and not (whole and 0 <= size <= MAX_ITEMS):
+            raise InputError(parameter="gallery_size", given=size, allowed=f"a whole number from 0 to {MAX_ITEMS}")
+        for name, table, count in (("item_ids", self.items, size), ("query_ids", self.queries, len(self.positives))):
+            if table is not None and table.in_order and len(table.ids) != count:
+                raise InputError(
+                    f"has {len(table.ids)} ids but the truth has {count}", parameter=name, remedy="give one for each"
+                )
         if len(self.positives) != len(self.junk):
-            raise ValueError(
-                f"positives of {len(self.positives)} queries but junk of {len(self.junk)}; "
-                "give one list of each per query"
+            raise InputError(
+                f"there are positives of {len(self.positives)} queries but junk of {len(self.junk)}",
+                remedy="give one list of each per query",
             )
-        right, ignored = _keys(self.positives, self.span), _keys(self.junk, self.span)
+        right, ignored = _pair_keys(self.positives, self.span), _pair_keys(self.junk, self.span)
         both = np.intersect1d(right, ignored, assume_unique=True)
         if both.size:
             query, item = divmod(int(both[0]), self.span)
-            raise ValueError(f"query {query}: item {item} is both positive and junk; keep it in one of the two")
+            raise InputError(
+                f"query {query}: item {item} is both positive and junk", remedy="keep it in one of the two"
+            )
 
     @classmethod
     def from_lists(
@@ -82,21 +88,22 @@ class Truth:
         item_ids: ArrayLike | None = None,
         query_ids: ArrayLike | None = None,
     ) -> Truth:
-        """From one list of right item numbers per query and, if given, one list of numbers to ignore.
+        """Build from one list of relevant item numbers per query and, optionally, one list of numbers to ignore.
 
-        Numbers are places in the gallery, whose ids `item_ids` are, for rankings that have ids; `query_ids` likewise.
+        Numbers are positions in the gallery. `item_ids` and `query_ids` are needed for rankings with ids.
         """
-        items, queries = _naming(item_ids, "item_ids"), _naming(query_ids, "query_ids")
+        items, queries = _build_id_table(item_ids, "item_ids"), _build_id_table(query_ids, "query_ids")
         if gallery_size is None and items is not None:
             gallery_size = len(items.ids)
-        right = Lists.of(positives, "positives")
-        ignored = Lists.empty(len(right)) if junk is None else Lists.of(junk, "junk")
+        right = RaggedLists.of(positives, "positives")
+        ignored = RaggedLists.empty(len(right)) if junk is None else RaggedLists.of(junk, "junk")
         for name, lists in (("positives", right), ("junk", ignored)):
             if gallery_size is not None and lists.items.size and lists.items.max() >= gallery_size:
-                raise ValueError(
-                    f"{name} name item {lists.items.max()} but gallery_size={gallery_size}; items count from 0"
+                raise InputError(
+                    f"has item {lists.items.max()}, but items count from 0 and `gallery_size={gallery_size}`",
+                    parameter=name,
                 )
-        return cls(right, ignored, gallery_size, average_precision, None, items, queries)
+        return cls(right, ignored, gallery_size, average_precision=average_precision, items=items, queries=queries)
 
     @classmethod
     def from_labels(
@@ -107,72 +114,81 @@ class Truth:
         item_ids: ArrayLike | None = None,
         query_ids: ArrayLike | None = None,
     ) -> Truth:
-        """Items with the query's label are right.
+        """Build from labels: items with the label of the query are relevant.
 
-        Without `gallery_labels` every item queries the others: its own number is ignored, wherever it stands.
+        Without `gallery_labels` every item is a query for the others, and the item itself is ignored.
 
         Args:
             query_labels: one label per query, text or numbers.
             gallery_labels: one label per item of the gallery.
-            item_ids: the ids of the items, in the order of their labels, such as `manifold.ids`; needed for rankings
-                whose items have ids.
-            query_ids: the same for queries; where every item queries the others they are `item_ids`.
+            item_ids: ids of the items, in the order of their labels, such as `manifold.ids`; needed for rankings whose
+                items have ids.
+            query_ids: ids of the queries; if every item is a query, they are `item_ids`.
         """
-        items, queries = _naming(item_ids, "item_ids"), _naming(query_ids, "query_ids")
-        asked = _labels(query_labels, "query_labels")
-        offered = asked if gallery_labels is None else _labels(gallery_labels, "gallery_labels")
-        _comparable(asked, offered, "labels")
-        _, codes = np.unique(np.concatenate([asked, offered]), return_inverse=True)
+        items, queries = _build_id_table(item_ids, "item_ids"), _build_id_table(query_ids, "query_ids")
+        query_array = _check_labels(query_labels, "query_labels")
+        gallery_array = query_array if gallery_labels is None else _check_labels(gallery_labels, "gallery_labels")
+        _check_comparable(query_array, gallery_array, "labels")
+        _, codes = np.unique(np.concatenate([query_array, gallery_array]), return_inverse=True)
         codes = codes.reshape(-1)
-        groups = codes[len(asked) :]
+        groups = codes[len(query_array) :]
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(codes.max(initial=-1) + 2))
-        positives, _ = Lists(starts, order).take(codes[: len(asked)])
-        if gallery_labels is not None:
-            return cls(positives, Lists.empty(len(asked)), len(offered), items=items, queries=queries)
-        right = positives.where(positives.items != positives.owners)
-        own = Lists(np.arange(len(asked) + 1), np.arange(len(asked)))
-        return cls(right, own, len(asked), items=items, queries=queries or items)
+        positives, _ = RaggedLists(starts, order).take(codes[: len(query_array)])
+        junk = RaggedLists.empty(len(query_array))
+        if gallery_labels is None:
+            positives = positives.where(positives.items != positives.owners)
+            junk = RaggedLists(np.arange(len(query_array) + 1), np.arange(len(query_array)))
+            queries = queries or items
+        return cls(positives, junk, len(gallery_array), items=items, queries=queries, usual_measures=("mAP", "R@1"))
 
     @classmethod
     def from_split(cls, path_or_split: str | os.PathLike[str] | Split) -> Truth:
-        """From a list of pictures in the published format of Caltech101, CUB-200 and Indoor.
+        """Build from a split list in the published format of Caltech101, CUB-200 and Indoor.
 
-        A line is `folder/class/picture.jpg 0` for a query, and 1 at its end for the gallery. Items of the query's class
-        are right. Rows are the queries in the order of the list, items its gallery; both have their paths as names.
+        Lines are `folder/class/picture.jpg 0` for queries, with 1 at the end for the gallery. Items of the same class
+        are relevant. Queries and items keep the order of the list and have their paths as ids.
         """
         split = path_or_split if isinstance(path_or_split, Split) else read_split(path_or_split)
-        asked = split.is_query
-        names = {"item_ids": split.paths[~asked], "query_ids": split.paths[asked]}
-        return cls.from_labels(split.classes[asked], split.classes[~asked], **names)
+        is_query = split.is_query
+        names = {"item_ids": split.paths[~is_query], "query_ids": split.paths[is_query]}
+        return cls.from_labels(split.classes[is_query], split.classes[~is_query], **names)
 
     @classmethod
     def across_cameras(
         cls,
         query_labels: ArrayLike,
         gallery_labels: ArrayLike,
+        *,
         query_cameras: ArrayLike,
         gallery_cameras: ArrayLike,
-        *,
         item_ids: ArrayLike | None = None,
         query_ids: ArrayLike | None = None,
     ) -> Truth:
-        """Person re-identification: items of the query's person are right if another camera took them.
+        """Build for person re-identification: items of the same person are relevant if another camera took them.
 
-        Those that the query's own camera took are ignored: they take no rank. So are items labelled -1, as a number or
-        as text, for every query: pictures that show no whole person.
+        Items of the same person and the same camera are ignored. So are items labelled -1, as a number or as text, for
+        every query: images that do not show a whole person.
         """
         same = cls.from_labels(query_labels, gallery_labels, item_ids=item_ids, query_ids=query_ids)
-        asked, offered = _labels(query_cameras, "query_cameras"), _labels(gallery_cameras, "gallery_cameras")
-        for name, cameras, count in (("query", asked, len(same)), ("gallery", offered, same.gallery_size)):
+        query_array, gallery_array = (
+            _check_labels(query_cameras, "query_cameras"),
+            _check_labels(gallery_cameras, "gallery_cameras"),
+        )
+        for name, cameras, count in (("query", query_array, len(same)), ("gallery", gallery_array, same.gallery_size)):
             if len(cameras) != count:
-                raise ValueError(f"{name}_cameras has {len(cameras)} entries and {name}_labels {count}; give one each")
-        _comparable(asked, offered, "cameras")
-        nobody = labelled_junk(_labels(gallery_labels, "gallery_labels"))
-        positives = same.positives.where(~nobody[same.positives.items])
-        own = asked[positives.owners] == offered[positives.items]
-        junk = positives.where(own).with_all(np.flatnonzero(nobody))
-        return dataclasses.replace(same, positives=positives.where(~own), junk=junk)
+                raise InputError(
+                    f"has {len(cameras)} entries but `{name}_labels` has {count}",
+                    parameter=f"{name}_cameras",
+                    remedy="give one each",
+                )
+        _check_comparable(query_array, gallery_array, "cameras")
+        junk_mask = find_junk_labels(_check_labels(gallery_labels, "gallery_labels"))
+        positives = same.positives.where(~junk_mask[same.positives.items])
+        own = query_array[positives.owners] == gallery_array[positives.items]
+        junk = positives.where(own).add_to_all(np.flatnonzero(junk_mask))
+        usual = ("mAP", "CMC@1", "mINP")
+        return dataclasses.replace(same, positives=positives.where(~own), junk=junk, usual_measures=usual)
 
     @classmethod
     def revisited(
@@ -184,17 +200,16 @@ class Truth:
         item_ids: ArrayLike | None = None,
         query_ids: ArrayLike | None = None,
     ) -> Truth:
-        """From a ground truth file of the revisited Oxford and Paris benchmarks, or what it holds.
+        """Build from a ground truth file of the revisited Oxford and Paris benchmarks, or from its content.
 
         Positives | junk: easy (easy | junk + hard), medium (easy + hard | junk), hard (hard | junk + easy).
-        The file is read by `closed_pickle`, which executes nothing. Items go by number, and by their names in its
-        `imlist`, queries by those in `qimlist`; `item_ids` and `query_ids` give other names, in the same order.
-        So many `distractors` follow the images in the gallery and are right for no query; items then go by number only,
-        unless `item_ids` names all of them.
+        `safe_pickle` reads the file and executes nothing. Items have the names of `imlist` as ids, queries those of
+        `qimlist`; `item_ids` and `query_ids` give other ids, in the same order. If `distractors` follow the images in
+        the gallery, which are relevant for no query, items are numbered, unless `item_ids` has ids for all of them.
         """
         if difficulty not in REVISITED:
-            raise ValueError(f"difficulty={difficulty!r} is not allowed; give {' | '.join(REVISITED)}")
-        content = ground_truth(path_or_dict)
+            raise InputError(parameter="difficulty", given=difficulty, allowed=" | ".join(REVISITED))
+        content = read_ground_truth(path_or_dict)
         right, ignored = (
             [[item for part in parts for item in entry[part]] for entry in content["gnd"]]
             for parts in REVISITED[difficulty]
@@ -203,7 +218,7 @@ class Truth:
         if item_ids is None and not distractors:
             item_ids = image_names(content, "imlist", images)
         try:
-            return cls.from_lists(
+            truth = cls.from_lists(
                 right,
                 ignored,
                 gallery_size=images + distractors,
@@ -211,36 +226,31 @@ class Truth:
                 item_ids=item_ids,
                 query_ids=image_names(content, "qimlist", len(right)) if query_ids is None else query_ids,
             )
-        except ValueError as error:
-            source = "" if isinstance(path_or_dict, Mapping) else f"{os.fspath(path_or_dict)}: "
-            raise ValueError(f"{source}{error}") from None
+        except InputError as error:
+            if isinstance(path_or_dict, Mapping):
+                raise
+            raise error.within(os.fspath(path_or_dict)) from None
+        return dataclasses.replace(truth, usual_measures=("mAP", "mP@10"))
 
     @classmethod
     def from_qrels(
         cls,
-        path_or_mapping: str | os.PathLike[str] | Qrels,
+        source: str | os.PathLike[str] | Qrels,
+        *,
         query_ids: Sequence[Any] | None = None,
         item_ids: Sequence[Any] | None = None,
-        *,
         graded: bool = True,
     ) -> Truth:
-        """From TREC judgements (lines `query 0 document relevance`, or query -> document -> relevance).
+        """Build from TREC judgements (lines `query 0 document relevance`, or query -> document -> relevance).
 
-        Relevance above 0 counts as right and is kept as the grade for nDCG, unless `graded` is False. Queries and
-        documents go by their names, which a ranking must have, too; where it has none, row or item number 7 is the name
-        "7", counted from 0. For other names of a ranking without, give all of them in the order of its rows and of the
-        gallery: `query_ids` and `item_ids`. As in trec_eval, a document that is not judged is not right, and a right
-        one outside the gallery counts as not found. The same judgement twice is one; two that differ are refused.
+        Documents with a relevance above 0 are relevant. The relevance is the grade for nDCG, unless `graded` is False.
+        Queries and documents are matched by id. For a ranking without ids, row or item number 7 has the id "7", counted
+        from 0; `query_ids` and `item_ids` give other ids, all of them in the order of its rows and of the gallery. As
+        in trec_eval, a document without judgement is not relevant, and a relevant one outside the gallery counts as not
+        found. Equal repetitions of a judgement are allowed, contradictions are refused.
         """
-        found = judgements(path_or_mapping, query_ids, item_ids)
-        return cls(
-            found.positives,
-            Lists.empty(len(found.positives)),
-            found.gallery_size,
-            grades=found.grades if graded else None,
-            items=found.items,
-            queries=found.queries,
-        )
+        truth = cls(**read_judgements(source, query_ids, item_ids), usual_measures=("mAP", "nDCG@10"))
+        return truth if graded else dataclasses.replace(truth, grades=None)
 
     def __len__(self) -> int:
         return len(self.positives)
@@ -253,60 +263,70 @@ class Truth:
 
     @property
     def item_ids(self) -> NDArray[Any] | None:
-        """The ids of the items, by item number; None where they go by number."""
+        """Ids of the items, by item number; None if they are numbered."""
         return None if self.items is None else self.items.ids
 
     @property
     def query_ids(self) -> NDArray[Any] | None:
-        """The ids of the queries, in order; None where they go by row."""
+        """Ids of the queries, in order; None if they are numbered by row."""
         return None if self.queries is None else self.queries.ids
 
     @property
     def span(self) -> int:
         """One more than the largest item number that can occur."""
-        most = max((int(lists.items.max(initial=-1)) for lists in (self.positives, self.junk)), default=-1)
-        return max(most + 1, self.gallery_size or 0, 1)
+        largest = max((int(lists.items.max(initial=-1)) for lists in (self.positives, self.junk)), default=-1)
+        return max(largest + 1, self.gallery_size or 0, 1)
 
     def subset(self, queries: ArrayLike) -> Truth:
-        """The truth of some queries only, by number, in that order."""
+        """Return the truth of some queries, by number, in that order."""
         chosen = np.asarray(queries)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
+        if chosen.ndim != 1 or (len(chosen) and not -len(self) <= chosen.min() <= chosen.max() < len(self)):
+            raise InputError(
+                parameter="queries", given=queries, allowed=f"numbers of queries from 0 to {len(self) - 1}, or a mask"
+            )
         positives, where = self.positives.take(chosen)
         grades = None if self.grades is None else self.grades[where]
-        naming = None if self.queries is None else Naming(self.queries.ids[chosen])
+        naming = None if self.queries is None else IdTable(self.queries.ids[chosen])
         junk = self.junk.take(chosen)[0]
         return dataclasses.replace(self, positives=positives, junk=junk, grades=grades, queries=naming)
 
 
-def labelled_junk(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which labels are -1, as a number or as text: pictures that show no whole person, and count nowhere."""
+def find_junk_labels(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask of labels that are -1, as a number or as text: images that do not show a whole person."""
     return np.asarray(labels.astype(str) == "-1" if labels.dtype.kind in "USO" else labels == -1, np.bool_)
 
 
-def _keys(lists: Lists, span: int) -> Integers:
+def _pair_keys(lists: RaggedLists, span: int) -> Integers:
     return lists.owners * span + lists.items
 
 
-def _naming(ids: ArrayLike | None, parameter: str) -> Naming | None:
-    return None if ids is None else Naming(given.names(ids, parameter))
+def _build_id_table(ids: ArrayLike | None, parameter: str) -> IdTable | None:
+    return None if ids is None else IdTable(parse_ids(ids, parameter))
 
 
-def _comparable(asked: NDArray[Any], offered: NDArray[Any], what: str) -> None:
+def _check_comparable(query_array: NDArray[Any], gallery_array: NDArray[Any], what: str) -> None:
     """Refuse text on one side and numbers on the other, which are never equal."""
-    if asked.size and offered.size and (asked.dtype.kind in "US") != (offered.dtype.kind in "US"):
-        raise ValueError(
-            f"query_{what} are {asked.dtype} and gallery_{what} {offered.dtype}; give both as text or both as numbers"
+    if (
+        query_array.size
+        and gallery_array.size
+        and (query_array.dtype.kind in "US") != (gallery_array.dtype.kind in "US")
+    ):
+        raise InputError(
+            f"`query_{what}` has dtype {query_array.dtype} and `gallery_{what}` has {gallery_array.dtype}",
+            remedy="give both as text or both as numbers",
         )
 
 
-def _labels(labels: ArrayLike, name: str) -> NDArray[Any]:
-    array = np.asarray(given.unmasked(labels, name))
+def _check_labels(labels: ArrayLike, name: str) -> NDArray[Any]:
+    array = np.asarray(unwrap_masked_array(labels, name))
     if array.ndim != 1:
-        raise ValueError(f"{name} must be 1-d, one label per item; got shape {array.shape}")
+        raise InputError(f"has shape {array.shape}", parameter=name, allowed="a 1-d array, one label per item")
     if array.dtype.kind == "O":
         if not all(isinstance(label, str) for label in array):
-            raise ValueError(f"{name} must be all text or all numbers; got mixed objects")
+            raise InputError("has objects of several types", parameter=name, allowed="all text or all numbers")
         array = array.astype(str)
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"{name} contains NaN at position {int(np.flatnonzero(np.isnan(array))[0])}; drop or name it")
+        position = int(np.flatnonzero(np.isnan(array))[0])
+        raise InputError(f"contains NaN at position {position}", parameter=name, remedy="drop or replace it")
     return array

@@ -1,20 +1,15 @@
-"""Documents that a Haystack retriever found -> the same, re-ranked by their vectors. Extra `[haystack]`."""
+"""KinrankRanker: a Haystack component that re-ranks retrieved documents by their vectors. Extra `[haystack]`."""
 
-# No `from __future__ import annotations`: Haystack reads the types of `run`, and older versions cannot as texts.
+# No `from __future__ import annotations`: older versions of Haystack cannot read the types of `run` from strings.
 import asyncio
 from dataclasses import replace
 from typing import Any
 
-from kinrank.integrations.methods import HowTo, method_in_words
-from kinrank.integrations.order import ordered, settings
+from kinrank.integrations.document_order import MethodInput, check_settings, order_documents, serialize_method
+from kinrank.lazy_import import require_extra
 
-try:
+with require_extra("haystack-ai", "KinrankRanker", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
-except ImportError as error:
-    raise ImportError(
-        f"KinrankRanker needs haystack-ai, which cannot be imported ({error}); install it with: "
-        "pip install 'kinrank[haystack]'"
-    ) from error
 
 NO_QUERY = "connect query_embedding with the embedding of a text embedder, or give a list of numbers"
 NO_VECTOR = "let the retriever return vectors (return_embedding=True), or embed the documents first"
@@ -22,12 +17,12 @@ NO_VECTOR = "let the retriever return vectors (return_embedding=True), or embed 
 
 @component
 class KinrankRanker:
-    """A ranker that works along the manifold of the documents that were found.
+    """A ranker that re-ranks along the manifold of the retrieved documents.
 
-    It reads `document.embedding` and embeds nothing; retrievers return vectors when told so (`return_embedding=True`).
+    It reads `document.embedding` and embeds nothing. Retrievers return vectors with `return_embedding=True`.
 
-    What comes out are copies of the documents with a new `score`, best first. Larger is better, for the documents of
-    one query only.
+    It returns copies of the documents with a new `score`, best first. Larger scores are better; they are comparable
+    within one query only.
 
     Example:
         >>> ranker = KinrankRanker(top_n=10)
@@ -36,33 +31,32 @@ class KinrankRanker:
 
     def __init__(
         self,
-        method: HowTo = "lpmt",
+        method: MethodInput = "lpmt",
         top_n: int | None = None,
         metric: str = "cosine",
         keep_retrieval_score: bool = False,
     ) -> None:
-        """A component for pipelines; it keeps nothing between queries.
+        """Create a component for pipelines. It keeps no state between queries.
 
         Args:
-            method: a Method, or its name; LPMT unless given.
-            top_n: how many documents to return; all of them unless given.
-            metric: "cosine", or "euclidean" where the length of vectors matters.
-            keep_retrieval_score: whether the score of the search stays with the document, as
-                `meta["retrieval_score"]`.
+            method: a Method or its name; LPMT by default.
+            top_n: number of documents to return; all by default.
+            metric: "cosine", or "euclidean" if the length of vectors matters.
+            keep_retrieval_score: keep the score of the search as `meta["retrieval_score"]`.
         """
-        settings(method, top_n, metric)
+        check_settings(method, top_n, metric)
         self.method, self.top_n, self.metric = method, top_n, metric
         self.keep_retrieval_score = keep_retrieval_score
 
     def to_dict(self) -> dict[str, Any]:
-        """What a saved pipeline holds of it: plain values only."""
+        """Return plain values for a saved pipeline."""
         chosen = {name: getattr(self, name) for name in ("top_n", "metric", "keep_retrieval_score")}
-        words: dict[str, Any] = default_to_dict(self, method=method_in_words(self.method), **chosen)
-        return words
+        values: dict[str, Any] = default_to_dict(self, method=serialize_method(self.method), **chosen)
+        return values
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "KinrankRanker":
-        """The component that `to_dict` was asked of."""
+        """Create the component from the result of `to_dict`."""
         made: KinrankRanker = default_from_dict(cls, data)
         return made
 
@@ -70,26 +64,31 @@ class KinrankRanker:
     def run(
         self, documents: list[Document], query_embedding: list[float], top_n: int | None = None
     ) -> dict[str, list[Document]]:
-        """Copies of the documents, best first.
+        """Return copies of the documents, best first.
 
         Args:
-            documents: with their embedding, in the order of the search.
-            query_embedding: the vector of the query.
-            top_n: how many to return; what the component was made with unless given.
+            documents: documents with embeddings, in the order of the search.
+            query_embedding: vector of the query.
+            top_n: number of documents to return; by default that of the component.
         """
-        order = ordered(
-            query_embedding, [document.embedding for document in documents], self.method,
-            self.top_n if top_n is None else top_n, self.metric, no_query=NO_QUERY, no_vector=NO_VECTOR,
-        )  # fmt: skip
-        return {"documents": [self._scored(documents[place], score) for place, score in zip(*order, strict=True)]}
+        order = order_documents(
+            query_embedding,
+            [document.embedding for document in documents],
+            self.method,
+            self.top_n if top_n is None else top_n,
+            self.metric,
+            no_query=NO_QUERY,
+            no_vector=NO_VECTOR,
+        )
+        return {"documents": [self._set_score(documents[place], score) for place, score in zip(*order, strict=True)]}
 
     @component.output_types(documents=list[Document])
     async def run_async(
         self, documents: list[Document], query_embedding: list[float], top_n: int | None = None
     ) -> dict[str, list[Document]]:
-        """The same, in a thread."""
+        """Call `run` in a thread."""
         return await asyncio.to_thread(self.run, documents, query_embedding, top_n)
 
-    def _scored(self, document: Document, score: float) -> Document:
+    def _set_score(self, document: Document, score: float) -> Document:
         before = {"retrieval_score": document.score} if self.keep_retrieval_score else {}
         return replace(document, score=score, meta={**document.meta, **before})

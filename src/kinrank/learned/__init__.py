@@ -1,7 +1,7 @@
-"""Features and labels -> the weights of a learned method: CSA, SSR, LAttQE. Only fitting needs torch."""
+"""Fitting of the learned methods CSA, SSR and LAttQE from features and labels. Only fitting needs torch."""
 
-from kinrank.learned.fitting import fit
-from kinrank.learned.importing import import_weights
+from kinrank.learned.fit_weights import fit
 from kinrank.learned.recipes import IMPORTS, RECIPES
+from kinrank.learned.weight_import import import_weights
 
 __all__ = ["IMPORTS", "RECIPES", "fit", "import_weights"]

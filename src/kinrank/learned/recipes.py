@@ -1,24 +1,102 @@
-"""The learned methods -> how each is trained: the sizes of its network, what is fixed, the memory it takes."""
+"""Recipes of the learned methods: network sizes that a user can choose, and fixed settings of the training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from kinrank.learned.options import LISTS, Options, Recipe
-from kinrank.parameters import parameter
+from kinrank.errors import InputError
+from kinrank.parameters import Parameter, list_parameters, parameter
 
-HEADS = "heads of attention, which share the {} evenly"
-HEADS_UNLESS_GIVEN = 8
+LISTS_MEANING = "number of training lists, each of an item and its nearest others"
+HEADS_MEANING = "attention heads, which divide the {} evenly"
+DEFAULT_HEADS = 8
 HEADS_OF_FEATURES = (
-    f"{HEADS.format('dimensions of the features')}; where not given {HEADS_UNLESS_GIVEN}, or the next smaller number "
+    f"{HEADS_MEANING.format('dimensions of the features')}; default {DEFAULT_HEADS}, or the next smaller number "
     "that can"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of fitting or importing, checked like the hyper-parameters of a method."""
+
+    method: ClassVar[str] = ""
+    verb: ClassVar[str] = "fit"
+
+    def __post_init__(self) -> None:
+        for declared in self.parameters():
+            value = declared.check(self._owner(), getattr(self, declared.name))
+            object.__setattr__(self, declared.name, value)
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """List every option with its meaning, default and range."""
+        return list_parameters(cls)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Any:
+        """Create from the options that a user gave; raise an InputError for an unknown name."""
+        known = [entry.name for entry in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise InputError(
+                    f"there is no option {name!r}", allowed=f"{' | '.join(known)}, or none", context=cls._owner()
+                )
+        return cls(**given)
+
+    @classmethod
+    def _owner(cls) -> str:
+        return f"{cls.verb} {cls.method}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Options):
+    """Training of a network: batches of lists, Adam, a warm-up over a tenth of the steps, then a cosine to 0.
+
+    Attributes:
+        batch: lists per step.
+        rate: the largest step of Adam.
+        decay: weight decay of matrices per unit of rate.
+        clip: the largest length of a gradient.
+        dropout: share of numbers inside the network that is set to 0 during training.
+        hard: True to use only lists that the search gets partly wrong.
+    """
+
+    batch: ClassVar[int]
+    rate: ClassVar[float]
+    decay: ClassVar[float] = 0.0
+    clip: ClassVar[float | None] = None
+    dropout: ClassVar[float] = 0.1
+    hard: ClassVar[bool] = False
+
+    lists: int = parameter(2400, LISTS_MEANING, low=1, high=10_000_000)
+
+    def sizes(self, dimensions: int) -> dict[str, Any]:
+        """Return the sizes that are saved with the weights; raise an InputError if they do not fit the features."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "lists"}
+
+    @property
+    def candidates(self) -> int:
+        """Number of nearest others in the list of an item."""
+        raise NotImplementedError
+
+    def settings(self) -> dict[str, Any]:
+        """Return all settings for the record."""
+        fixed = {
+            name: getattr(self, name) for name in ("batch", "rate", "decay", "clip", "dropout", "hard", "candidates")
+        }
+        return {**{entry.name: getattr(self, entry.name) for entry in fields(self)}, **fixed}
+
+    def memory(self, dimensions: int) -> int:
+        """Estimate the bytes of a step: the results of each layer until its derivative is computed."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
 class CSARecipe(Recipe):
-    """CSA: loss over the 128 nearest others; weights then serve for lists of any length."""
+    """CSA: loss over the 128 nearest others; the weights then work for lists of any length."""
 
     method: ClassVar[str] = "CSA"
     batch: ClassVar[int] = 16
@@ -26,18 +104,22 @@ class CSARecipe(Recipe):
     decay: ClassVar[float] = 1e-4
     clip: ClassVar[float | None] = 1.0
 
-    anchors: int = parameter(64, "similarities to how many first items describe an item, the query among these", low=1,
-                             high=4096)  # fmt: skip
-    width: int = parameter(128, "how many numbers the state of an item has", low=1, high=4096)
+    anchors: int = parameter(
+        64, "number of first items, including the query, whose similarities describe an item", low=1, high=4096
+    )
+    width: int = parameter(128, "length of the state of an item", low=1, high=4096)
     depth: int = parameter(2, "blocks of the network", low=1, high=64)
-    heads: int = parameter(4, HEADS.format("width"), low=1, high=256)
+    heads: int = parameter(4, HEADS_MEANING.format("width"), low=1, high=256)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.width % self.heads:
-            raise ValueError(
-                f"{self._owner()}: heads={self.heads} do not divide width={self.width}; give a width that is a "
-                "multiple of heads"
+            raise InputError(
+                f"does not divide `width={self.width}`",
+                parameter="heads",
+                given=self.heads,
+                remedy="give a `width` that is a multiple of `heads`",
+                context=self._owner(),
             )
 
     @property
@@ -54,7 +136,7 @@ class CSARecipe(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class SSRRecipe(Recipe):
-    """SSR: lists that the search gets wrong in part, with more than 2 relevant items and an AP below 0.95."""
+    """SSR: lists that the search gets partly wrong, with more than 2 relevant items and an AP below 0.95."""
 
     method: ClassVar[str] = "SSR"
     batch: ClassVar[int] = 8
@@ -62,14 +144,16 @@ class SSRRecipe(Recipe):
     dropout: ClassVar[float] = 0.0
     hard: ClassVar[bool] = True
 
-    top: int = parameter(64, "how many first items of a query are re-ranked", low=1, high=4096)
+    top: int = parameter(64, "number of first items of a query to re-rank", low=1, high=4096)
     hidden: int = parameter(256, "width of the two networks", low=1, high=8192)
-    lr: float = parameter(1e-3, "how far vectors move, times what the networks say", low=0, above_low=True, high=1)
-    steps: int = parameter(1, "how often query and items are moved", low=1, high=10)
+    lr: float = parameter(1e-3, "length of a move, times the output of the networks", low=0, above_low=True, high=1)
+    steps: int = parameter(1, "number of moves of the query and the items", low=1, high=10)
     variant: str = parameter(
-        "cut", "whether a move takes the moves before it as they are (`cut`), or is differentiated through them as in "
-        "the `published` program, which then needs torch to answer, too", choices=("cut", "published"),
-    )  # fmt: skip
+        "cut",
+        "whether a move takes the moves before it as they are (`cut`), or is differentiated through them as in "
+        "the `published` program, which then needs torch to answer, too",
+        choices=("cut", "published"),
+    )
 
     @property
     def candidates(self) -> int:
@@ -84,26 +168,29 @@ class SSRRecipe(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class LAttQERecipe(Recipe):
-    """LAttQE: a query moves towards what is relevant among its 200 nearest, away from the 5 nearest of the others."""
+    """LAttQE: a query moves towards the relevant items among its 200 nearest, away from the 5 nearest of the others."""
 
     method: ClassVar[str] = "LAttQE"
     batch: ClassVar[int] = 32
     rate: ClassVar[float] = 3e-4
 
-    lists: int = parameter(9600, LISTS, low=1, high=10_000_000)
-    k: int = parameter(16, "how many neighbours of a query the network can weigh", low=1, high=4096)
+    lists: int = parameter(9600, LISTS_MEANING, low=1, high=10_000_000)
+    k: int = parameter(16, "number of neighbours of a query that the network can weight", low=1, high=4096)
     layers: int = parameter(1, "layers of the network", low=1, high=64)
     heads: int | None = parameter(None, HEADS_OF_FEATURES, low=1, high=256)
     hidden: int = parameter(512, "width of the feed-forward part of a layer", low=1, high=16_384)
 
     def sizes(self, dimensions: int) -> dict[str, Any]:
         fitting = [heads for heads in range(1, min(dimensions, 256) + 1) if dimensions % heads == 0]
-        heads = max(heads for heads in fitting if heads <= HEADS_UNLESS_GIVEN) if self.heads is None else self.heads
+        heads = max(heads for heads in fitting if heads <= DEFAULT_HEADS) if self.heads is None else self.heads
         if heads not in fitting:
             near = min(fitting, key=lambda other: (abs(other - heads), other))
-            raise ValueError(
-                f"{self._owner()}: heads={heads} do not divide the {dimensions} dimensions of the features; give "
-                f"heads={near}"
+            raise InputError(
+                f"does not divide the {dimensions} dimensions of the features",
+                parameter="heads",
+                given=heads,
+                remedy=f"give `heads={near}`",
+                context=self._owner(),
             )
         return {"dimensions": dimensions, **super().sizes(dimensions), "heads": heads}
 
@@ -113,34 +200,36 @@ class LAttQERecipe(Recipe):
 
     def memory(self, dimensions: int) -> int:
         rows = self.k + 1
-        inside = self.layers * (16 * dimensions + 3 * self.hidden + 3 * (self.heads or HEADS_UNLESS_GIVEN) * rows)
+        inside = self.layers * (16 * dimensions + 3 * self.hidden + 3 * (self.heads or DEFAULT_HEADS) * rows)
         network = 16 * self.layers * dimensions * (4 * dimensions + 2 * self.hidden)
         return 4 * self.batch * (rows * inside + 3 * self.candidates * dimensions) + network
 
 
 @dataclass(frozen=True, kw_only=True)
 class CSAImport(Options):
-    """What the shapes of published weights of CSA do not tell."""
+    """Settings of CSA that the shapes of published weights do not determine."""
 
     method: ClassVar[str] = "CSA"
     verb: ClassVar[str] = "import"
 
-    heads: int = parameter(12, HEADS.format("width"), low=1, high=256)
+    heads: int = parameter(12, HEADS_MEANING.format("width"), low=1, high=256)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SSRImport(Options):
-    """What the shapes of published weights of SSR do not tell."""
+    """Settings of SSR that the shapes of published weights do not determine."""
 
     method: ClassVar[str] = "SSR"
     verb: ClassVar[str] = "import"
 
-    lr: float = parameter(1e-4, "how far vectors move, times what the networks say", low=0, above_low=True, high=1)
-    steps: int = parameter(1, "how often query and items are moved", low=1, high=10)
+    lr: float = parameter(1e-4, "length of a move, times the output of the networks", low=0, above_low=True, high=1)
+    steps: int = parameter(1, "number of moves of the query and the items", low=1, high=10)
     variant: str = parameter(
-        "published", "whether a move is differentiated through the moves before it (`published`, as these weights were "
-        "trained), or takes them as they are (`cut`)", choices=("cut", "published"),
-    )  # fmt: skip
+        "published",
+        "whether a move is differentiated through the moves before it (`published`, as these weights were "
+        "trained), or takes them as they are (`cut`)",
+        choices=("cut", "published"),
+    )
 
 
 RECIPES: dict[str, type[Recipe]] = {"csa": CSARecipe, "ssr": SSRRecipe, "lattqe": LAttQERecipe}

@@ -1,13 +1,19 @@
-"""A gallery prepared once -> new queries answered in milliseconds."""
+"""A gallery that is prepared once and then answers new queries in milliseconds."""
 
 from __future__ import annotations
 
-from kinrank.manifold.beside import NotFolded
-from kinrank.manifold.export import export
-from kinrank.manifold.groups import Group, groups
-from kinrank.manifold.journal import ChangedMeanwhile
+from kinrank.errors import ConcurrentSaveError, ExactSearchWarning, LogAppliedWarning, UnappliedChangesWarning
 from kinrank.manifold.manifold import Manifold
-from kinrank.manifold.replay import LogApplied
-from kinrank.manifold.telling import SearchedExactly
+from kinrank.manifold.matrix_export import export
+from kinrank.manifold.near_duplicates import Group, near_duplicates
 
-__all__ = ["ChangedMeanwhile", "Group", "LogApplied", "Manifold", "NotFolded", "SearchedExactly", "export", "groups"]
+__all__ = [
+    "ConcurrentSaveError",
+    "ExactSearchWarning",
+    "Group",
+    "LogAppliedWarning",
+    "Manifold",
+    "UnappliedChangesWarning",
+    "export",
+    "near_duplicates",
+]

@@ -1,4 +1,4 @@
-"""Manifold: a gallery prepared by a method, searched by queries that were never seen, saved and asked why."""
+"""The Manifold class: a prepared gallery that can be searched, changed, explained and saved."""
 
 from __future__ import annotations
 
@@ -8,48 +8,61 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.files.lock import WAIT, alone_in, seconds
-from kinrank.files.paths import resolved
-from kinrank.manifold import files, reading
-from kinrank.manifold.beside import NotFolded, left_out
-from kinrank.manifold.building import built
+from kinrank.chain import Chain
+from kinrank.errors import ExactSearchWarning, InputError, LogAppliedWarning, UnappliedChangesWarning
+from kinrank.files.atomic import LOCK_WAIT_SECONDS, check_seconds, folder_lock, resolve_path
+from kinrank.manifold import folder_reader, saved_folder
 from kinrank.manifold.changes import (
-    Synced,
-    added,
-    check_observes,
-    forgotten,
-    observed,
-    refreshed,
-    removed,
-    synced,
-    upserted,
+    SyncCounts,
+    apply_change,
+    check_can_observe,
+    rebuild_snapshot,
+    replay_log,
+    sync_with_database,
 )
-from kinrank.manifold.explanation import OnlineExplanation, explained
-from kinrank.manifold.journal import Journal
-from kinrank.manifold.log import Log
-from kinrank.manifold.replay import LogApplied, leftover_log, replayed_log, sentence_about
-from kinrank.manifold.searching import a_distance, answered, within
-from kinrank.manifold.snapshot import Snapshot
-from kinrank.manifold.telling import SearchedExactly, cost_of, facts_of, in_a_line
-from kinrank.manifold.travelling import Parts, parts_of, put_together
-from kinrank.methods import Method
-from kinrank.parameters import whole_number
-from kinrank.progress import Progress, Show
+from kinrank.manifold.deltas import PendingChanges
+from kinrank.manifold.explanation import explain_item
+from kinrank.manifold.saved_folder import describe_missing_changes, has_log, log_path
+from kinrank.manifold.service_log import Change, ChangeLog, Rule
+from kinrank.manifold.snapshot import (
+    Snapshot,
+    apply_max_distance,
+    build_snapshot,
+    collect_info,
+    describe_exact_search,
+    describe_snapshot,
+    parse_max_distance,
+    search_snapshot,
+)
+from kinrank.methods import Method, resolve_method
+from kinrank.methods.base import require_prepared
+from kinrank.parameters import check_whole_number
+from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
+from kinrank.stages.request import Request
 from kinrank.stores import Store
+from kinrank.stores.gallery import read_gallery
 
 
 class Manifold:
-    """A gallery prepared once by a method that can be served; for LPMT: states and the costs of all local transitions.
+    """Gallery prepared once by a method that supports prepared search.
 
-    Many threads may search one Manifold at the same time, while another adds and removes items. A Manifold can be
-    pickled, and so be sent to other processes by joblib, Ray, Spark or Dask; it travels by its arrays.
+    For LPMT it holds the states of all items and the costs of all local transitions.
+
+    Many threads can search one Manifold at the same time while another thread adds and removes items. A Manifold can be
+    pickled, so joblib, Ray, Spark and Dask can send it to other processes; it is pickled as its arrays.
+
+    Attributes:
+        snapshot: the current state. It is frozen and can be read while other threads change the manifold, which
+            replaces it.
+        journal: the folders that this manifold was loaded from and saved to, and its unsaved changes.
 
     Example:
         >>> manifold = kinrank.Manifold.build(gallery, kinrank.LPMT(), ids=names)
@@ -58,337 +71,388 @@ class Manifold:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        """Not called by users: see `build` and `load`."""
-        self._snapshot = snapshot
+        """Wrap a snapshot. Not part of the public API: use `build` or `load`."""
+        self.snapshot = snapshot
         self._changing = threading.Lock()
-        self._journal = Journal()
+        self.journal = PendingChanges()
 
     @classmethod
     def build(
         cls,
-        gallery_or_store: ArrayLike | Store,
+        gallery: ArrayLike | Store,
         method: Method | str | None = None,
+        *,
         ids: ArrayLike | None = None,
         max_memory: int | str | None = None,
-        progress: Show = None,
+        progress: ProgressOption = None,
         changes: bool = True,
         metric: str | None = None,
         observed_limit: int | None = None,
     ) -> Manifold:
-        """Prepare a gallery; time and memory grow with n, but for the search of its neighbours where it is exact.
+        """Prepare a gallery.
+
+        Time and memory grow linearly with n, except for an exact neighbour search, which takes O(n^2) time.
 
         Args:
-            gallery_or_store: (n, d) rows, searched exactly; or a Store that knows its length, which is then asked for
-                the neighbours of its own items, and later for those of queries. A vector database is read once, its ids
-                and vectors; neighbours of items are found here, those of queries by the database.
-            method: a Method that can be served, or its name; LPMT() unless given.
-            ids: one name per item: texts, whole numbers (up to 64 bits, also unsigned) or UUIDs, which become their
-                text; no two alike, and not numbers beside texts. Item numbers unless given.
-            max_memory: bytes, or words such as "2GB"; four fifths of what is free unless given.
-            progress: True for a bar, or a callable `f(label, done, total)`.
-            changes: whether `add`, `remove`, `observe` are to be possible; LPMT keeps about 0.9 kB per item for them.
-            metric: "cosine", or "euclidean" where the length of vectors matters, as for `rerank`.
-            observed_limit: how many queries are remembered at most, see `observe`; a third of the items unless given.
+            gallery: (n, d) rows, which are searched exactly; or a Store that knows its length, which then
+                finds the neighbours of its own items and later those of queries. A vector database is read once (ids
+                and vectors); the neighbours of items are found locally, those of queries by the database.
+            method: a Method that supports prepared search, or its name. Default: LPMT().
+            ids: one id per item: texts, whole numbers (up to 64 bits, also unsigned) or UUIDs, which are converted to
+                text. Ids must be unique, and numbers and texts cannot be mixed. Default: item numbers.
+            max_memory: bytes, or a text such as "2GB". Default: four fifths of the free memory.
+            progress: True for a progress bar, or a callable `f(label, done, total)`.
+            changes: True to allow `add`, `remove` and `observe`; LPMT keeps about 0.9 kB per item for this.
+            metric: "cosine", or "euclidean" if the length of vectors matters, as for `rerank`.
+            observed_limit: maximum number of observed queries, see `observe`. Default: a third of the number of items.
         """
-        report = Progress(progress)
-        return cls(built(gallery_or_store, method, ids, max_memory, report, changes, metric, observed_limit))
+        prepared = require_prepared(resolve_method(method))
+        prepared.load_weights()
+        items, report = read_gallery(gallery, metric), Progress(progress)
+        return cls(build_snapshot(items, prepared, ids, max_memory, report, changes, observed_limit))
 
     def __len__(self) -> int:
-        return len(self._snapshot)
+        return len(self.snapshot)
 
     def __repr__(self) -> str:
-        return in_a_line(self._snapshot)
+        return describe_snapshot(self.snapshot)
 
     @property
     def method(self) -> Method:
-        return self._snapshot.method
+        """The method that prepared the gallery."""
+        return self.snapshot.method
 
     @property
     def ids(self) -> NDArray[Any]:
-        """(n,) the names of the items: Python texts (dtype object), or int64 (uint64 where a number needs it).
+        """(n,) ids of the items: Python texts (dtype object), or int64 (uint64 if a number needs it).
 
-        Where none were given, the numbers of the items, which stay what they are when others are removed.
+        Without ids, these are the item numbers, which do not change when other items are removed.
         """
-        return np.array(self._snapshot.names.all)
+        return np.array(self.snapshot.names.all)
 
     def search(
         self,
         queries: ArrayLike,
         k: int = 10,
+        *,
         depth: int | None = None,
         budget: int | None = None,
         max_distance: float | None = None,
-        *,
         where: Any = None,
         positives: Any = None,
         negatives: Any = None,
         groups: ArrayLike | None = None,
         observe: bool = False,
     ) -> Ranking:
-        """The k best items of every query, each query on its own; queries need not be in the gallery.
+        """Return the k best items of every query. Each query is independent and need not be in the gallery.
 
-        The search stops as soon as no item that is left can be among the k best, or after `budget` items.
+        The search stops as soon as no remaining item can be among the k best, or after `budget` items.
 
         Args:
-            queries: (q, d) rows; of a gallery made by `combine`, also a list of one array per feature.
-            k: how many items are to be certain; those there are, where the gallery is smaller.
-            depth: how many items to return, k unless given. Those behind the first k are the next ones as far as they
-                are known, then the order of the search.
-            budget: most items whose chain is looked at, per query and per marked item; the larger of 5000 and 50 k
-                unless given.
-            max_distance: items farther than this, by the distances of this search, are left out: padding (-1 and inf)
-                stands in their places. None leaves out nobody.
-            where: only these items are results: a mask of booleans in the order of `manifold.ids`, or a list of ids; of
-                a manifold over a vector database, also a filter in its own form. A list of 0 and 1 as long as the
-                gallery is refused, because it could be either; so are [0] for one item and [0, 1] for two, where
-                leaving `where` out allows all. Chains pass through the others all the same, and distances stay what
-                they are. Rows are padded where fewer are left.
-            positives: ids of items that are right, a list for one query, or a list of such lists, one per query; LPMT
-                only. Chains start from them, too. Marked items, right or wrong, are not returned.
-            negatives: ids of items that are wrong, given likewise. No chain passes through them, and where there are
-                positives, what is nearer to a wrong one than to the query and the right ones moves back.
-            groups: one label per query row, text or whole number: rows of one label are several vectors of one query.
-                The answer has one row per label, by first appearance, with the labels as `query_ids`; an item stands by
-                the least of its distances, each in the units of its own vector's neighbourhood.
-            observe: remember these queries, too, once they are answered; see `observe`.
+            queries: (q, d) rows; for a gallery made by `combine`, also a list with one array per feature.
+            k: number of items whose order is guaranteed; all items if the gallery is smaller.
+            depth: number of items to return. Default: k. Items after the first k follow in the best known order, then
+                in the order of the neighbour search.
+            budget: maximum number of items to settle, per query and per marked item. Default: the larger of 5000 and 50
+                k.
+            max_distance: leave out items farther than this, measured by the distances of this search, and pad their
+                positions with -1 and inf. None leaves out nothing.
+            where: restrict results to these items: a boolean mask in the order of `manifold.ids`, or a list of ids; for
+                a manifold over a vector database, also a filter in the database's own form. A list of 0 and 1 that is
+                as long as the gallery is refused because it could be a mask or a list of ids; so are [0] for one item
+                and [0, 1] for two items, where leaving `where` out allows all. Chains still pass through the other
+                items, and distances do not change. Rows are padded if fewer items are left.
+            positives: ids of relevant items: a list for one query, or a list of such lists, one per query. LPMT only.
+                Chains also start from them. Marked items, positive or negative, are not returned.
+            negatives: ids of irrelevant items, in the same form. No chain passes through them. With positives, an item
+                that is nearer to a negative than to the query and the positives moves back.
+            groups: one label per query row, text or whole number. Rows with the same label are several vectors of one
+                query. The result has one row per label, in order of first appearance, with the labels as `query_ids`.
+                The distance of an item is the least of its distances, each in units of its own vector's neighbourhood.
+            observe: also observe these queries after they are answered; see `observe`.
 
         Returns:
-            Ranking with `ids` (q, depth), the names of the items, and distances that order the items of one query: they
-            are not comparable between queries, and copies of one vector may differ in them (see `Ranking`). In `meta`:
-            `mode` "online", `certain` the share of queries whose k best are certain, `settled` the median number of
-            items looked at, `budget`, `metric`, `method`, `seconds`.
+            Ranking with `ids` (q, depth), the ids of the items, and distances that order the items of one query.
+            Distances of different queries are not comparable, and copies of one vector may have different distances
+            (see `Ranking`). `meta` contains `mode` "online", `certain` (the share of queries whose k best are certain),
+            `settled` (the median number of settled items), `budget`, `metric`, `method` and `seconds`.
         """
         started = time.perf_counter()
         if observe:
-            check_observes(self._snapshot)
-        snapshot = self._snapshot  # read once: a change in the meantime makes another one
-        k = whole_number(k, "k")
-        depth = k if depth is None else whole_number(depth, "depth")
-        budget = None if budget is None else whole_number(budget, "budget")
-        farthest = a_distance(max_distance)
+            check_can_observe(self.snapshot)
+        snapshot = self.snapshot  # read once, because a concurrent change replaces it
+        k = check_whole_number(k, "k")
+        depth = k if depth is None else check_whole_number(depth, "depth")
+        budget = None if budget is None else check_whole_number(budget, "budget")
+        farthest = parse_max_distance(max_distance)
         rows = snapshot.space.rows(queries, "queries", snapshot.vectors.shape[1])
-        answer, labels = answered(snapshot, rows, k, depth, budget, where, positives, negatives, groups)
-        indices, distances = within(answer, farthest)
+        request = Request(rows, k, depth, budget)
+        answer, labels = search_snapshot(snapshot, request, where, positives, negatives, groups)
+        indices, distances = apply_max_distance(answer, farthest)
         meta = {"mode": "online", "method": repr(snapshot.method), **snapshot.space.meta, **answer.facts}
         meta["seconds"] = time.perf_counter() - started
         if observe:
             self.observe(queries)
-        return snapshot.names.ranking(indices, distances, meta).with_ids(query_ids=labels)
+        return snapshot.to_ranking(indices, distances, meta).with_ids(query_ids=labels)
 
-    def explain(self, query: ArrayLike, item: Any, flows: int = 5) -> OnlineExplanation:
-        """The cheapest chain from a query to an item, from the same computation that ranks it.
+    def explain(self, query: ArrayLike, item: Any, *, flows: int = 5) -> Chain:
+        """Return the cheapest chain from a query to an item, from the same computation that ranks it.
 
         Args:
-            query: one vector, (d,) or (1, d); of a gallery made by `combine`, also a list of one per feature.
-            item: its id, or its number where the manifold has no ids.
-            flows: how many of the largest movements of mass to keep per step.
+            query: one vector, (d,) or (1, d); for a gallery made by `combine`, also a list with one vector per feature.
+            item: id of the item, or its number if the manifold has no ids.
+            flows: number of the largest mass movements to keep per step.
         """
-        snapshot = self._snapshot
-        rows = snapshot.space.rows(snapshot.space.single(query), "query", snapshot.vectors.shape[1])
+        snapshot = self.snapshot
+        rows = snapshot.space.rows(query, "query", snapshot.vectors.shape[1])
         if len(rows) != 1:
-            raise ValueError(f"query has {len(rows)} rows; explain one at a time")
-        return explained(snapshot, rows, snapshot.names.number_of(item), flows)
+            raise InputError(f"has {len(rows)} rows", parameter="query", remedy="explain one query at a time")
+        return explain_item(snapshot, rows, snapshot.names.find_item(item), flows)
 
     @property
-    def stale(self) -> float:
-        """How far this manifold has drifted from a rebuild, in [0, 1]; 0 after `build` and `refresh`.
+    def staleness(self) -> float:
+        """Distance to a rebuilt manifold, in [0, 1]; 0 after `build` and `refresh`.
 
-        The largest of: the share of items that came or went since, the mean mass (total variation) by which what is
-        kept of an item may differ, and the relative move of the contrast that LPMT's powers were measured from. At 0.1
-        it is time to think of `refresh()`.
+        The largest of: the share of items added or removed since the build, the mean mass (total variation) by which
+        the stored state of an item may differ, and the relative change of the contrast from which LPMT's powers were
+        measured. Consider `refresh()` when it reaches 0.1.
         """
-        return self._snapshot.stale
+        return self.snapshot.staleness
 
     def add(self, vectors: ArrayLike, ids: ArrayLike | None = None) -> None:
-        """Add items; only neighbourhoods they enter are computed anew. Searches under way finish on the old state.
+        """Add items and update only the neighbourhoods that they enter. Running searches finish on the old state.
 
-        Neighbours are exact, as after a rebuild; for LPMT rows, states and costs follow where they change by more than
-        its TOLERANCE, and powers and weights of the graphs stay as built, until `refresh()`. A Store is not written to:
-        new items are searched exactly beside it (see `stores.changed`).
+        Neighbours are exact, as after a rebuild. For LPMT, rows, states and costs are updated where they change by more
+        than its TOLERANCE; powers and graph weights stay as built until `refresh()`. A Store is not written to: new
+        items are searched exactly in addition to it (see `stores.view`).
 
         Args:
             vectors: (m, d) rows.
-            ids: one new name per row; left out in a manifold without ids, whose numbers continue.
+            ids: one new id per row. Leave it out if the manifold has no ids: new items get the next numbers.
         """
-        self._change(lambda snapshot: added(snapshot, vectors, ids))
+        self.apply(Change(vectors=vectors, ids=ids, rule=Rule.ADD))
 
     def remove(self, ids: Any) -> None:
-        """Remove items by their ids, or by their numbers in a manifold without: the others keep their names.
+        """Remove items by their ids, or by their numbers if the manifold has no ids. Other items keep their ids.
 
-        When all are removed an empty manifold is left, whose searches find nothing and to which items can be added.
+        Removing all items leaves an empty manifold: searches find nothing, and items can be added again.
         """
-        self._change(lambda snapshot: removed(snapshot, ids))
+        self.apply(Change(ids, rule=Rule.REMOVE))
 
     def upsert(self, vectors: ArrayLike, ids: ArrayLike) -> None:
-        """Put items in place of those that have these ids, and add those whose ids are new: one change, all or nothing.
+        """Replace the items that have these ids and add the items whose ids are new, as one atomic change.
 
-        An item that was replaced has the same id and another number: that of a new item.
+        A replaced item keeps its id and gets the number of a new item.
 
         Args:
             vectors: (m, d) rows.
-            ids: one name per row, no two alike; the manifold must have been built with ids.
+            ids: one unique id per row; the manifold must have been built with ids.
 
         Example:
             >>> manifold.upsert(vectors, ids=["beach_17", "beach_99"])
         """
-        self._change(lambda snapshot: upserted(snapshot, vectors, ids))
+        self.apply(Change(vectors=vectors, ids=ids, rule=Rule.UPSERT))
 
     def observe(self, queries: ArrayLike) -> int:
-        """Remember queries, so that later ones find more: chains may pass through them. How many are kept.
+        """Add queries to the graph, so that chains can pass through them and later queries find more.
 
-        They become a part of the graph, as items do that are added, and cost what an item costs; but they are never
-        results, have no names, and do not count as items. A near-copy is not remembered: a query nearer to a remembered
-        one than 0.2 times the distance to its own 10th nearest item. When there are more than `observed_limit` (see
-        `build`), the oldest are forgotten.
+        Observed queries are part of the graph like added items and cost as much. They are never results, have no ids
+        and do not count as items. A near-copy is left out: a query that is nearer to an observed query than 0.2 times
+        the distance to its own 10th nearest item. If there are more than `observed_limit` (see `build`), the oldest are
+        dropped.
 
         Args:
             queries: as for `search`.
-        """
-        return self._change(lambda snapshot: observed(snapshot, queries))
-
-    @property
-    def observed(self) -> int:
-        """How many queries are remembered."""
-        return self._snapshot.remembered.count
-
-    def forget(self) -> None:
-        """Forget all remembered queries."""
-        self._change(forgotten)
-
-    def refresh(self, progress: Show = None) -> None:
-        """Build the present items anew, so that nothing is approximated: `stale` is 0 then.
-
-        A FaissStore built from vectors is built anew, too; any other Store stays, with the changes beside it.
-        """
-        self._change(lambda snapshot: refreshed(snapshot, Progress(progress)))
-
-    def sync(self, progress: Show = None) -> Synced:
-        """Follow the vector database that this manifold was built from: take in what changed there since. How much.
-
-        Its ids and vectors are read, all of them, and compared with the items. Those that are new are added, those that
-        are gone are removed, those with another vector are replaced; one change, all or nothing. Items that were added
-        here and are not in the database leave.
 
         Returns:
-            `added`, `removed` and `changed`, how many items each.
+            Number of queries that were added.
         """
-        counts: list[Synced] = []
+        return self.apply(Change(queries=queries, rule=Rule.OBSERVE))
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observed queries."""
+        return self.snapshot.remembered.count
+
+    def forget(self) -> None:
+        """Drop all observed queries."""
+        self.apply(Change(forgotten=slice(None)))
+
+    def refresh(self, progress: ProgressOption = None) -> None:
+        """Rebuild the current items, so that nothing is approximated and `staleness` is 0.
+
+        A FaissStore built from vectors is rebuilt, too. Any other Store is kept, together with the changes since.
+        """
+        self.replace_snapshot(lambda snapshot: rebuild_snapshot(snapshot, Progress(progress)))
+
+    def sync(self, progress: ProgressOption = None) -> SyncCounts:
+        """Update the manifold to the current content of the vector database from which it was built.
+
+        Reads all ids and vectors of the database and compares them with the items. Adds new items, removes items that
+        are no longer in the database and replaces items whose vector differs, as one atomic change. Items that were
+        added to the manifold only are removed.
+
+        Returns:
+            Numbers of items that were `added`, `removed` and `changed`.
+        """
+        counts: list[SyncCounts] = []
 
         def change(snapshot: Snapshot) -> Snapshot:
-            after, found = synced(snapshot, Progress(progress))
-            counts.append(found)
+            after, count = sync_with_database(snapshot, Progress(progress))
+            counts.append(count)
             return after
 
-        self._change(change)
+        self.replace_snapshot(change)
         return counts[0]
 
-    def _change(self, change: Callable[[Snapshot], Snapshot]) -> int:
-        """Replace the snapshot by the one after a change, and note what changed for the next `save`; how many came."""
+    def apply(self, change: Change) -> int:
+        """Make a change as one step and return the number of added rows. `add`, `remove` and the like are shorter."""
+        return self.replace_snapshot(lambda snapshot: apply_change(snapshot, change))
+
+    def replace_snapshot(self, change: Callable[[Snapshot], Snapshot]) -> int:
+        """Replace the snapshot, record the change for the next `save`, and return the number of added rows."""
         with self._changing:
-            before, after = self._snapshot, change(self._snapshot)
-            self._journal.changed(before, after)
-            self._snapshot = after
+            before, after = self.snapshot, change(self.snapshot)
+            self.journal.record_change(before, after)
+            self.snapshot = after
             return 0 if after is before or after.turnover is None else after.turnover.fresh
 
     def info(self) -> dict[str, Any]:
-        """Facts for people and JSON: items, dimensions, method, bytes kept, numbers measured from the data."""
-        return facts_of(self._snapshot)
+        """Return facts for display and JSON: items, dimensions, method, bytes, numbers measured from the data."""
+        return collect_info(self.snapshot)
 
-    def save(self, path: str | os.PathLike[str], wait: float = WAIT) -> None:
-        """Write a folder of arrays and a manifest; a process killed at any moment leaves the old one or the new one.
+    def save(self, path: str | os.PathLike[str], wait: float = LOCK_WAIT_SECONDS) -> None:
+        """Write a folder with arrays and a manifest. A process killed at any time leaves the old or the new state.
 
-        Saved to the folder it was loaded from or saved to last, only what changed since is written, as long as that is
-        little. If somebody else has saved there in the meantime, or a killed service left changes in the log of the
-        folder, a `ChangedMeanwhile` says so, and nothing is written. Any other manifold that is there is replaced,
-        together with the changes in its log.
+        In the folder from which the manifold was loaded or to which it was last saved, only the changes since are
+        written if they are small. Raises `ConcurrentSaveError` and writes nothing if another process saved to the
+        folder in the meantime or a killed service left changes in its log. Any other manifold in the folder is
+        replaced, together with the changes in its log.
 
         A store is not written: `load` searches exactly unless it is given one.
 
         Args:
-            path: the folder; it is made if it is not there.
-            wait: seconds to wait for others who write to it; then a TimeoutError says who they are.
+            path: folder, which is created if it does not exist.
+            wait: seconds to wait for other writers; then a TimeoutError names them.
         """
         with self._changing:
-            files.save(self._snapshot, path, self._journal, seconds(wait))
+            saved_folder.save_snapshot(self.snapshot, path, self.journal, check_seconds(wait))
 
     @classmethod
     @contextlib.contextmanager
     def changing(
-        cls, path: str | os.PathLike[str], wait: float = WAIT, store: Store | None = None
+        cls, path: str | os.PathLike[str], *, wait: float = LOCK_WAIT_SECONDS, store: Store | None = None
     ) -> Iterator[Manifold]:
-        """A Manifold to be changed in a `with` block, at whose end it is saved; others who want to change it wait.
+        """Load a Manifold for changes in a `with` block and save it at the end. Other writers wait.
 
-        Changes that a service acknowledged before it was killed are applied first, and saved with yours; a `LogApplied`
-        warning says how many. A damaged log, or one of another gallery, is a ValueError. After an error in the block
-        nothing is saved, and the log stays.
+        Changes that a service acknowledged before it was killed are applied first and saved with yours; a
+        `LogAppliedWarning` says how many. A damaged log, or the log of another gallery, raises an InputError. If the
+        block raises an error, nothing is saved and the log is kept.
 
         Args:
             path: the folder.
-            wait: seconds to wait for others; then a TimeoutError says who they are.
+            wait: seconds to wait for other writers; then a TimeoutError names them.
             store: as in `load`.
 
         Example:
             >>> with kinrank.Manifold.changing("gallery.manifold") as manifold:
             ...     manifold.add(vectors, ids=names)
         """
-        folder, home = Path(path), resolved(path)
-        files.check_saved(folder)
-        with alone_in(home, seconds(wait), make=False):
+        folder, home = Path(path), resolve_path(path)
+        saved_folder.check_changeable(folder)
+        with folder_lock(home, check_seconds(wait), make=False), contextlib.ExitStack() as stack:
             manifold = cls.load(folder, store=store)
-            journal = manifold._journal
-            with leftover_log(home, journal.folded) as log:
-                journal.held = home
-                try:
-                    if log is not None:
-                        manifold._apply(log, folder)
-                    yield manifold
-                    if journal.unsaved:
-                        manifold.save(folder)
-                    if log is not None:
-                        with contextlib.suppress(OSError):  # the folder says that it is not needed any more
-                            log.close(remove=True)
-                finally:
-                    journal.held = journal.position = None
+            journal, log = manifold.journal, None
+            if has_log(home):
+                log = stack.enter_context(contextlib.closing(ChangeLog(log_path(home), journal.folded)))
+            journal.held = home
+            try:
+                if log is not None:
+                    manifold._apply(log, folder)
+                yield manifold
+                if journal.unsaved:
+                    manifold.save(folder)
+                if log is not None:
+                    with contextlib.suppress(OSError):  # the manifest records that the log is applied
+                        log.close(remove=True)
+            finally:
+                journal.held = journal.position = None
 
-    def _apply(self, log: Log, folder: Path) -> None:
-        """Apply the changes that only the log of a folder holds, and remember how far that is for the next `save`."""
-        self._change(lambda snapshot: replayed_log(snapshot, log, folder))
-        self._journal.position = log.version
+    def _apply(self, log: ChangeLog, folder: Path) -> None:
+        """Apply the changes that only the log contains, and record the log position for the next `save`."""
+        self.replace_snapshot(lambda snapshot: replay_log(snapshot, log, folder))
+        self.journal.position = log.version
         if log.left:
-            warnings.warn(sentence_about(log, folder), LogApplied, stacklevel=5)
+            changes = "1 change" if len(log.left) == 1 else f"{len(log.left)} changes"
+            were = "was" if len(log.left) == 1 else "were"
+            origin = "acknowledged by a service before it was killed"
+            message = f"{changes} in {log.path}, {origin}, {were} applied to {folder} first"
+            warnings.warn(message, LogAppliedWarning, stacklevel=5)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], mmap: bool = True, store: Store | None = None) -> Manifold:
-        """A Manifold as it was saved. Checksums are compared; a truncated, altered or foreign folder is a ValueError.
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = True, store: Store | None = None) -> Manifold:
+        """Load a saved Manifold and verify its checksums.
+
+        Raises an InputError if the folder is truncated, altered or not a manifold.
 
         Args:
             path: the folder.
-            mmap: arrays stay on disk and are read as needed; False reads them at once.
-            store: asked for the neighbours of queries instead of an exact search; it must hold the same items. A vector
+            mmap: True to memory-map the arrays, False to read them at once.
+            store: finds the neighbours of queries instead of an exact search; it must contain the same items. A vector
                 database may have changed in the meantime: see `sync`.
         """
-        manifold = cls._opened(path, mmap, store)
-        if store is None and manifold._snapshot.built_over is not None:
-            warnings.warn(cost_of(Path(path), manifold._snapshot), SearchedExactly, stacklevel=2)
-        if (missing := left_out(Path(path), manifold._journal.folded)) is not None:
-            warnings.warn(missing, NotFolded, stacklevel=2)
+        manifold = cls.open(path, mmap=mmap, store=store)
+        if store is None and manifold.snapshot.built_over is not None:
+            warnings.warn(describe_exact_search(Path(path), manifold.snapshot), ExactSearchWarning, stacklevel=2)
+        if (missing := describe_missing_changes(Path(path), manifold.journal.folded)) is not None:
+            warnings.warn(missing, UnappliedChangesWarning, stacklevel=2)
         return manifold
 
     @classmethod
-    def _opened(cls, path: str | os.PathLike[str], mmap: bool = True, store: Store | None = None) -> Manifold:
-        """What `load` returns, without a warning."""
-        journal = Journal()
-        manifold = cls(reading.load(path, mmap, store, journal))
-        manifold._journal = journal
+    def open(cls, path: str | os.PathLike[str], *, mmap: bool = True, store: Store | None = None) -> Manifold:
+        """Load a Manifold as `load` does, but without warnings, for a caller that applies the log itself."""
+        journal = PendingChanges()
+        manifold = cls(folder_reader.load_snapshot(path, mmap, store, journal))
+        manifold.journal = journal
         return manifold
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How pickle takes it apart: `_arrived` puts it together again, with the checks that `load` makes."""
-        known = {str(folder): seal for folder, seal in self._journal.seals.items()}
-        return Manifold._arrived, (parts_of(self._snapshot), known)
+        """Split the Manifold for pickle into plain arrays and numbers, which are checked as those of files are."""
+        snapshot, method = self.snapshot, self.snapshot.method
+        if snapshot.store is not None:
+            _check_picklable(snapshot.store)
+        method_parts = type(method), asdict(method)
+        parts = (*method_parts, snapshot.arrays, snapshot.facts, snapshot.store, snapshot.built_over)
+        known = {str(folder): checksum for folder, checksum in self.journal.manifest_checksums.items()}
+        return _restore_manifold, (parts, known)
 
-    @classmethod
-    def _arrived(cls, parts: Parts, known: dict[str, str]) -> Manifold:
-        manifold = cls(put_together(parts))
-        manifold._journal = Journal({Path(folder): seal for folder, seal in known.items()})
-        return manifold
+
+def _restore_manifold(parts: tuple[Any, ...], known: dict[str, str]) -> Manifold:
+    """Rebuild a pickled Manifold. Raises an InputError if its parts do not fit together."""
+    kind, parameters, *rest = parts
+    try:
+        manifold = Manifold(Snapshot.from_arrays(kind(**parameters), *rest))
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise InputError(f"the pickle is not a manifold that this version can use: {error}") from error
+    manifold.journal = PendingChanges({Path(folder): checksum for folder, checksum in known.items()})
+    return manifold
+
+
+class _NullFile:
+    """File that discards what is written to it."""
+
+    def write(self, content: Any) -> int:
+        return len(content)
+
+
+def _check_picklable(store: Store) -> None:
+    """Raise a TypeError with a remedy if a store cannot be pickled."""
+    from multiprocessing.reduction import ForkingPickler  # imported here, because few callers need it
+
+    try:
+        ForkingPickler(_NullFile()).dump(store)
+    except Exception as error:  # the parts of a store can raise anything
+        raise TypeError(
+            f"this manifold cannot be pickled, because its store, a {type(store).__name__}, cannot be pickled "
+            f"({error}); save the manifold, and load it where it is needed with a store opened there"
+        ) from error

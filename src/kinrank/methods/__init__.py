@@ -1,15 +1,10 @@
-"""Every method, by its name on the command line. Adding one = one file and one line here."""
+"""All methods by their command line name. A new method is one file and one line here."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
-from kinrank.methods.alpha_qe import AlphaQE, AugmentedAlphaQE
-from kinrank.methods.aqe import AQE, AugmentedAQE
-from kinrank.methods.aqewd import AQEwD, AugmentedAQEwD
 from kinrank.methods.base import Method
-from kinrank.methods.bcd import BCD
-from kinrank.methods.bsd import BSD
+from kinrank.methods.baseline import NoReranking
+from kinrank.methods.bidirectional_diffusion import BCD, BSD
 from kinrank.methods.cas import CAS
 from kinrank.methods.conaff import ConAff
 from kinrank.methods.csa import CSA
@@ -26,15 +21,16 @@ from kinrank.methods.knn import KNN
 from kinrank.methods.lattqe import AugmentedLAttQE, LAttQE
 from kinrank.methods.lpmt import LPMT
 from kinrank.methods.lpmt_ablation import LPMTAblation
-from kinrank.methods.none import NoReranking
+from kinrank.methods.query_expansion import AQE, AlphaQE, AQEwD, AugmentedAlphaQE, AugmentedAQE, AugmentedAQEwD
 from kinrank.methods.rdp import RDP
+from kinrank.methods.registry import MethodRegistry
 from kinrank.methods.sca import SCA
 from kinrank.methods.ssr import SSR
 from kinrank.methods.stml import STML
 from kinrank.methods.super_global import SuperGlobal
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method
+METHODS = MethodRegistry(
+    (method.name, method)
     for method in (
         NoReranking,
         AQE,
@@ -69,40 +65,9 @@ METHODS: dict[str, type[Method]] = {
         LPMT,
         LPMTAblation,
     )
-}
+)
 
-
-def method_named(name: str) -> type[Method]:
-    """The class of a method by its name, or by that of its class; dashes, underscores and capitals do not matter.
-
-    Example:
-        >>> method_named("K_reciprocal")
-        <class 'kinrank.methods.k_reciprocal.KReciprocal'>
-    """
-    known = {_letters(word): kind for kind in METHODS.values() for word in (kind.__name__, kind.name)}
-    asked = _letters(name)
-    if asked in known:
-        return known[asked]
-    near = get_close_matches(asked, known, 1)
-    hint = f" (did you mean {known[near[0]].name}?)" if near else ""
-    raise ValueError(f"method {name!r} is not known{hint}; give one of: {', '.join(METHODS)}")
-
-
-def _letters(name: str) -> str:
-    """What matters of a name."""
-    return name.strip().replace("_", "").replace("-", "").lower()
-
-
-def resolve(method: Method | str | None) -> Method:
-    """A Method from itself, from its name, or the default, LPMT()."""
-    if method is None:
-        return LPMT()
-    if isinstance(method, Method):
-        return method
-    if isinstance(method, str):
-        return method_named(method)()
-    raise ValueError(f"method={method!r} is not known; give a Method or one of: {', '.join(METHODS)}")
-
+find_method, resolve_method = METHODS.find, METHODS.resolve
 
 __all__ = [
     "AQE",
@@ -139,6 +104,6 @@ __all__ = [
     "Method",
     "NoReranking",
     "SuperGlobal",
-    "method_named",
-    "resolve",
+    "find_method",
+    "resolve_method",
 ]

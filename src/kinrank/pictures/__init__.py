@@ -1,1 +1,1 @@
-"""Pictures in folders and zips, from anywhere: found, read and decoded within bounds."""
+"""Pictures in folders and zips from untrusted sources: found, read and decoded within limits."""

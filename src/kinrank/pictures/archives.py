@@ -1,8 +1,4 @@
-"""A folder or a zip -> the names of the files of some kind in it, and their bytes, bounded; nothing outside is reached.
-
-Names come from a list that is made once. What is asked for by another name is not there, whatever it looks like, so no
-path is ever made of a name from outside.
-"""
+"""Files of some kinds in a folder, a zip or a list of paths. Sizes are limited, and no other file is reached."""
 
 from __future__ import annotations
 
@@ -12,66 +8,72 @@ import re
 import stat
 import threading
 import zipfile
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
-from kinrank.files.opening import regular
-from kinrank.given import CONTROL
-from kinrank.pictures.images import ENDINGS
+from kinrank.errors import InputError
+from kinrank.files.path_checks import check_regular_file
+from kinrank.ids import CONTROL_CHARACTERS
+from kinrank.pictures.images import PICTURE_ENDINGS
 
 Endings = tuple[str, ...]
-MOST_ENTRIES = 2_000_000
-UNREADABLE = "it cannot be read"  # how sentences begin about what may be readable the next time
-MOST_BYTES = 64 * 2**20
-RATIO = 100  # to which a large entry of a zip may unpack; pictures are packed already
-DRIVE = re.compile("[A-Za-z]:")  # how a path on another system begins
+MAX_ENTRIES = 2_000_000
+UNREADABLE = "it cannot be read"  # start of messages about files that may be readable the next time
+MAX_FILE_BYTES = 64 * 2**20
+MAX_COMPRESSION_RATIO = 100  # of a large entry of a zip; pictures are compressed already
+DRIVE_PATTERN = re.compile("[A-Za-z]:")  # start of a Windows path
 
 
-class Gone(ValueError):
-    """A file that was listed and is not there any more."""
+class ItemMissingError(InputError):
+    """A file that was listed no longer exists."""
 
 
-class Archive(Protocol):
-    """Where files are: pictures, unless other endings were asked for.
+class Archive(ABC):
+    """A collection of files: pictures, or files with the given endings.
 
     Attributes:
-        names: of the files, sorted, "/" between folders.
-        skipped: why others are not among them -> how many.
-        identity: a text that tells this archive from others.
-        unread: folders that could not be read: what is in them is not known to be gone.
+        names: names of the files, sorted, with "/" between folders.
+        skipped: reason -> number of files that were left out.
+        identity: a text that distinguishes this archive from others.
+        unread: folders that could not be read, so that their files may still exist.
     """
 
     names: list[str]
-    skipped: Counter[str]
     identity: str
-    unread: list[str]
 
+    def __init__(self) -> None:
+        self.skipped: Counter[str] = Counter()
+        self.unread: list[str] = []
+
+    @abstractmethod
     def stamp(self, name: str) -> str:
-        """A text that changes when the file does; a Gone if it is not there, another ValueError if nobody can say."""
-        ...
+        """Return a text that changes with the file.
 
+        Raises an ItemMissingError if it does not exist, and another InputError if it cannot be examined.
+        """
+
+    @abstractmethod
     def read(self, name: str) -> bytes:
-        """The bytes of a file; a ValueError where it cannot be read or is too large."""
-        ...
+        """Return the bytes of a file. Raises an InputError if it cannot be read or is too large."""
 
     def again(self, name: str) -> bool:
-        """Whether a file of this name is there now, though it was not when the archive was opened."""
-        ...
+        """True if a file with this name exists now, although it did not when the archive was opened."""
+        return False
 
 
-def opened(path: Path, endings: Endings = ENDINGS, most: int = MOST_ENTRIES) -> Archive:
-    """The files with these endings at a path; a ValueError where there are none, or too many."""
-    archive: Archive = Folder(path, endings, most) if path.is_dir() else Zip(path, endings, most)
+def open_archive(path: Path, endings: Endings = PICTURE_ENDINGS, most: int = MAX_ENTRIES) -> Archive:
+    """Open the files with these endings at a path. Raises an InputError if there are none, or too many."""
+    archive: Archive = FolderArchive(path, endings, most) if path.is_dir() else ZipArchive(path, endings, most)
     if not archive.names:
-        why = "".join(f"; {count} left out: {reason}" for reason, count in archive.skipped.items())
-        raise ValueError(f"{path} holds no {_what(endings)} that can be read ({', '.join(endings)}){why}")
+        left_out = "".join(f"; {count} left out: {reason}" for reason, count in archive.skipped.items())
+        raise InputError(f"{path} contains no readable {_describe_kind(endings)} ({', '.join(endings)}){left_out}")
     return archive
 
 
-def has_any(path: Path, endings: Endings) -> bool:
-    """Whether a folder holds a file with one of these endings, anywhere below it."""
+def contains_files(path: Path, endings: Endings) -> bool:
+    """True if a folder contains a file with one of these endings, at any depth."""
     for _, folders, files in os.walk(path):
         folders[:] = [name for name in folders if not name.startswith(".")]
         if any(name.lower().endswith(endings) and not name.startswith(".") for name in files):
@@ -79,16 +81,16 @@ def has_any(path: Path, endings: Endings) -> bool:
     return False
 
 
-def by_name(names: list[str]) -> dict[str, str]:
-    """Shorter names -> the file: without suffix, and without folders where only one is called so.
+def index_short_names(names: list[str]) -> dict[str, str]:
+    """Map shorter names to files: without suffix, and without folders if the name is unique.
 
     Example:
-        >>> by_name(["sub/x.jpg"])["x"]
+        >>> index_short_names(["sub/x.jpg"])["x"]
         'sub/x.jpg'
     """
-    found: dict[str, str] = {}
+    index: dict[str, str] = {}
     for name in names:
-        found.setdefault(os.path.splitext(name)[0], name)  # of x.jpg and x.png the first
+        index.setdefault(os.path.splitext(name)[0], name)  # of x.jpg and x.png, the first one
     plain: dict[str, str | None] = {}
     for name in names:
         base = name.rpartition("/")[2]
@@ -98,32 +100,32 @@ def by_name(names: list[str]) -> dict[str, str]:
             plain[short] = None if short in plain else name
     for short, entry in plain.items():
         if entry is not None:
-            found.setdefault(short, entry)
-    return found
+            index.setdefault(short, entry)
+    return index
 
 
-class Folder:
-    """A folder with everything below it, but for hidden files and links that lead out of it."""
+class FolderArchive(Archive):
+    """Files below a folder, without hidden files and links that lead out of it."""
 
-    def __init__(self, path: Path, endings: Endings = ENDINGS, most: int = MOST_ENTRIES) -> None:
+    def __init__(self, path: Path, endings: Endings = PICTURE_ENDINGS, most: int = MAX_ENTRIES) -> None:
+        super().__init__()
         self._root, self._endings = os.path.realpath(path), endings
-        self.identity = self._root
-        self.skipped: Counter[str] = Counter()
-        self.unread: list[str] = []
-        self.names: list[str] = []
+        self.identity, self.names = self._root, []
         folders = [""]
         while folders:
             for name, is_folder in self._inside(folders.pop()):
                 (folders if is_folder else self.names).append(name)
             if len(self.names) > most:
-                raise ValueError(f"{path} holds more than {most} {_what(endings)}s; give a folder with fewer")
+                raise InputError(
+                    f"{path} contains more than {most} {_describe_kind(endings)}s", allowed="a folder with fewer"
+                )
         self.names.sort()
 
     def _inside(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """The folders and files right in a folder, and which they are; links to folders are not followed."""
+        """Yield the folders (True) and files (False) in a folder; links to folders are not followed."""
         try:
             entries = list(os.scandir(os.path.join(self._root, folder)))
-        except FileNotFoundError:  # removed just now
+        except FileNotFoundError:  # removed in the meantime
             return
         except OSError:
             self.skipped["a folder that cannot be read"] += 1
@@ -143,30 +145,25 @@ class Folder:
                     self.skipped[problem] += 1
 
     def _problem(self, entry: os.DirEntry[str], name: str) -> str | None:
-        """Why an entry of a folder is left out; None if it is not."""
+        """Return the reason why an entry is left out; None if it is not."""
         try:
             if entry.is_symlink() and not self._is_inside(entry.path):
                 return "a link that leads out of the folder"
-            return None if _is_text(name) and entry.is_file() else "no file, or a name that is no line of text"
-        except OSError:  # a link that leads to itself
-            return "a link that leads nowhere"
+            return None if _is_text(name) and entry.is_file() else "not a file, or a name that is not a line of text"
+        except OSError:  # a link to itself
+            return "a broken link"
 
     def _is_inside(self, path: str) -> bool:
         return os.path.commonpath([os.path.realpath(path), self._root]) == self._root
 
     def stamp(self, name: str) -> str:
-        try:
-            return stamp_of(os.path.join(self._root, name))
-        except (FileNotFoundError, NotADirectoryError):
-            raise Gone("it is not there any more") from None
-        except OSError as error:
-            raise ValueError(f"{UNREADABLE} ({error.strerror})") from None
+        return stamp_file(os.path.join(self._root, name), "it no longer exists")
 
     def again(self, name: str) -> bool:
         parts = name.split("/")
         if not name.lower().endswith(self._endings) or not _is_text(name) or "\0" in name:
             return False
-        if any(part.startswith(".") or not part for part in parts):  # hidden, or a way out
+        if any(part.startswith(".") or not part for part in parts):  # hidden, or leads out of the folder
             return False
         folder = self._root
         for part in parts[:-1]:  # links to folders are not followed
@@ -178,57 +175,66 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         path = os.path.realpath(os.path.join(self._root, name))
-        if not self._is_inside(path):  # it was replaced by a link meanwhile
-            raise ValueError("it is a link that leads out of the folder")
-        return bounded_file(path, os.O_NOFOLLOW)
+        if not self._is_inside(path):  # replaced by a link in the meantime
+            raise InputError("it is a link that leads out of the folder")
+        return read_bounded_file(path, os.O_NOFOLLOW)
 
 
-def stamp_of(path: str) -> str:
-    """A text that changes when the file does."""
-    found = os.stat(path)
-    return f"{found.st_size} {found.st_mtime_ns}"
+def stamp_file(path: str, missing: str = "it does not exist") -> str:
+    """Return a text that changes with the file; an ItemMissingError with a message if it does not exist."""
+    try:
+        return make_stamp(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a name that no file can have
+        raise ItemMissingError(missing) from None
+    except OSError as error:
+        raise InputError(f"{UNREADABLE} ({error.strerror})") from None
 
 
-def bounded_file(path: str, flags: int = 0) -> bytes:
-    """The bytes of a regular file; a ValueError for anything else, and for more than MOST_BYTES."""
+def make_stamp(path: str) -> str:
+    """Return a text that changes with the file."""
+    status = os.stat(path)
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+def read_bounded_file(path: str, flags: int = 0) -> bytes:
+    """Return the bytes of a regular file. Raises an InputError for anything else, and for more than MAX_FILE_BYTES."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
         with os.fdopen(number, "rb") as file:
             if not stat.S_ISREG(os.fstat(number).st_mode):
-                raise ValueError("it is no regular file")
-            return _bounded(file.read(MOST_BYTES + 1))
+                raise InputError("it is not a regular file")
+            return _check_size(file.read(MAX_FILE_BYTES + 1))
     except OSError as error:
-        raise ValueError(f"{UNREADABLE} ({error.strerror})") from None
+        raise InputError(f"{UNREADABLE} ({error.strerror})") from None
 
 
-class Zip:
-    """A zip, read in place: its entries are never written anywhere."""
+class ZipArchive(Archive):
+    """Files in a zip, which is read in place: entries are never written to the disk."""
 
-    def __init__(self, path: Path, endings: Endings = ENDINGS, most: int = MOST_ENTRIES) -> None:
-        self.skipped: Counter[str] = Counter()
-        self.unread: list[str] = []
+    def __init__(self, path: Path, endings: Endings = PICTURE_ENDINGS, most: int = MAX_ENTRIES) -> None:
+        super().__init__()
         self._reading = threading.Lock()
         try:
-            self._archive = zipfile.ZipFile(regular(path))
+            self._archive = zipfile.ZipFile(check_regular_file(path))
             entries = self._archive.infolist()
         except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError) as error:
-            raise ValueError(
-                f"{path} is neither a folder nor a zip of {_what(endings)}s ({error}); check the path"
+            raise InputError(
+                f"{path} is neither a folder nor a zip of {_describe_kind(endings)}s ({error})", remedy="check the path"
             ) from None
         if len(entries) > most:
-            raise ValueError(f"{path} has {len(entries)} entries, more than {most}; give a smaller zip")
+            raise InputError(f"{path} has {len(entries)} entries, more than {most}", allowed="a smaller zip")
         self._entries: dict[str, zipfile.ZipInfo] = {}
         for entry in entries:
             name = entry.filename
             if name.endswith("/") or not name.lower().endswith(endings) or _is_hidden(name):
                 continue
-            problem = _problem(entry)
+            problem = _find_zip_problem(entry)
             if problem is None:
                 self._entries[entry.filename] = entry
             else:
                 self.skipped[problem] += 1
         self.names = sorted(self._entries)
-        known = hashlib.sha256()  # by content, so that a copy of the zip finds the same thumbnails
+        known = hashlib.sha256()  # by content, so that a copy of the zip has the same thumbnails
         for name in self.names:
             known.update(f"{name}\n{self.stamp(name)}\n".encode())
         self.identity = known.hexdigest()
@@ -237,28 +243,25 @@ class Zip:
         entry = self._entries[name]
         return f"{entry.CRC:08x} {entry.file_size} {entry.compress_size}"
 
-    def again(self, name: str) -> bool:
-        return False
-
     def read(self, name: str) -> bytes:
         entry = self._entries[name]
         try:
             with self._reading, self._archive.open(entry) as file:
-                content = file.read(MOST_BYTES + 1)  # what the entry says of its size is not believed
-        except Exception as error:  # zlib, a checksum, a header: each has errors of its own
-            raise ValueError(f"it cannot be unpacked ({error})") from None
+                content = file.read(MAX_FILE_BYTES + 1)  # the size that the entry claims is not trusted
+        except Exception as error:  # zlib, checksums and headers have their own errors
+            raise InputError(f"it cannot be unpacked ({error})") from None
         if len(content) != entry.file_size:
-            raise ValueError(f"it unpacks to {len(content)} bytes but says {entry.file_size}")
-        return _bounded(content)
+            raise InputError(f"it unpacks to {len(content)} bytes but claims {entry.file_size}")
+        return _check_size(content)
 
 
-def _problem(entry: zipfile.ZipInfo) -> str | None:
-    """Why an entry of a zip is not shown; None if it is."""
+def _find_zip_problem(entry: zipfile.ZipInfo) -> str | None:
+    """Return the reason why an entry of a zip is left out; None if it is not."""
     name = PurePosixPath(entry.filename)
     strange = "\\" in entry.filename or "\0" in entry.orig_filename
     if (
         strange
-        or DRIVE.match(entry.filename)
+        or DRIVE_PATTERN.match(entry.filename)
         or name.is_absolute()
         or ".." in name.parts
         or not _is_text(entry.filename)
@@ -266,30 +269,50 @@ def _problem(entry: zipfile.ZipInfo) -> str | None:
         return "a name that leads out of the zip"
     if entry.flag_bits & 0x1:
         return "encrypted"
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others are not unpacked piece by piece
-        return "packed in another way than deflate"
-    if entry.file_size > MOST_BYTES:
-        return f"larger than {MOST_BYTES // 2**20} MB"
-    if entry.file_size > max(2**20, RATIO * entry.compress_size):
-        return f"unpacks to more than {RATIO} times its size"
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others cannot be unpacked in pieces
+        return "compressed by another method than deflate"
+    if entry.file_size > MAX_FILE_BYTES:
+        return f"larger than {MAX_FILE_BYTES // 2**20} MB"
+    if entry.file_size > max(2**20, MAX_COMPRESSION_RATIO * entry.compress_size):
+        return f"unpacks to more than {MAX_COMPRESSION_RATIO} times its size"
     return None
 
 
-def _bounded(content: bytes) -> bytes:
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"it is larger than {MOST_BYTES // 2**20} MB")
+def _check_size(content: bytes) -> bytes:
+    """Return the content if it is not too large."""
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(f"it is larger than {MAX_FILE_BYTES // 2**20} MB")
     return content
 
 
-def _what(endings: Endings) -> str:
-    return "picture" if endings == ENDINGS else "file"
+def _describe_kind(endings: Endings) -> str:
+    """Return a word for the kind of files."""
+    return "picture" if endings == PICTURE_ENDINGS else "file"
 
 
 def _is_hidden(name: str) -> bool:
-    """Such as `._x.jpg` and `__MACOSX/x.jpg`, which a Mac adds; a part `..` is something else."""
+    """True for names such as `._x.jpg` and `__MACOSX/x.jpg`, which macOS adds; a part `..` is handled elsewhere."""
     return any(part == "__MACOSX" or (part.startswith(".") and part not in ("..", ".")) for part in name.split("/"))
 
 
 def _is_text(name: str) -> bool:
-    """Whether it is one line and can be sent as UTF-8: names on a disk are bytes."""
-    return CONTROL.search(name) is None
+    """True if the name is one line and can be sent as UTF-8; names on a disk are bytes."""
+    return CONTROL_CHARACTERS.search(name) is None
+
+
+class PathListArchive(Archive):
+    """Files given by a list of paths, relative to a folder or absolute; the author of the list may name any file."""
+
+    def __init__(self, paths: Sequence[str], folder: Path) -> None:
+        super().__init__()
+        self._paths = {path: os.path.join(folder, path) for path in paths}
+        if len(self._paths) < len(paths):
+            repeated = next(path for path, count in Counter(paths).items() if count > 1)
+            raise InputError(f"the list contains {repeated!r:.100} more than once", remedy="list every file once")
+        self.names, self.identity = list(paths), os.path.realpath(folder)
+
+    def stamp(self, name: str) -> str:
+        return stamp_file(self._paths[name])
+
+    def read(self, name: str) -> bytes:
+        return read_bounded_file(self._paths[name])

@@ -1,4 +1,4 @@
-"""The bytes of a picture, which may be anything -> its pixels, or a small JPEG or PNG; a ValueError if it is broken."""
+"""Decoding of untrusted pictures to pixels, or to small JPEG or PNG files. Broken ones raise an InputError."""
 
 from __future__ import annotations
 
@@ -10,120 +10,129 @@ from typing import Any
 
 import numpy as np
 
-from kinrank.deferred import needed
+from kinrank.errors import InputError
+from kinrank.lazy_import import import_extra
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+PILLOW_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 JPEG, PNG = "image/jpeg", "image/png"
-MOST_PIXELS = 80_000_000  # below where Pillow itself begins to warn
-LARGE = 8_000_000  # pixels; of such pictures one at a time is decoded, so that memory suffices
-AS_IT_IS = 512 * 2**10  # bytes; a longer JPEG of few pixels carries something else
-DRAWN = 128 * 128  # pixels up to which a picture without JPEG's losses stays without
+MAX_PIXELS = 80_000_000  # below the limit at which Pillow warns
+LARGE_PIXELS = 8_000_000  # pictures of this size are decoded one at a time to limit memory
+MAX_UNCHANGED_BYTES = 512 * 2**10  # a longer JPEG with few pixels contains something else
+MAX_LOSSLESS_PIXELS = 128 * 128  # up to this size a lossless picture stays lossless
 
-_one_large = threading.Lock()
-
-
-def check_installed() -> None:
-    """An ImportError that says what to install, where Pillow is missing."""
-    needed("PIL.Image", "showing pictures", "web")
+_large_picture_lock = threading.Lock()
 
 
-def shrunk(content: bytes, size: int) -> tuple[bytes, str]:
-    """The picture with `size` pixels on its longest side, or as many as it has if these are fewer; its media type.
+def check_pillow() -> None:
+    """Raise an error that says how to install Pillow if it is missing."""
+    import_extra("PIL.Image", "showing pictures", "web")
 
-    Turned as its EXIF says, the first frame of an animation, transparent parts white. A JPEG that is small enough is
-    given back as it is, once it was decoded.
+
+def make_thumbnail(content: bytes, size: int) -> tuple[bytes, str]:
+    """Shrink a picture to at most `size` pixels on its longest side. Return its bytes and media type.
+
+    Applies the EXIF orientation, takes the first frame of an animation, and makes transparent parts white. A JPEG that
+    is small enough is returned unchanged after decoding it once.
     """
-    with _opened(content) as image:
-        return _encoded(needed("PIL.Image", "showing pictures", "web"), image, content, size)
+    with _open_picture(content) as image:
+        return _encode_thumbnail(import_extra("PIL.Image", "showing pictures", "web"), image, content, size)
 
 
-def decoded(content: bytes, least: int | None = None) -> Any:
-    """The picture as Pillow's, in RGB: turned as its EXIF says, the first frame of an animation, on white.
+def decode_picture(content: bytes, least: int | None = None) -> Any:
+    """Decode a picture to a Pillow image in RGB: EXIF orientation applied, first frame, on white.
 
     Args:
         content: the bytes of its file.
-        least: pixels of the shorter side that are made use of; a JPEG with more than four times as many is decoded at a
-            half, a quarter or an eighth of its size, which is much faster. None decodes all of it.
+        least: number of pixels on the shorter side that are used. A JPEG with more than four times as many is decoded
+            at a half, a quarter or an eighth of its size, which is much faster. None decodes all of it.
     """
-    with _opened(content) as image:
+    with _open_picture(content) as image:
         if least is not None and image.format in ("JPEG", "MPO"):
             shorter = min(image.size)
-            wanted = 2 * least / shorter  # twice of what is needed, so that shrinking the rest still averages
+            wanted = 2 * least / shorter  # twice the needed size, so that shrinking the rest still averages
             if wanted < 1:
                 image.draft("RGB", (int(image.size[0] * wanted), int(image.size[1] * wanted)))
-        images = needed("PIL.Image", "reading pictures", "images")
+        images = import_extra("PIL.Image", "reading pictures", "images")
         image.load()
-        return _on_white(images, _turned(_with_plain_colours(images, image)))
+        return _flatten_on_white(images, _apply_orientation(_convert_colours(images, image)))
 
 
 @contextlib.contextmanager
-def _opened(content: bytes) -> Iterator[Any]:
-    """The picture for a block that decodes it; whatever goes wrong there becomes a ValueError that says what."""
-    images = needed("PIL.Image", "reading pictures", "images")
+def _open_picture(content: bytes) -> Iterator[Any]:
+    """Open a picture for a block that decodes it; convert all errors in the block to an InputError."""
+    images = import_extra("PIL.Image", "reading pictures", "images")
     if not content:
-        raise ValueError("it is empty")
+        raise InputError("it is empty")
     try:
-        with images.open(io.BytesIO(content), formats=FORMATS) as image:
+        with images.open(io.BytesIO(content), formats=PILLOW_FORMATS) as image:
             width, height = image.size
-            if width * height > MOST_PIXELS:
-                raise TooLarge(f"it has {width} x {height} pixels, more than the {MOST_PIXELS} that are decoded")
-            with _one_large if width * height > LARGE else contextlib.nullcontext():
+            if width * height > MAX_PIXELS:
+                raise PictureTooLargeError(f"it has {width} x {height} pixels, but at most {MAX_PIXELS} are decoded")
+            with _large_picture_lock if width * height > LARGE_PIXELS else contextlib.nullcontext():
                 yield image
-    except TooLarge:
+    except PictureTooLargeError:
         raise
     except MemoryError:
-        raise ValueError("it cannot be read (there is not enough memory at the moment)") from None
+        raise InputError("it cannot be read (there is not enough memory at the moment)") from None
     except (images.DecompressionBombError, images.DecompressionBombWarning):
-        raise TooLarge(f"it has more than the {MOST_PIXELS} pixels that are decoded") from None
+        raise PictureTooLargeError(f"it has more than {MAX_PIXELS} pixels, which is too many to decode") from None
     except images.UnidentifiedImageError:
-        raise ValueError(f"it is none of {', '.join(FORMATS)}") from None
-    except Exception as error:  # Pillow has errors of every kind for a damaged picture
-        said = " ".join(str(error).split())[:120]
-        raise ValueError(f"it is damaged ({type(error).__name__}: {said})") from error
+        raise InputError(f"it is not one of {', '.join(PILLOW_FORMATS)}") from None
+    except Exception as error:  # Pillow raises errors of any type for a damaged picture
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"it is damaged ({type(error).__name__}: {reason})") from error
 
 
-class TooLarge(ValueError):
-    """A picture that is not decoded, because of what its head says."""
+class PictureTooLargeError(InputError):
+    """A picture that is not decoded because of the size in its header."""
 
 
-def _encoded(images: Any, image: Any, content: bytes, size: int) -> tuple[bytes, str]:
-    """The picture made small and written again, or its own bytes."""
+def _encode_thumbnail(images: Any, image: Any, content: bytes, size: int) -> tuple[bytes, str]:
+    """Return the shrunk picture encoded again, or its own bytes."""
     fits = max(image.size) <= size
     lossy = image.format in ("JPEG", "MPO")
-    if fits and image.format == "JPEG" and image.mode in ("L", "RGB") and len(content) <= AS_IT_IS and _upright(image):
+    if (
+        fits
+        and image.format == "JPEG"
+        and image.mode in ("L", "RGB")
+        and len(content) <= MAX_UNCHANGED_BYTES
+        and _is_upright(image)
+    ):
         image.load()
         return content, JPEG
-    small = image if lossy else _with_plain_colours(images, image)
-    small.thumbnail((size, size), images.Resampling.BICUBIC, reducing_gap=2.0)  # of a JPEG, decodes only what it needs
-    small = _on_white(images, _turned(small))
+    small = image if lossy else _convert_colours(images, image)
+    small.thumbnail((size, size), images.Resampling.BICUBIC, reducing_gap=2.0)  # decodes only the needed part of a JPEG
+    small = _flatten_on_white(images, _apply_orientation(small))
     file = io.BytesIO()
-    if fits and not lossy and small.size[0] * small.size[1] <= DRAWN:
+    if fits and not lossy and small.size[0] * small.size[1] <= MAX_LOSSLESS_PIXELS:
         small.save(file, "PNG")
         return file.getvalue(), PNG
     small.save(file, "JPEG", quality=85)
     return file.getvalue(), JPEG
 
 
-def _upright(image: Any) -> bool:
-    """Whether it need not be turned; False where nobody can say."""
+def _is_upright(image: Any) -> bool:
+    """True if the picture need not be turned; False if unknown."""
     try:
         return int(image.getexif().get(0x0112, 1)) == 1
     except Exception:
         return False
 
 
-def _turned(image: Any) -> Any:
-    """As its EXIF says; a picture whose EXIF is damaged stays as it is."""
+def _apply_orientation(image: Any) -> Any:
+    """Turn the picture according to its EXIF data; leave it if the EXIF data are damaged."""
     try:
-        return needed("PIL.ImageOps", "showing pictures", "web").exif_transpose(image)
+        return import_extra("PIL.ImageOps", "showing pictures", "web").exif_transpose(image)
     except Exception:
         return image
 
 
-def _with_plain_colours(images: Any, image: Any) -> Any:
-    """A picture of any mode as RGB, or as RGBA where parts of it are transparent."""
-    if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # more than 256 greys: between darkest and brightest
+def _convert_colours(images: Any, image: Any) -> Any:
+    """Convert a picture of any mode to RGB, or to RGBA if it has transparent parts."""
+    if image.mode in ("I", "F") or image.mode.startswith(
+        "I;16"
+    ):  # more than 256 greys: scale from darkest to brightest
         values = np.nan_to_num(np.asarray(image, np.float32), posinf=0.0, neginf=0.0)
         low, high = float(values.min()), float(values.max())
         grey = (values - low) * (255.0 / max(high - low, 1e-30))
@@ -133,7 +142,8 @@ def _with_plain_colours(images: Any, image: Any) -> Any:
     return image if image.mode == wanted else image.convert(wanted)
 
 
-def _on_white(images: Any, image: Any) -> Any:
+def _flatten_on_white(images: Any, image: Any) -> Any:
+    """Return the picture in RGB on a white background."""
     if image.mode != "RGBA":
         return image.convert("RGB")
     white = images.new("RGBA", image.size, (255, 255, 255, 255))

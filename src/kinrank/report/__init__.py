@@ -1,1 +1,1 @@
-"""Results -> self-contained HTML pages and figures."""
+"""Self-contained HTML pages and figures of results."""

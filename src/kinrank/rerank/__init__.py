@@ -1,5 +1,5 @@
-"""Queries and a gallery -> a better Ranking: joint, or per query over candidates."""
+"""Re-ranking of search results: in one joint graph, or per query over candidates."""
 
-from kinrank.rerank.entry import rerank
+from kinrank.rerank.entry_point import rerank
 
 __all__ = ["rerank"]

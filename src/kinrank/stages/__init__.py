@@ -1,102 +1,40 @@
-"""Neighbour lists and sparse matrices through pure functions, each stage imported when it is first used.
+"""Arithmetic of the methods as pure functions on neighbour lists and sparse matrices; imported on first use.
 
-graph -> diffusion -> states -> direct -> costs -> chains -> fusion; `pipeline` has them in a row.
+LPMT: gaussian_graph -> diffusion -> states -> step_costs -> distance_fusion;
+`pipeline` runs them in this order. Each module contains its compiled kernels; those that several modules share are in
+`kernels`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kinrank.deferred import modules_of
+from kinrank.lazy_import import lazy_submodules
 
 if TYPE_CHECKING:
-    from kinrank.stages import adam as adam
     from kinrank.stages import affinity as affinity
-    from kinrank.stages import attach as attach
-    from kinrank.stages import cas as cas
-    from kinrank.stages import chains as chains
-    from kinrank.stages import changed_lists as changed_lists
-    from kinrank.stages import changes as changes
-    from kinrank.stages import checks as checks
-    from kinrank.stages import context as context
-    from kinrank.stages import costs as costs
-    from kinrank.stages import csa as csa
+    from kinrank.stages import array_storage as array_storage
+    from kinrank.stages import cas_diffusion as cas_diffusion
+    from kinrank.stages import chain_search as chain_search
     from kinrank.stages import csr as csr
-    from kinrank.stages import dense as dense
+    from kinrank.stages import dense_diffusion as dense_diffusion
     from kinrank.stages import diffusion as diffusion
-    from kinrank.stages import direct as direct
-    from kinrank.stages import expansion as expansion
-    from kinrank.stages import fallback as fallback
-    from kinrank.stages import feedback as feedback
-    from kinrank.stages import fusion as fusion
-    from kinrank.stages import graph as graph
-    from kinrank.stages import gss as gss
+    from kinrank.stages import distance_fusion as distance_fusion
+    from kinrank.stages import feedback_search as feedback_search
+    from kinrank.stages import gaussian_graph as gaussian_graph
+    from kinrank.stages import graph_traversal as graph_traversal
+    from kinrank.stages import graph_update as graph_update
+    from kinrank.stages import item_change as item_change
     from kinrank.stages import kernels as kernels
-    from kinrank.stages import lattqe as lattqe
-    from kinrank.stages import layers as layers
-    from kinrank.stages import linear as linear
-    from kinrank.stages import marks as marks
-    from kinrank.stages import masks as masks
-    from kinrank.stages import mutual as mutual
-    from kinrank.stages import networks as networks
+    from kinrank.stages import lpmt_settings as lpmt_settings
+    from kinrank.stages import online_query as online_query
     from kinrank.stages import pipeline as pipeline
-    from kinrank.stages import run as run
-    from kinrank.stages import saved as saved
-    from kinrank.stages import separation as separation
-    from kinrank.stages import settings as settings
-    from kinrank.stages import spectrum as spectrum
-    from kinrank.stages import ssr as ssr
-    from kinrank.stages import ssr_published as ssr_published
+    from kinrank.stages import reciprocal_sets as reciprocal_sets
+    from kinrank.stages import request as request
+    from kinrank.stages import sparse_rows as sparse_rows
     from kinrank.stages import states as states
+    from kinrank.stages import step_costs as step_costs
     from kinrank.stages import transport as transport
-    from kinrank.stages import traversal as traversal
-    from kinrank.stages import truncation as truncation
-    from kinrank.stages import trust as trust
-    from kinrank.stages import turnover as turnover
+    from kinrank.stages import vector_expansion as vector_expansion
 
-__getattr__ = modules_of(
-    "kinrank.stages",
-    "adam",
-    "affinity",
-    "attach",
-    "cas",
-    "chains",
-    "changed_lists",
-    "changes",
-    "checks",
-    "context",
-    "costs",
-    "csa",
-    "csr",
-    "dense",
-    "diffusion",
-    "direct",
-    "expansion",
-    "fallback",
-    "feedback",
-    "fusion",
-    "graph",
-    "gss",
-    "kernels",
-    "lattqe",
-    "layers",
-    "linear",
-    "marks",
-    "masks",
-    "mutual",
-    "networks",
-    "pipeline",
-    "run",
-    "saved",
-    "separation",
-    "settings",
-    "spectrum",
-    "ssr",
-    "ssr_published",
-    "states",
-    "transport",
-    "traversal",
-    "truncation",
-    "trust",
-    "turnover",
-)
+__getattr__ = lazy_submodules("kinrank.stages")

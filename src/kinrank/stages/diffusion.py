@@ -1,74 +1,80 @@
-"""Graphs -> F, the smoothed similarity, and beta, the weights of the graphs (BCD: Sec. 4.1, Appendix A).
+"""Collaborative diffusion: F, the smoothed similarity, and beta, the weights of the graphs (BCD: Sec. 4.1, Appendix A).
 
 The objective is min over F and beta of sum_v beta_v H_v(F) + lambda/2 |beta|^2 with beta on the simplex. With a =
 1/(1 + mu) and S = sum_v beta_v S_v, the minimum over F solves the Lyapunov equation
 
     (I - a S) F + F (I - a S) = 2 (1 - a) E.
 
-For E = I the solution commutes with S and is the resolvent F = (1 - a)(I - a S)^-1, so each row stands alone: it is
-spread over the sparse graph and read off where it is needed, and no n x n matrix exists. Up to SMALL items, where a
-row reaches most of them anyway, a few rows are computed together from all items instead, by Chebyshev's iteration:
-several times faster there. stages/dense.py has the paper's own solvers, for any E.
+For E = I the solution commutes with S and is the resolvent F = (1 - a)(I - a S)^-1, so rows are independent: each is
+spread over the sparse graph and read where it is needed, and no n x n matrix exists. Up to MAX_BLOCK_ITEMS items, where
+a row reaches most of them anyway, a few rows are computed together from all items by Chebyshev's iteration, which is
+several times faster there. dense_diffusion.py has the paper's own solvers, for any E.
+
+In kernels, `graph` is csr.Rows with the entries of a S_beta, and `spread` is a Spread.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.features import evenly
 from kinrank.stages.csr import Rows
-from kinrank.stages.graph import Layers
-from kinrank.stages.kernels import diffusion as kernels
-from kinrank.stages.run import THREADS, Output, Run
+from kinrank.stages.gaussian_graph import GraphLayers
+from kinrank.stages.kernels.compiler import THREAD_RUNNER, Output, Runner, compile_inner, compile_kernel
+from kinrank.stages.kernels.data_structures import comes_after, new_range, new_top_k_scratch, select_largest
+from kinrank.stages.sparse_rows import Pattern
+from kinrank.vector_input import sample_evenly
 
-Weights = NDArray[np.float64]
-SMALL = 1024  # items up to which rows of F are computed from all items
-ROUNDING = 1e-9  # of H, whose rows are float32
-SWEEP_SECONDS, PUSH_SECONDS = 2e-10, 3e-9  # per edge that mass passes, measured as told in `kinrank.methods.base`
-SAMPLE = 128, 2048  # rows of F that the weights of the graphs are estimated from: every fourth, from so many to so many
+GraphWeights = NDArray[np.float64]
+MAX_BLOCK_ITEMS = 1024  # up to here rows of F are computed in blocks, from all items
+BLOCK_COLUMNS = 64  # rows of F in such a block, one per column
+ENERGY_ROUNDING = 1e-9  # relative rounding of H, whose rows are float32
+SWEEP_SECONDS, PUSH_SECONDS = 2e-10, 3e-9  # per edge that mass passes; kinrank.methods.base says how they were measured
+SAMPLE_ROWS = 128, 2048  # fewest and most rows of F that graph weights are estimated from; in between, every fourth
 
 
-def spreading_seconds(rows: int, items: int, degree: float, mu: float, tolerance: float) -> float:
-    """About how long one core needs for some rows of F, in a graph of `items` with `degree` edges each, at worst.
+def estimate_diffusion_seconds(rows: int, items: int, degree: float, mu: float, tolerance: float) -> float:
+    """Estimate the worst-case time of one core for rows of F in a graph of `items` with `degree` edges each.
 
-    Mass is passed on wherever more than `tolerance` waits. The worst case are clusters of s items, in which it stays:
-    it takes ln(1 / (s tolerance)) / ln(1 + mu) rounds over all s until less waits everywhere, which is most for
-    s = 1 / (e tolerance).
+    Mass is passed on wherever more than `tolerance` waits. The worst case are clusters of s items that keep it: it
+    takes ln(1 / (s tolerance)) / ln(1 + mu) rounds over all s until less waits everywhere, which is largest for s = 1 /
+    (e tolerance).
     """
-    if items <= SMALL:
+    if items <= MAX_BLOCK_ITEMS:
         return SWEEP_SECONDS * rows * items * degree * len(chebyshev_weights(mu, tolerance))
     cluster = min(items, 1.0 / (math.e * tolerance))
     return PUSH_SECONDS * rows * degree * cluster * math.log(1.0 / (cluster * tolerance)) / math.log1p(mu)
 
 
-def weighing_seconds(items: int, degree: float, mu: float, cycles: int, tolerance: float) -> float:
-    """About how long one core needs for `graph_weights`, at worst."""
-    return cycles * spreading_seconds(_sample_size(items), items, degree, mu, tolerance)
+def estimate_weighing_seconds(items: int, degree: float, mu: float, cycles: int, tolerance: float) -> float:
+    """Estimate the worst-case time of one core for `fit_graph_weights`."""
+    return cycles * estimate_diffusion_seconds(_sample_size(items), items, degree, mu, tolerance)
 
 
 def _sample_size(items: int) -> int:
-    return max(SAMPLE[0], min(items // 4, SAMPLE[1]))
+    """Return the number of rows of F that graph weights are estimated from."""
+    return max(SAMPLE_ROWS[0], min(items // 4, SAMPLE_ROWS[1]))
 
 
-def spreading_graph(layers: Layers, beta: Weights, mu: float) -> Rows:
-    """a S_beta, which passes mass on."""
-    return layers.mixed(1.0 / (1.0 + mu) * beta)
+def build_diffusion_graph(layers: GraphLayers, beta: GraphWeights, mu: float) -> Rows:
+    """Return a S_beta, the graph that mass spreads over."""
+    return layers.mix(1.0 / (1.0 + mu) * beta)
 
 
-def restart_of(mu: float) -> Any:
-    """1 - a, the share of mass that stays."""
+def restart_share(mu: float) -> Any:
+    """Return 1 - a, the share of mass that stays."""
     return np.float32(1.0 - 1.0 / (1.0 + mu))
 
 
 def chebyshev_weights(mu: float, tolerance: float) -> NDArray[np.float32]:
-    """(sweeps,) w_2, w_3, ... of Chebyshev's iteration for x = G x + b, so many that the error is below the tolerance.
+    """Return (sweeps,) the weights w_2, w_3, ... of Chebyshev's iteration for x = G x + b.
 
-    The eigenvalues of G = a S lie between -a and a, so that w_2 = 2 / (2 - a^2), w_k+1 = 1 / (1 - a^2 w_k / 4), and
-    the error falls by r = a / (1 + sqrt(1 - a^2)) a sweep.
+    There are enough of them to bring the error below the tolerance. The eigenvalues of G = a S lie between -a and a, so
+    that w_2 = 2 / (2 - a^2), w_k+1 = 1 / (1 - a^2 w_k / 4), and each sweep reduces the error by
+    r = a / (1 + sqrt(1 - a^2)).
     """
     a = 1.0 / (1.0 + mu)
     rate = a / (1.0 + np.sqrt(1.0 - a * a))
@@ -78,113 +84,408 @@ def chebyshev_weights(mu: float, tolerance: float) -> NDArray[np.float32]:
     return np.array(weights, np.float32)
 
 
-def resolvent_on(
-    graph: Rows, mu: float, tolerance: float, rows: NDArray[np.int64], indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:  # fmt: skip
-    """(values, bounds): rows of F on the items of a sparse pattern, one pattern row per row asked for.
+class Spread(NamedTuple):
+    """A diffusion over a graph.
 
-    Mass of 1 starts at item i; wherever more than `tolerance` waits, it is settled ((1 - a) of it) and passed on
-    (a S of it), all such places at once. What still waits at the end, r, is the error: F_i - f = (1-a)(I-aS)^-1 r,
-    whose norm is at most |r| because the norm of the resolvent is at most 1. That |r| is returned as the bound.
+    Attributes:
+        graph: a S_beta.
+        restart: float32, 1 - a, the share of mass that stays.
+        tolerance: float32, largest mass that is not passed on.
+        weights: (sweeps,) float32 of Chebyshev's iteration, see `chebyshev_weights`.
     """
-    values, bounds = np.zeros(len(indices), np.float32), np.zeros(len(rows), np.float32)
-    inputs = rows, graph, restart_of(mu), np.float32(tolerance), indptr, indices
-    THREADS(kernels.resolvent_values, len(rows), inputs, (Output(values, indptr), Output(bounds)), "diffusion")
+
+    graph: Rows
+    restart: Any
+    tolerance: Any
+    weights: NDArray[np.float32]
+
+    @classmethod
+    def over(cls, graph: Rows, mu: float, tolerance: float) -> Spread:
+        """Return the diffusion with a = 1 / (1 + mu) over a S_beta."""
+        return cls(graph, restart_share(mu), np.float32(tolerance), chebyshev_weights(mu, tolerance))
+
+
+class DiffusedLists(NamedTuple):
+    """For each item the items of the largest F, itself first, and F along them: (n, k) int32 and float32."""
+
+    nearest: NDArray[np.int32]
+    similar: NDArray[np.float32]
+
+
+def compute_resolvent_values(
+    spread: Spread, rows: NDArray[np.int64], pattern: Pattern
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return (values, bounds): rows of F on the items of a sparse pattern with one row per requested row.
+
+    Mass of 1 starts at item i. Wherever more than `tolerance` waits, (1 - a) of it is settled and a S of it is passed
+    on, at all such places at once. The mass r that still waits at the end is the error: F_i - f = (1-a)(I-aS)^-1 r,
+    whose norm is at most |r|, because the norm of the resolvent is at most 1. The bounds are these |r|.
+    """
+    values, bounds = np.zeros(len(pattern.indices), np.float32), np.zeros(len(rows), np.float32)
+    outputs = Output(values, pattern.indptr), Output(bounds)
+    THREAD_RUNNER(write_resolvent_values, len(rows), (rows, spread, pattern), outputs, "diffusion")
     return values, bounds
 
 
-def resolvent_block(
-    graph: Rows, mu: float, rows: NDArray[np.int64], columns: NDArray[np.int64], tolerance: float
-) -> NDArray[np.float32]:
-    """(rows, columns) a dense block of F, for rankings by F itself; 0 where nothing above the tolerance arrived."""
+def compute_resolvent_block(spread: Spread, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return a dense (rows, columns) block of F, for rankings by F; 0 where nothing above the tolerance arrived."""
     indptr = np.arange(len(rows) + 1, dtype=np.int64) * len(columns)
-    everywhere = np.tile(columns.astype(np.int32), len(rows))
-    return resolvent_on(graph, mu, tolerance, rows, indptr, everywhere)[0].reshape(len(rows), len(columns))
+    everywhere = Pattern(indptr, np.tile(columns.astype(np.int32), len(rows)))
+    return compute_resolvent_values(spread, rows, everywhere)[0].reshape(len(rows), len(columns))
 
 
-def graph_weights(layers: Layers, mu: float, lam: float, cycles: int, tolerance: float, run: Run = THREADS) -> Weights:
-    """beta after `cycles` rounds of Algorithm 1 with E = I: F for fixed beta, then beta for fixed F.
+def fit_graph_weights(
+    layers: GraphLayers, mu: float, lam: float, cycles: int, tolerance: float, run: Runner = THREAD_RUNNER
+) -> GraphWeights:
+    """Return beta after `cycles` rounds of Algorithm 1 with E = I: F for fixed beta, then beta for fixed F.
 
-    `lam` is lambda / n, because H grows like n. H_v is a sum over rows of F, of which a SAMPLE is
-    enough for the few digits that beta needs.
+    `lam` is lambda / n, because H grows like n. H_v is a sum over rows of F; SAMPLE_ROWS of them suffice for the few
+    digits that beta needs.
     """
     n = len(layers.indptr) - 1
     beta = np.full(layers.count, 1.0 / layers.count)
     for _ in range(cycles if layers.count > 1 else 0):
-        total = _energies(layers, spreading_graph(layers, beta, mu), mu, tolerance, run)
-        beta = weights_of_graphs(total, lam * n)
+        spread = Spread.over(build_diffusion_graph(layers, beta, mu), mu, tolerance)
+        total = _estimate_energies(layers, spread, run)
+        beta = weigh_graphs(total, lam * n)
     return beta
 
 
-def _energies(layers: Layers, graph: Rows, mu: float, tolerance: float, run: Run) -> Weights:
-    """(m,) H_v = <F, F> - <F, S_v F>, estimated from SAMPLE of its rows."""
+def _estimate_energies(layers: GraphLayers, spread: Spread, run: Runner) -> GraphWeights:
+    """Return (m,) H_v = <F, F> - <F, S_v F>, estimated from SAMPLE_ROWS of its rows."""
     n = len(layers.indptr) - 1
-    rows = evenly(n, _sample_size(n))
-    found = run.empty((len(rows), layers.count), np.float32)
-    if n <= SMALL:
-        inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, tolerance), layers.values
-        THREADS(kernels.block_energies, -(-len(rows) // kernels.COLUMNS), inputs, (Output(found),), "graphs")
+    rows = sample_evenly(n, _sample_size(n))
+    energies = run.empty((len(rows), layers.count), np.float32)
+    inputs, outputs = (rows, spread, layers.values), (Output(energies),)
+    if n <= MAX_BLOCK_ITEMS:
+        THREAD_RUNNER(block_energies, -(-len(rows) // BLOCK_COLUMNS), inputs, outputs, "graphs")
     else:
-        inputs = rows, graph, restart_of(mu), np.float32(tolerance), layers.values
-        run(kernels.row_energies, len(rows), inputs, (Output(found),), "graphs")
-    return np.asarray(found.sum(axis=0, dtype=np.float64) * (n / len(rows)))
+        run(row_energies, len(rows), inputs, outputs, "graphs")
+    return np.asarray(energies.sum(axis=0, dtype=np.float64) * (n / len(rows)))
 
 
-def weights_of_graphs(energies: NDArray[Any], lam: float) -> Weights:
-    """The beta that minimises sum beta_v H_v + lam/2 |beta|^2 on the simplex: the projection of -H/lam onto it.
+def weigh_graphs(energies: NDArray[Any], lam: float) -> GraphWeights:
+    """Return the beta that minimises sum beta_v H_v + lam/2 |beta|^2 on the simplex: the projection of -H/lam onto it.
 
-    Equal to the paper's valid set and Eq. 12. A constant added to every H changes nothing. A lam beneath the rounding
-    of H is as good as 0.
+    Equal to the paper's valid set and Eq. 12. Adding a constant to every H changes nothing. A lam below the rounding of
+    H is treated as 0.
     """
-    if lam <= ROUNDING * float(np.abs(energies).max()):
+    if lam <= ENERGY_ROUNDING * float(np.abs(energies).max()):
         least = energies == np.min(energies)
         return np.asarray(least, np.float64) / np.count_nonzero(least)
-    return simplex(-np.asarray(energies, np.float64) / lam)
+    return project_to_simplex(-np.asarray(energies, np.float64) / lam)
 
 
-def simplex(point: Weights) -> Weights:
-    """The nearest point of the simplex {x >= 0, sum x = 1}."""
+def project_to_simplex(point: GraphWeights) -> GraphWeights:
+    """Return the nearest point of the simplex {x >= 0, sum x = 1}."""
     ordered = np.sort(point)[::-1]
     excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(point) + 1)
     last = np.flatnonzero(ordered > excess)[-1]
     return np.asarray(np.maximum(point - excess[last], 0.0))
 
 
-def nearest_by_diffusion(
-    graph: Rows,
-    mu: float,
-    tolerance: float,
-    lists: NDArray[np.int32],
-    width: int,
-    run: Run = THREADS,
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """(n, width) the items of the largest F, each item first in its own list, and F along them.
+def list_nearest_by_diffusion(
+    spread: Spread, lists: NDArray[np.int32], width: int, run: Runner = THREAD_RUNNER
+) -> DiffusedLists:
+    """Return (n, width) the items of the largest F, each item first in its own list, and F along them.
 
-    Where F reaches too few items, the neighbour lists (n, >= 1) fill up, at F = 0; where those end, the item itself.
+    If F reaches too few items, the neighbour lists (n, >= 1) fill up, at F = 0; if those end too, the item itself does.
     """
     n = len(lists)
-    nearest, similar = run.empty((n, width), np.int32), run.empty((n, width), np.float32)
-    renew_rows(np.arange(n), graph, mu, tolerance, lists, nearest, similar, run)
-    return nearest, similar
+    diffused = DiffusedLists(run.empty((n, width), np.int32), run.empty((n, width), np.float32))
+    update_nearest_rows(np.arange(n), spread, lists, diffused, run)
+    return diffused
 
 
-def renew_rows(
+def update_nearest_rows(
     rows: NDArray[np.int64],
-    graph: Rows,
-    mu: float,
-    tolerance: float,
+    spread: Spread,
     lists: NDArray[np.int32],
-    nearest: NDArray[np.int32],
-    similar: NDArray[np.float32],
-    run: Run = THREADS,
+    diffused: DiffusedLists,
+    run: Runner = THREAD_RUNNER,
 ) -> None:
-    """The rows of `nearest_by_diffusion` that belong to some items, in place."""
-    n = len(lists)
-    outputs = Output(nearest), Output(similar)
-    if n <= SMALL:
-        inputs = rows, graph, restart_of(mu), chebyshev_weights(mu, tolerance), lists
-        THREADS(kernels.block_nearest_rows, -(-len(rows) // kernels.COLUMNS), inputs, outputs, "diffusion")
-        return
-    inputs = rows, graph, restart_of(mu), np.float32(tolerance), lists
-    run(kernels.nearest_rows, len(rows), inputs, outputs, "diffusion")
+    """Compute some rows of `list_nearest_by_diffusion` in place."""
+    inputs, outputs = (rows, spread, lists), (Output(diffused.nearest), Output(diffused.similar))
+    if len(lists) <= MAX_BLOCK_ITEMS:
+        THREAD_RUNNER(block_nearest_rows, -(-len(rows) // BLOCK_COLUMNS), inputs, outputs, "diffusion")
+    else:
+        run(nearest_rows, len(rows), inputs, outputs, "diffusion")
+
+
+class SpreadScratch(NamedTuple):
+    """Work arrays for one row of F, one entry per item; clean between rows, see `_clean_scratch`.
+
+    f: the row so far. left: mass that was not passed on yet, -1 for items not met. mass, front, upcoming: the items
+    above the tolerance and their mass. touched: the items met, in order. The last three have room for one more.
+    """
+
+    f: Any
+    left: Any
+    mass: Any
+    touched: Any
+    front: Any
+    upcoming: Any
+
+
+@compile_inner
+def _new_spread_scratch(n: Any) -> Any:
+    """Allocate the work arrays for rows of n items."""
+    f, left, mass = np.zeros(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    touched, front, upcoming = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
+    for item in range(n):
+        left[item] = -1.0
+    return SpreadScratch(f, left, mass, touched, front, upcoming)
+
+
+@compile_inner
+def _spread_row(source: Any, spread: Any, scratch: Any) -> Any:
+    """Fill scratch.f with row `source` and scratch.left with the mass not passed on; return the number of items met.
+
+    Invariant after every sweep: row = f + restart * (I - graph)^-1 left, with left >= 0. All entries above the
+    tolerance are passed on together, so that the result does not depend on the numbering of the items.
+    """
+    f, left, mass, touched = scratch.f, scratch.left, scratch.mass, scratch.touched
+    indptr, indices, data = spread.graph
+    restart, tolerance = spread.restart, spread.tolerance
+    front, upcoming = scratch.front, scratch.upcoming
+    count = 1
+    touched[0] = source
+    left[source] = 1.0
+    size = 1
+    front[0] = source
+    while size > 0:
+        for position in range(size):
+            node = front[position]
+            mass[position] = left[node]
+            left[node] = 0.0
+            f[node] += restart * mass[position]
+        waiting = 0
+        for position in range(size):
+            node = front[position]
+            amount = mass[position]
+            for entry in range(indptr[node], indptr[node + 1]):
+                other = indices[entry]
+                # written always, counted conditionally: unpredictable branches would take twice the time
+                touched[count] = other
+                count += np.int64(left[other] < 0.0)
+                before = max(left[other], np.float32(0.0))
+                after = before + amount * data[entry]
+                left[other] = after
+                upcoming[waiting] = other
+                waiting += np.int64(before <= tolerance) & np.int64(after > tolerance)
+        front, upcoming = upcoming, front
+        size = waiting
+    return count
+
+
+@compile_inner
+def _clean_scratch(count: Any, scratch: Any) -> None:
+    """Reset the entries of the first `count` touched items."""
+    for position in range(count):
+        node = scratch.touched[position]
+        scratch.f[node] = 0.0
+        scratch.left[node] = -1.0
+
+
+@compile_kernel
+def write_resolvent_values(
+    start: Any, stop: Any, rows: Any, spread: Any, pattern: Any, values: Any, bounds: Any
+) -> None:
+    """Write row rows[p] on the items of row p of the pattern and the norm of the mass left; p in start..stop.
+
+    rows (m,) int64; pattern: Pattern of m rows -> values (entries,) float32, bounds (m,) float32.
+    """
+    scratch = _new_spread_scratch(len(spread.graph.indptr) - 1)
+    for row in range(start, stop):
+        count = _spread_row(rows[row], spread, scratch)
+        for entry in range(pattern.indptr[row], pattern.indptr[row + 1]):
+            values[entry] = scratch.f[pattern.indices[entry]]
+        squares = np.float32(0.0)
+        for position in range(count):
+            squares += scratch.left[scratch.touched[position]] ** 2
+        bounds[row] = np.sqrt(squares)
+        _clean_scratch(count, scratch)
+
+
+@compile_kernel
+def row_energies(start: Any, stop: Any, rows: Any, spread: Any, layers: Any, energies: Any) -> None:
+    """Write energies[p, v] = <f, f> - <f, S_v f> of row f = rows[p] and every layer v; p from start to stop.
+
+    rows (m,) int64, layers (entries, v) float32 on the pattern of the graph, energies (m, v) float32.
+    """
+    graph = spread.graph
+    scratch = _new_spread_scratch(len(graph.indptr) - 1)
+    f = scratch.f
+    for row in range(start, stop):
+        count = _spread_row(rows[row], spread, scratch)
+        for layer in range(energies.shape[1]):
+            energies[row, layer] = 0.0
+        square = np.float32(0.0)
+        for position in range(count):
+            node = scratch.touched[position]
+            if f[node] == 0.0:
+                continue
+            square += f[node] * f[node]
+            for entry in range(graph.indptr[node], graph.indptr[node + 1]):
+                product = f[node] * f[graph.indices[entry]]
+                for layer in range(energies.shape[1]):
+                    energies[row, layer] -= product * layers[entry, layer]
+        for layer in range(energies.shape[1]):
+            energies[row, layer] += square
+        _clean_scratch(count, scratch)
+
+
+class SelectionScratch(NamedTuple):
+    """Work arrays for selecting the largest entries of a row; values float32, items and chosen int32, all (n + 1,)."""
+
+    values: Any
+    items: Any
+    chosen: Any
+    counting: Any
+
+
+@compile_inner
+def _new_selection(n: Any) -> Any:
+    """Allocate the work arrays for rows of n items."""
+    items, chosen = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
+    return SelectionScratch(np.empty(n + 1, np.float32), items, chosen, new_top_k_scratch(n))
+
+
+@compile_inner
+def _write_largest(row: Any, f: Any, touched: Any, lists: Any, nearest: Any, similar: Any, selection: Any) -> None:
+    """Write row `row` of nearest and similar: the touched items of the largest f, and f; see `nearest_rows`."""
+    values, items = selection.values, selection.items
+    reached = 0 * len(touched)  # a literal has another type, for which Numba would compile the callees again
+    for place in range(len(touched)):
+        items[reached] = touched[place]
+        values[reached] = f[touched[place]]
+        reached += np.int64(f[touched[place]] > 0.0) & np.int64(touched[place] != row)
+    size = nearest.shape[1] - 1
+    found = select_largest(values, items, reached, size, selection.counting, selection.chosen)
+    nearest[row, 0] = row
+    similar[row, 0] = f[row]
+    numbers, similarities = nearest[row, 1:], similar[row, 1:]
+    filled = 0
+    for entry in range(found):
+        value, item = values[selection.chosen[entry]], items[selection.chosen[entry]]
+        at = filled
+        while at > 0 and comes_after(similarities[at - 1], numbers[at - 1], value, item):
+            similarities[at] = similarities[at - 1]
+            numbers[at] = numbers[at - 1]
+            at -= 1
+        similarities[at] = value
+        numbers[at] = item
+        filled += 1
+    for place in range(filled, size):
+        similarities[place] = 0.0
+        numbers[place] = row
+    for place in range(lists.shape[1]):
+        item = lists[row, place]
+        if filled >= size or item < 0:
+            break
+        if item != row and not f[item] > 0.0:  # negates the test above: such an item is not listed yet
+            numbers[filled] = item
+            filled += 1
+
+
+@compile_kernel
+def nearest_rows(start: Any, stop: Any, rows: Any, spread: Any, lists: Any, nearest: Any, similar: Any) -> None:
+    """Write for i in rows[start..stop] the items of the largest F_i and F_i itself; i first, ties to the lower number.
+
+    rows (m,) int64, lists (n, >= 1) int32 -> nearest (n, k) int32, similar (n, k) float32. If F reaches too few items,
+    `lists` fills up at similarity 0; where that ends (-1), the item itself.
+    """
+    n = len(spread.graph.indptr) - 1
+    scratch, selection = _new_spread_scratch(n), _new_selection(n)
+    for position in range(start, stop):
+        count = _spread_row(rows[position], spread, scratch)
+        _write_largest(rows[position], scratch.f, scratch.touched[:count], lists, nearest, similar, selection)
+        _clean_scratch(count, scratch)
+
+
+@compile_inner
+def _new_block_scratch(n: Any) -> Any:
+    """Allocate three blocks of BLOCK_COLUMNS rows of F, each (n, BLOCK_COLUMNS) float32: four cache lines per item."""
+    shape = (n, BLOCK_COLUMNS)
+    return np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.float32)
+
+
+@compile_inner
+def _diffuse_block(rows: Any, spread: Any, scratch: Any) -> Any:
+    """Compute (n, BLOCK_COLUMNS) F of at most BLOCK_COLUMNS rows, one column each, by Chebyshev's iteration.
+
+    x <- w (G x + b - y) + y, y the x before, w from `spread.weights`. What no path reaches stays exactly 0.
+    """
+    graph, restart, weights = spread.graph, spread.restart, spread.weights
+    x, y, z = scratch
+    width = x.shape[1]  # not the constant: the compiler unrolls loops of known length instead of vectorising them
+    for item in range(len(x)):
+        for column in range(width):
+            x[item, column] = 0.0
+            y[item, column] = 0.0
+    for column in range(len(rows)):
+        x[rows[column], column] = restart
+    for sweep in range(len(weights)):
+        weight = weights[sweep]
+        for item in range(len(x)):
+            line, before = z[item], y[item]
+            for column in range(width):
+                line[column] = -before[column]
+            for entry in range(graph.indptr[item], graph.indptr[item + 1]):
+                other, share = x[graph.indices[entry]], graph.data[entry]
+                for column in range(width):
+                    line[column] += share * other[column]
+            for column in range(width):
+                line[column] = weight * line[column] + before[column]
+        for column in range(len(rows)):
+            z[rows[column], column] += weight * restart
+        x, y, z = z, x, y
+    return x
+
+
+@compile_kernel
+def block_energies(start: Any, stop: Any, rows: Any, spread: Any, layers: Any, energies: Any) -> None:
+    """Write energies like `row_energies`, BLOCK_COLUMNS rows at once, from all items; blocks start..stop of rows."""
+    graph = spread.graph
+    scratch = _new_block_scratch(len(graph.indptr) - 1)
+    sums = np.empty((energies.shape[1], BLOCK_COLUMNS), np.float32)
+    product = np.empty(BLOCK_COLUMNS, np.float32)
+    for block in range(start, stop):
+        first, last = block * BLOCK_COLUMNS, min((block + 1) * BLOCK_COLUMNS, len(rows))
+        f = _diffuse_block(rows[first:last], spread, scratch)
+        width = f.shape[1]
+        for layer in range(len(sums)):
+            for column in range(width):
+                sums[layer, column] = 0.0
+        for item in range(len(f)):
+            mine = f[item]
+            for entry in range(graph.indptr[item], graph.indptr[item + 1]):
+                other = f[graph.indices[entry]]
+                for column in range(width):
+                    product[column] = mine[column] * other[column]
+                for layer in range(len(sums)):
+                    line, share = sums[layer], layers[entry, layer]
+                    for column in range(width):
+                        line[column] -= share * product[column]
+            for layer in range(len(sums)):
+                line = sums[layer]
+                for column in range(width):
+                    line[column] += mine[column] * mine[column]
+        for row in range(first, last):
+            for layer in range(len(sums)):
+                energies[row, layer] = sums[layer, row - first]
+
+
+@compile_kernel
+def block_nearest_rows(start: Any, stop: Any, rows: Any, spread: Any, lists: Any, nearest: Any, similar: Any) -> None:
+    """Write lists like `nearest_rows`, BLOCK_COLUMNS rows at once, from all items; blocks start..stop of rows."""
+    n = len(spread.graph.indptr) - 1
+    scratch, selection = _new_block_scratch(n), _new_selection(n)
+    everyone, f = new_range(n), np.empty(n, np.float32)
+    for block in range(start, stop):
+        first, last = block * BLOCK_COLUMNS, min((block + 1) * BLOCK_COLUMNS, len(rows))
+        found = _diffuse_block(rows[first:last], spread, scratch)
+        for row in range(first, last):
+            for item in range(n):
+                f[item] = max(found[item, row - first], np.float32(0.0))
+            _write_largest(rows[row], f, everyone, lists, nearest, similar, selection)

@@ -1,40 +1,45 @@
-"""Neighbour lists and vectors -> what LPMT's chains run over: states, steps, prices. Written once, run four ways.
+"""The pipeline of LPMT: from neighbour lists and vectors to states, steps and prices. Written once, used four ways.
 
-* joint: `prepare` for queries and gallery together;
-* Manifold: `prepare` for a gallery, with the record that later changes need;
-* Dask: the same with `run` = a cluster that fills ranges of the output arrays;
-* change: stages/changes.py, the same stages for the rows that moved, from the record of what was there.
+* joint: `prepare_graph` for queries and gallery together;
+* Manifold: `prepare_graph` for a gallery, with the record that later changes need;
+* Dask: `prepare_graph` with `run` = a cluster that fills ranges of the output arrays;
+* change: graph_update.py, the same stages for the rows that changed, starting from the record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.features import Vectors
 from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT, Progress
-from kinrank.stages import costs, diffusion, direct, graph, states, trust
+from kinrank.stages import diffusion, gaussian_graph, states, step_costs
 from kinrank.stages.csr import Rows
-from kinrank.stages.kernels.transport import Transport
-from kinrank.stages.run import THREADS, Run
-from kinrank.stages.settings import Settings
+from kinrank.stages.kernels.compiler import THREAD_RUNNER, Runner
+from kinrank.stages.lpmt_settings import LpmtSettings
+from kinrank.stages.transport import TransportSettings
+from kinrank.vector_input import Vectors, sample_evenly
 
-NEAR, FAR = 1, 60  # the neighbours whose distances tell the contrast
-SPARE = 10  # neighbours kept beyond those that are needed: some may leave before the others are searched again
+NEAR_RANK, FAR_RANK = 1, 60  # ranks of the neighbours whose distances define the contrast
+SPARE_NEIGHBORS = 10  # kept beyond the needed ones: some may be removed before a list is searched again
+NEIGHBORS_COMPARED = 5  # nearest items that trust in chains is measured from
+THIN_DIFFERENCE = 0.33  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
+MIN_DIRECT_SHARE, MAX_DIRECT_SHARE = 0.1, 0.9  # limits of the share of the direct comparison
+MAX_TRUST_ITEMS, TRUST_BLOCK_ROWS = 20_000, 2_000  # items that trust is measured from, and how many at a time
 
 
 @dataclass(frozen=True)
-class Widths:
-    """How long lists have to be, each item itself included.
+class ListSizes:
+    """Required lengths of lists, each including the item itself.
 
     Attributes:
-        searched: neighbours that are searched for.
+        searched: neighbours to search for.
         needed: neighbours that graphs, states and steps need once the powers are measured.
-        kept: neighbours that are kept for later changes, and that fill up lists by diffusion.
+        kept: neighbours kept for later changes and for filling up lists by diffusion.
         diffused: items of the largest F.
     """
 
@@ -44,16 +49,17 @@ class Widths:
     diffused: int
 
     @classmethod
-    def of(cls, settings: Settings) -> Widths:
-        needed = max(settings.k2, max(graph.widths(settings.k)) + 1, settings.path_k + 1)
-        kept = needed + SPARE
+    def of(cls, settings: LpmtSettings) -> ListSizes:
+        """Return the sizes for these settings."""
+        needed = max(settings.k2, max(gaussian_graph.neighbors_per_layer(settings.k)) + 1, settings.path_k + 1)
+        kept = needed + SPARE_NEIGHBORS
         diffused = max(settings.k1, settings.k2, settings.path_k + 1)
-        return cls(max(settings.k1, kept, FAR + 1), needed, kept, diffused)
+        return cls(max(settings.k1, kept, FAR_RANK + 1), needed, kept, diffused)
 
 
 @dataclass(frozen=True)
-class Measured:
-    """rho, gamma, the share and the direct share in force: those given, or else measured from the data."""
+class Powers:
+    """Values of rho, gamma, share and direct share in use: given by the user or measured from the data."""
 
     rho: float
     gamma: float
@@ -61,55 +67,102 @@ class Measured:
     direct: float
 
 
-def contrast(lists: Neighbors, far: int = FAR) -> float:
-    """log(d_far / d_1) of the median distances of the far-th and the first neighbour; 1 among many duplicates."""
-    columns = min(far, lists.k - 1), min(NEAR, lists.k - 1)
+def distance_contrast(lists: Neighbors, far: int = FAR_RANK) -> float:
+    """Return log(d_far / d_1) of the median distances of the far-th and first neighbour; 1 among many duplicates."""
+    columns = min(far, lists.k - 1), min(NEAR_RANK, lists.k - 1)
     wide, close = (float(np.median(lists.distances[:, column])) for column in columns)
     return float(np.log(wide / close)) if 0.0 < close <= wide else 1.0
 
 
-def measured(lists: Neighbors, settings: Settings) -> Measured:
-    """rho, gamma, share and direct in force: those given, or else measured without labels.
+def measure_powers(lists: Neighbors, settings: LpmtSettings) -> Powers:
+    """Return rho, gamma, share and direct: those given, otherwise measured without labels.
 
-    The first three from the contrast of the distances, the last from the lists (stages/trust.py). Where distances are
-    concentrated (deep features: contrast 0.1 to 0.4), a larger rho tells near from far within one transition.
-    Where they are spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F is a
-    better judge of confident neighbours than the distance. docs/decisions/ has the measurements.
+    The first three follow from the contrast of the distances, the last from the lists (`measure_trust`). If distances
+    are concentrated (deep features: contrast 0.1 to 0.4), a larger rho separates near from far within one transition.
+    If they are spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F selects
+    confident neighbours better than the distance. docs/decisions/ has the measurements.
     """
-    c = max(contrast(lists), 1e-3)
-    return Measured(
+    c = max(distance_contrast(lists), 1e-3)
+    return Powers(
         rho=float(np.clip(0.55 / c, 0.4, 4.0)) if settings.rho is None else settings.rho,
         gamma=float(np.clip(2.0 + 1.4 * c, 2.0, 4.0)) if settings.gamma is None else settings.gamma,
         share=float(np.clip((c - 0.4) / 0.3, 0.0, 1.0)) if settings.share is None else settings.share,
-        direct=_direct(lists, settings),
+        direct=_choose_direct_share(lists, settings),
     )
 
 
-def _direct(lists: Neighbors, settings: Settings) -> float:
-    """The share of the direct comparison; none where only the distance of the search counts."""
+def _choose_direct_share(lists: Neighbors, settings: LpmtSettings) -> float:
+    """Return the share of the direct comparison; 0 if only the distance of the search counts."""
     if settings.theta == 1:
         return 0.0
-    return trust.share_of(trust.trust_of(lists.indices)) if settings.direct is None else settings.direct
+    return choose_direct_share(measure_trust(lists.indices)) if settings.direct is None else settings.direct
 
 
-def pricing(settings: Settings, powers: Measured, unit: bool = True) -> Transport:
-    """How steps are priced; no iterations stand for exact transport. `unit`: vectors have length one."""
+class ChainTrust(NamedTuple):
+    """Trust in chains, measured without labels over the NEIGHBORS_COMPARED nearest of every item; both from 0 to 1.
+
+    If neighbours list each other but share few of their own neighbours, data are thin: views along a turn, photographs
+    of a place from one corner to the next. There chains lead to items that no neighbourhood contains. If neighbours
+    share what they list, data are round, and if few list each other, links are unreliable; in both cases comparing
+    whole neighbourhoods is safer than following single links. So the weight of chains grows with mutual - common.
+
+    Attributes:
+        mutual: share of neighbours that have the item among their own nearest.
+        common: mean share of their nearest that are also among those of the item.
+    """
+
+    mutual: float
+    common: float
+
+
+def measure_trust(lists: NDArray[np.int32]) -> ChainTrust:
+    """Measure lists (n, k), each starting with its own item, padded with -1; at most MAX_TRUST_ITEMS items are used.
+
+    Example:
+        >>> measure_trust(np.array([[0, 1], [1, 0], [2, 1]], np.int32))
+        ChainTrust(mutual=0.6666666666666666, common=0.0)
+    """
+    near = lists[:, 1 : NEIGHBORS_COMPARED + 1]
+    if not near.size:
+        return ChainTrust(0.0, 0.0)
+    rows = sample_evenly(len(lists), MAX_TRUST_ITEMS)
+    pairs = mutual = common = 0.0
+    for start in range(0, len(rows), TRUST_BLOCK_ROWS):
+        block = rows[start : start + TRUST_BLOCK_ROWS]
+        own = near[block]
+        second = near[np.maximum(own, 0)]  # (rows, NEIGHBORS_COMPARED, NEIGHBORS_COMPARED)
+        present = own >= 0
+        listed = (second == block[:, None, None]).any(axis=2)
+        shared = ((second[..., None] == own[:, None, None, :]) & (own >= 0)[:, None, None, :]).any(axis=3)
+        pairs += float(present.sum())
+        mutual += float((listed & present).sum())
+        common += float(shared.mean(axis=2)[present].sum())
+    return ChainTrust(mutual / max(pairs, 1.0), common / max(pairs, 1.0))
+
+
+def choose_direct_share(trust: ChainTrust, thin: float = THIN_DIFFERENCE) -> float:
+    """Return the share of the direct comparison: 1 - (mutual - common) / thin, within its limits."""
+    return float(np.clip(1.0 - (trust.mutual - trust.common) / thin, MIN_DIRECT_SHARE, MAX_DIRECT_SHARE))
+
+
+def transport_settings(settings: LpmtSettings, powers: Powers, unit: bool = True) -> TransportSettings:
+    """Return the settings for pricing steps; 0 iterations mean exact transport. `unit`: vectors have length one."""
     iterations = settings.iterations if settings.transport == "sinkhorn" else 0
-    return Transport(float(powers.rho), float(powers.gamma), float(settings.epsilon), int(iterations), unit)
+    return TransportSettings(float(powers.rho), float(powers.gamma), float(settings.epsilon), int(iterations), unit)
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
-    """What is kept beside states and steps so that a change can stay local: about 0.9 kB per item by default.
+class UpdateRecord:
+    """Data kept so that a later change can stay local: about 0.9 kB per item by default.
 
     Attributes:
-        near: (n, w) neighbours, the item first: exact, or as the store found them. Where some left, lists end sooner,
-            with -1 and inf behind; `Widths.needed` are always there.
-        nearest, similar: (n, k1) the items of the largest F, and F; the item itself where F reaches fewer.
+        near: (n, w) neighbours, the item first: exact, or as returned by the store. If some were removed, lists are
+            shorter, padded with -1 and inf; at least `ListSizes.needed` remain.
+        nearest, similar: (n, k1) the items of the largest F, and F; the item itself if F reaches fewer.
         graph: a S_beta, the graph that F spreads over.
         beta: weights of the graphs, as built.
-        drift: (n, 3) how far F, state and costs of an item may be from those of a rebuild, as total L1 change of mass
-            that was seen and not followed; see stages/changes.py.
+        drift: (n, 3) how far F, state and costs of an item may be from those of a rebuild: total L1 change of mass that
+            was seen but not followed; see graph_update.py.
     """
 
     near: Neighbors
@@ -119,19 +172,24 @@ class Record:
     beta: NDArray[np.float64]
     drift: NDArray[np.float32]
 
+    @property
+    def diffused(self) -> diffusion.DiffusedLists:
+        """The lists by F."""
+        return diffusion.DiffusedLists(self.nearest, self.similar)
+
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """What chains run over.
+class LpmtGraph:
+    """Graph that chains run over.
 
     Attributes:
         vectors: (n, d) rows.
         states: p_i, one distribution over items per item.
-        steps: which states may follow which, symmetric; data are the prices.
-        wide: the wide states r_i, compared directly; without entries where their share is 0.
+        steps: allowed transitions between states, symmetric; the data are the prices.
+        wide: the wide states r_i, compared directly; no entries if their share is 0.
         lengths: (n,) the kernel lengths l_i.
-        powers: rho, gamma, share and direct in force.
-        record: what later changes need, where it was asked for.
+        powers: rho, gamma, share and direct in use.
+        record: data for later changes, if requested.
     """
 
     vectors: Vectors
@@ -139,63 +197,61 @@ class Prepared:
     steps: Rows
     wide: Rows
     lengths: NDArray[np.float64]
-    powers: Measured
-    record: Record | None = None
+    powers: Powers
+    record: UpdateRecord | None = None
 
 
-def prepare(
+def prepare_graph(
     lists_of: Callable[[int], Neighbors],
     vectors: Vectors,
-    settings: Settings,
-    run: Run = THREADS,
+    settings: LpmtSettings,
+    run: Runner = THREAD_RUNNER,
     keep: bool = False,
     progress: Progress = SILENT,
     unit: bool = True,
-) -> Prepared:
-    """Graphs, BCD, LSE, steps and their prices. Large arrays are freed as soon as the next one is made of them.
+) -> LpmtGraph:
+    """Compute graphs, BCD, LSE, steps and their prices. Each large array is freed as soon as the next one is built.
 
-    `lists_of(k)`: (n, min(k, n)) neighbours, each item first in its own list; it is called once, and may give longer
+    `lists_of(k)`: (n, min(k, n)) neighbours, each item first in its own list; it is called once and may return longer
     lists. `keep` adds the record that later changes need. `unit`: the vectors have length one.
     """
-    widths = Widths.of(settings)
+    widths = ListSizes.of(settings)
     progress.stage("neighbours", 0, 4)
     lists = lists_of(widths.searched)
     progress.stage("diffusion", 1, 4)
-    powers = measured(lists, settings)
-    lengths = graph.kernel_lengths(lists, settings.k)
-    layers = graph.layered_graphs(lists, lengths, settings.k, settings.sigma, run=run)
+    powers = measure_powers(lists, settings)
+    lengths = gaussian_graph.kernel_lengths(lists, settings.k)
+    layers = gaussian_graph.build_layers(lists, lengths, gaussian_graph.LayerSettings(settings.k, settings.sigma), run)
     near = lists.first(widths.kept)
     del lists
-    beta = diffusion.graph_weights(layers, settings.mu, settings.lam, settings.cycles, settings.tolerance, run)
-    spreading = diffusion.spreading_graph(layers, beta, settings.mu)
+    beta = diffusion.fit_graph_weights(layers, settings.mu, settings.lam, settings.cycles, settings.tolerance, run)
+    graph = diffusion.build_diffusion_graph(layers, beta, settings.mu)
     del layers
-    width = min(widths.diffused, len(vectors))
-    nearest, similar = diffusion.nearest_by_diffusion(
-        spreading, settings.mu, settings.tolerance, near.indices, width, run
-    )
+    spread = diffusion.Spread.over(graph, settings.mu, settings.tolerance)
+    diffused = diffusion.list_nearest_by_diffusion(spread, near.indices, min(widths.diffused, len(vectors)), run)
     record = None
     if keep:
-        record = Record(near, nearest, similar, spreading, beta, np.zeros((len(vectors), 3), np.float32))
-    confident, weights = states.confident_lists(near.indices, nearest, settings.k2, settings.kappa, powers.share)
+        record = UpdateRecord(near, *diffused, graph, beta, np.zeros((len(vectors), 3), np.float32))
+    confident = states.confident_lists(near.indices, diffused.nearest, settings.k2, settings.kappa, powers.share)
     progress.stage("states", 2, 4)
-    embedded = states.locality_states(confident, weights, nearest, similar, settings.k1, settings.support, run=run)
-    np.abs(similar, out=similar)
-    del similar, confident, weights
-    wide = direct.no_states(len(vectors))
+    embedded = states.locality_states(confident, diffused, settings.k1, settings.support, run=run)
+    nearest = diffused.nearest
+    del diffused, confident
+    wide = states.empty_states(len(vectors))
     if powers.direct > 0:
-        wide = direct.wide_states(np.arange(len(vectors)), spreading, near.indices, embedded, settings, run)
-    del near, spreading
+        wide = states.build_wide_states(np.arange(len(vectors)), graph, near.indices, embedded, settings, run)
+    del near, graph, spread
     progress.stage("steps", 3, 4)
-    indptr, indices = costs.step_pattern(nearest, settings.path_k)
+    pattern = step_costs.build_step_pattern(nearest, settings.path_k)
     del nearest
-    prices = costs.step_costs(indptr, indices, embedded, vectors, pricing(settings, powers, unit), run)
+    prices = step_costs.price_steps(pattern, embedded, vectors, transport_settings(settings, powers, unit), run)
     progress.stage("steps", 4, 4)
-    return Prepared(vectors, embedded, Rows(indptr, indices, prices), wide, lengths, powers, record)
+    return LpmtGraph(vectors, embedded, Rows(*pattern, prices), wide, lengths, powers, record)
 
 
-def alone(vectors: Vectors) -> Prepared:
-    """What there is to prepare of no item or of one: its state is itself, and it has nowhere to go."""
+def prepare_single_item(vectors: Vectors) -> LpmtGraph:
+    """Return the graph of at most one item: its state is the item itself, and there are no steps."""
     count = len(vectors)
     own = Rows(np.arange(count + 1, dtype=np.int64), np.zeros(count, np.int32), np.ones(count, np.float32))
-    nowhere = Rows(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-    return Prepared(vectors, own, nowhere, direct.no_states(count), np.ones(count), Measured(1.0, 1.0, 0.0, 0.0))
+    no_steps = Rows(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+    return LpmtGraph(vectors, own, no_steps, states.empty_states(count), np.ones(count), Powers(1.0, 1.0, 0.0, 0.0))

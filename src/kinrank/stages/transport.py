@@ -1,33 +1,41 @@
-"""Two states -> what the step between them costs, and what moves where (TMT: Sec. 4.3, Appendix B).
+"""Optimal transport between two states: the cost of a step and the flows of mass (TMT: Sec. 4.3, Appendix B).
 
 W(p, q; C) = min over plans Q of <Q, C>, with C = d^rho between the items of the two supports. Mass that p and q share
-stays where it is and only (p - q)+ is carried to (q - p)+: for rho = 1, a metric, that is W1 itself; for rho > 1 it is
-an upper bound of it, and it is what is computed here. Prices of many steps at once: stages/costs.py.
+stays in place, and only (p - q)+ is moved to (q - p)+: for rho = 1, a metric, that is W1 itself; for rho > 1 it is
+an upper bound of it, which is what is computed here. step_costs.py prices many steps at once.
+
+Kernels take states as sparse rows, csr.Rows(indptr, indices, data), sorted by item.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.features import Vectors
+from kinrank.errors import InputError
 from kinrank.stages.csr import Rows
-from kinrank.stages.kernels import transport as kernels
-from kinrank.stages.kernels.ground import ground_costs
+from kinrank.stages.kernels.compiler import compile_inner, compile_kernel
+from kinrank.stages.kernels.fastmath import exp32, power32
+from kinrank.vector_input import Vectors
 
-State = tuple[NDArray[np.int32], NDArray[np.float32]]  # the items of one state and their mass
+EQUAL_MASS_SHARE = np.float32(1e-6)  # masses whose relative difference is smaller are equal: nothing moves
+MIN_EXPONENT = np.float32(-80.0)  # exp(-80) is still a float32, so every row and column of a plan stays positive
+LANES = 8  # float32 numbers per vector instruction
+CLOSE_SQUARED_DISTANCE = np.float32(1e-3)  # of unit rows; below, inner products lose digits: sum differences instead
+
+State = tuple[NDArray[np.int32], NDArray[np.float32]]  # items of one state and their mass
 Flow = tuple[int, int, float, float]  # from, to, mass, cost of one unit
 
 
 def wasserstein(
     p: NDArray[Any], q: NDArray[Any], cost: NDArray[Any], *, epsilon: float = 0.05, iterations: int = 0
 ) -> tuple[float, NDArray[np.float32]]:
-    """(value, plan) of the transport between two dense distributions under a dense cost matrix.
+    """Return (value, plan) of the transport between two dense distributions under a dense cost matrix.
 
-    `iterations = 0` solves it exactly; otherwise that many Sinkhorn steps with regularisation `epsilon` times the
-    mean cost. The value is <Q, C>, without the entropy term: it is never negative.
+    `iterations = 0` solves it exactly; otherwise that many Sinkhorn steps run with regularisation `epsilon` times the
+    mean cost. The value is <Q, C>, without the entropy term, and never negative.
 
     Example:
         >>> wasserstein([1.0, 0.0], [0.0, 1.0], [[0.0, 2.0], [2.0, 0.0]])[0]
@@ -36,30 +44,32 @@ def wasserstein(
     a, b = np.asarray(p, np.float32), np.asarray(q, np.float32)
     ground = np.ascontiguousarray(cost, np.float32)
     if ground.shape != (len(a), len(b)):
-        raise ValueError(f"cost has shape {ground.shape} but the distributions have {len(a)} and {len(b)} entries")
+        raise InputError(
+            f"has shape {ground.shape}, but the distributions have {len(a)} and {len(b)} entries", parameter="cost"
+        )
     rows, columns = np.flatnonzero(a > 0), np.flatnonzero(b > 0)
     m, k = len(rows), len(columns)
     inner = np.ascontiguousarray(ground[np.ix_(rows, columns)])
     part = np.zeros(inner.shape, np.float32)
     if iterations:
-        u, v, sums = np.empty(m, np.float32), np.empty(k, np.float32), np.empty(k, np.float32)
-        value = kernels.sinkhorn(a[rows], b[columns], m, k, inner, float(epsilon), iterations, part, u, v, sums)
-        part *= u[:, None] * v
+        work = SinkhornScratch(part, np.empty(m, np.float32), np.empty(k, np.float32), np.empty(k, np.float32))
+        value = sinkhorn(a[rows], b[columns], inner, TransportSettings(1.0, 1.0, float(epsilon), iterations), work)
+        part *= work.u[:, None] * work.v
     else:
-        value = kernels.exact(a[rows], b[columns], m, k, inner, part)
+        value = solve_exactly(a[rows], b[columns], inner, part)
     plan = np.zeros(ground.shape, np.float32)
     plan[np.ix_(rows, columns)] = part
     return float(value), plan
 
 
-def state_of(states: Rows, item: int) -> State:
-    """p_i: its items and their mass."""
+def get_state(states: Rows, item: int) -> State:
+    """Return p_i: its items and their mass."""
     entries = slice(int(states.indptr[item]), int(states.indptr[item + 1]))
     return states.indices[entries], states.data[entries]
 
 
-def exact_flows(left: State, right: State, vectors: Vectors, rho: float, unit: bool = True) -> list[Flow]:
-    """The exact plan between two states: (from, to, mass, cost of one unit), largest flows first.
+def solve_exact_flows(left: State, right: State, vectors: Vectors, rho: float, unit: bool = True) -> list[Flow]:
+    """Return the exact plan between two states: (from, to, mass, cost of one unit), largest flows first.
 
     `unit`: the vectors have length one.
     """
@@ -71,10 +81,10 @@ def exact_flows(left: State, right: State, vectors: Vectors, rho: float, unit: b
         return []
     rows, columns = vectors[items[away]], vectors[items[towards]]
     cost = np.ascontiguousarray(rows @ columns.T)
-    ground_costs(cost, rows, columns, float(rho), unit)
+    compute_ground_costs(cost, rows, columns, float(rho), unit)
     a, b = difference[away].astype(np.float32), -difference[towards].astype(np.float32)
     plan = np.zeros(cost.shape, np.float32)
-    kernels.exact(a, b, len(a), len(b), cost, plan)
+    solve_exactly(a, b, cost, plan)
     flows = [
         (int(items[away[x]]), int(items[towards[y]]), float(plan[x, y]), float(cost[x, y]))
         for x, y in zip(*np.nonzero(plan > 0), strict=True)
@@ -82,8 +92,362 @@ def exact_flows(left: State, right: State, vectors: Vectors, rho: float, unit: b
     return sorted(flows, key=lambda flow: (-flow[2], flow[0], flow[1]))
 
 
-def entropy(mass: NDArray[Any]) -> float:
-    """S = - sum p log p of a state, in nats."""
+def state_entropy(mass: NDArray[Any]) -> float:
+    """Return S = - sum p log p of a state, in nats."""
     p = np.asarray(mass, np.float64)
     p = p[p > 0]
     return float(-(p * np.log(p)).sum())
+
+
+class TransportSettings(NamedTuple):
+    """Settings for pricing a step: W(p, q; d^rho)^gamma by `iterations` of Sinkhorn, exactly if that is 0.
+
+    `unit`: all vectors have length one, so that inner products determine distances.
+    """
+
+    rho: float
+    gamma: float
+    epsilon: float
+    iterations: int
+    unit: bool = True
+
+
+class SinkhornScratch(NamedTuple):
+    """Work arrays of `sinkhorn`: plan (m, k), u (m,), v and sums (k,) float32, or longer."""
+
+    plan: Any
+    u: Any
+    v: Any
+    sums: Any
+
+
+class TransportScratch(NamedTuple):
+    """Work arrays for pricing; s is the length of the longest state.
+
+    left, right: (s,) float32 mass that has to leave and to arrive. left_at, right_at: (s,) int32 its rows and columns
+    in the matrix of ground costs. cost: (s, s) float32. sinkhorn: SinkhornScratch. rows, columns: float32 vectors of
+    the two sides. slots: (n,) int32 the column of each item in the ground costs, -1 for none.
+    """
+
+    left: Any
+    right: Any
+    left_at: Any
+    right_at: Any
+    cost: Any
+    sinkhorn: Any
+    rows: Any
+    columns: Any
+    slots: Any
+
+
+@compile_inner
+def new_transport_scratch(longest: Any, rows: Any, columns: Any, slots: Any) -> Any:
+    """Allocate work arrays for states of at most `longest` entries."""
+    longest = (longest + LANES - 1) // LANES * LANES
+    left, right = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    left_at, right_at = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    u, v, sums = np.empty(longest, np.float32), np.empty(longest, np.float32), np.empty(longest, np.float32)
+    cost, plan = np.empty((longest, longest), np.float32), np.empty((longest, longest), np.float32)
+    work = SinkhornScratch(plan, u, v, sums)
+    return TransportScratch(left, right, left_at, right_at, cost, work, rows, columns, slots)
+
+
+@compile_inner
+def longest_row(indptr: Any) -> Any:
+    """Return the largest number of entries in a row, at least 1."""
+    longest = 1
+    for row in range(len(indptr) - 1):
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    return longest
+
+
+@compile_inner
+def _split_difference(states: Any, i: Any, j: Any, scratch: Any) -> Any:
+    """Split p_i - p_j into mass that must leave and to arrive, with positions in both states; return the two sizes."""
+    indices, masses = states.indices, states.data
+    begin, other = states.indptr[i], states.indptr[j]
+    left, left_end = begin, states.indptr[i + 1]
+    right, right_end = other, states.indptr[j + 1]
+    m = 0
+    k = 0
+    while left < left_end or right < right_end:
+        if right >= right_end or (left < left_end and indices[left] < indices[right]):
+            difference = masses[left]
+            left += 1
+        elif left >= left_end or indices[right] < indices[left]:
+            difference = -masses[right]
+            right += 1
+        else:
+            difference = masses[left] - masses[right]
+            if abs(difference) <= EQUAL_MASS_SHARE * masses[left]:
+                difference = np.float32(0.0)
+            left += 1
+            right += 1
+        if difference > 0:
+            scratch.left[m] = difference
+            scratch.left_at[m] = left - 1 - begin
+            m += 1
+        elif difference < 0:
+            scratch.right[k] = -difference
+            scratch.right_at[k] = right - 1 - other
+            k += 1
+    return m, k
+
+
+@compile_kernel
+def sinkhorn(a: Any, b: Any, cost: Any, settings: Any, work: Any) -> Any:
+    """Return <Q, C> of the entropic plan Q between a (m,) and b (k,), of equal sums, without the entropy term.
+
+    Q = u_x plan_xy v_y, with the kernel exp(-(C - least C) / eps) in plan[:m, :k]. settings: TransportSettings, of
+    which `epsilon` is relative to the mean cost, so that it means the same for every ground power and data set; work:
+    SinkhornScratch. The last half step makes the columns of Q exact. Rows are views, padded with zeros to a multiple of
+    LANES if there is room. The compiler then handles eight entries per instruction and needs no scalar remainder loop,
+    which would take twice the time.
+    """
+    m, k = len(a), len(b)
+    plan, u, v, sums = work
+    mean = np.float32(0.0)
+    least = cost[0, 0]
+    for x in range(m):
+        row = cost[x]
+        for y in range(k):
+            mean += row[y]
+            least = min(least, row[y])
+    mean /= np.float32(m * k)
+    scale = np.float32(-1.0) / (np.float32(settings.epsilon) * max(mean, np.float32(1e-30)))
+    width = min((k + LANES - 1) // LANES * LANES, len(v))
+    for x in range(m):
+        row, kernel = cost[x], plan[x]
+        for y in range(k, width):
+            row[y] = 0.0
+        for y in range(width):
+            kernel[y] = exp32(max((row[y] - least) * scale, MIN_EXPONENT))
+        for y in range(k, width):
+            kernel[y] = 0.0
+    for y in range(width):
+        v[y] = 1.0
+    for _ in range(settings.iterations):
+        for y in range(width):
+            sums[y] = 0.0
+        for x in range(m):
+            kernel = plan[x]
+            total = np.float32(0.0)
+            for y in range(width):
+                total += kernel[y] * v[y]
+            u[x] = a[x] / total
+            for y in range(width):
+                sums[y] += kernel[y] * u[x]
+        for y in range(k):
+            v[y] = b[y] / sums[y]
+    answer = np.float32(0.0)
+    for x in range(m):
+        row, kernel = cost[x], plan[x]
+        moved = np.float32(0.0)
+        for y in range(width):
+            moved += kernel[y] * v[y] * row[y]
+        answer += u[x] * moved
+    return answer
+
+
+class ColumnPaths(NamedTuple):
+    """Shortest paths to the columns so far: their lengths (k,) float64, last rows (k,) int64, and which are done."""
+
+    reached: Any
+    came_from: Any
+    done: Any
+
+
+@compile_inner
+def _relax(row: Any, so_far: Any, cost: Any, row_price: Any, column_price: Any, paths: Any) -> None:
+    """Update the columns that are not done if they are nearer through this row (reduced costs)."""
+    reached, came_from, done = paths
+    for y in range(len(done)):
+        if not done[y]:
+            through = so_far + cost[row, y] - row_price[row] - column_price[y]
+            if through < reached[y]:
+                reached[y] = through
+                came_from[y] = row
+
+
+@compile_inner
+def _nearest_open(reached: Any, done: Any) -> Any:
+    """Return the nearest column that is not done, -1 if none is left."""
+    nearest = -1
+    for y in range(len(reached)):
+        if not done[y] and (nearest < 0 or reached[y] < reached[nearest]):
+            nearest = y
+    return nearest
+
+
+@compile_kernel
+def solve_exactly(a: Any, b: Any, cost: Any, plan: Any) -> Any:
+    """Minimise <Q, C> over all plans between a (m,) and b (k,); write an optimal Q to plan (m, k) and return the cost.
+
+    The sums of a and b must be equal up to rounding. Successive shortest paths with potentials on the dense
+    bipartite graph: every augmentation empties a source, fills a sink or frees an edge, and finding it costs O(m k).
+    """
+    m, k = len(a), len(b)
+    supply = np.empty(m, np.float64)
+    demand = np.empty(k, np.float64)
+    given = 0.0
+    wanted = 0.0
+    for x in range(m):
+        supply[x] = a[x]
+        given += supply[x]
+    for y in range(k):
+        wanted += b[y]
+    for y in range(k):
+        demand[y] = b[y] * (given / wanted)
+    small = 1e-12 * given
+    flow = np.zeros((m, k), np.float64)
+    row_price = np.zeros(m, np.float64)
+    column_price = np.empty(k, np.float64)
+    for y in range(k):
+        column_price[y] = cost[0, y]
+        for x in range(1, m):
+            column_price[y] = min(column_price[y], cost[x, y])
+    reached = np.empty(k, np.float64)
+    row_reached = np.empty(m, np.float64)
+    came_from = np.empty(k, np.int64)
+    row_from = np.empty(m, np.int64)
+    done = np.empty(k, np.bool_)
+    row_done = np.empty(m, np.bool_)
+    paths = ColumnPaths(reached, came_from, done)
+    for source in range(m):
+        while supply[source] > small:
+            for y in range(k):
+                reached[y] = np.inf
+                done[y] = False
+            for x in range(m):
+                row_done[x] = x == source
+            row_reached[source] = 0.0
+            _relax(source, 0.0, cost, row_price, column_price, paths)
+            target = _nearest_open(reached, done)
+            while target >= 0 and demand[target] <= small:
+                done[target] = True  # full: its mass may be redirected by the rows that feed it
+                for x in range(m):
+                    if flow[x, target] > 0.0 and not row_done[x]:
+                        row_done[x] = True
+                        row_reached[x] = reached[target]
+                        row_from[x] = target
+                        _relax(x, row_reached[x], cost, row_price, column_price, paths)
+                target = _nearest_open(reached, done)
+            if target < 0:
+                break  # only rounding is left
+            for x in range(m):
+                if row_done[x]:
+                    row_price[x] += reached[target] - row_reached[x]
+            for y in range(k):
+                if done[y]:
+                    column_price[y] -= reached[target] - reached[y]
+            amount = min(supply[source], demand[target])
+            column = target
+            while came_from[column] != source:
+                x = came_from[column]
+                column = row_from[x]
+                amount = min(amount, flow[x, column])
+            supply[source] -= amount
+            demand[target] -= amount
+            column = target
+            while True:
+                x = came_from[column]
+                flow[x, column] += amount
+                if x == source:
+                    break
+                column = row_from[x]
+                flow[x, column] -= amount
+    answer = 0.0
+    for x in range(m):
+        for y in range(k):
+            plan[x, y] = flow[x, y]
+            answer += flow[x, y] * cost[x, y]
+    return np.float32(answer)
+
+
+@compile_inner
+def _largest_value(values: Any, size: Any) -> Any:
+    """Return the largest of values[:size]."""
+    best = values[0]
+    for position in range(1, size):
+        best = max(best, values[position])
+    return best
+
+
+@compile_inner
+def set_up_problem(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any) -> Any:
+    """Set up the transport between p_i and p_j: return sizes (m, k) and whether the sides were swapped.
+
+    `ground`: costs between all items (`whole`), or rows for the entries of p_i and columns by `scratch.slots`. The
+    smaller side comes first, so that an entropic price does not depend on the numbering of the items.
+    """
+    m, k = _split_difference(states, i, j, scratch)
+    if whole:
+        for x in range(m):
+            scratch.left_at[x] = states.indices[states.indptr[i] + scratch.left_at[x]]
+    for y in range(k):
+        item = states.indices[states.indptr[j] + scratch.right_at[y]]
+        scratch.right_at[y] = item if whole else scratch.slots[item]
+    if m == 0 or k == 0:
+        return 0, 0, False
+    if m > k or (m == k and _largest_value(scratch.left, m) < _largest_value(scratch.right, k)):
+        for x in range(m):
+            row = ground[scratch.left_at[x]]
+            for y in range(k):
+                scratch.cost[y, x] = row[scratch.right_at[y]]
+        return k, m, True
+    for x in range(m):
+        row = ground[scratch.left_at[x]]
+        for y in range(k):
+            scratch.cost[x, y] = row[scratch.right_at[y]]
+    return m, k, False
+
+
+@compile_inner
+def price_step(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any, settings: Any) -> Any:
+    """Return W(p_i, p_j; d^rho)^gamma by Sinkhorn: the only place where a step gets its price."""
+    m, k, swapped = set_up_problem(i, j, states, ground, whole, scratch)
+    if m == 0:
+        return np.float32(0.0)
+    a, b = (scratch.right, scratch.left) if swapped else (scratch.left, scratch.right)
+    moved = sinkhorn(a[:m], b[:k], scratch.cost, settings, scratch.sinkhorn)
+    return moved ** np.float32(settings.gamma)
+
+
+@compile_inner
+def _squared_length(row: Any) -> Any:
+    """Return |row|^2."""
+    total = np.float32(0.0)
+    for column in range(len(row)):
+        total += row[column] * row[column]
+    return total
+
+
+@compile_kernel
+def compute_ground_costs(products: Any, left: Any, right: Any, rho: Any, unit: Any) -> None:
+    """Turn inner products (m, k) of rows into d^rho, in place; `unit`: the rows have length one."""
+    half = np.float32(0.5 * rho)
+    lengths = np.empty(0 if unit else products.shape[1], np.float32)
+    for y in range(len(lengths)):
+        lengths[y] = _squared_length(right[y])
+    for x in range(len(products)):
+        row = products[x]
+        close = CLOSE_SQUARED_DISTANCE
+        if not unit:
+            length = _squared_length(left[x])
+            close = CLOSE_SQUARED_DISTANCE * max(length, np.float32(1.0))
+            for y in range(len(row)):  # 1 - d^2 / 2, the product of unit rows at this distance
+                row[y] += np.float32(1.0) - np.float32(0.5) * (length + lengths[y])
+        least = np.float32(4.0)
+        for y in range(len(row)):
+            row[y] = np.float32(2.0) - np.float32(2.0) * row[y]
+            least = min(least, row[y])
+        if least < close:  # products have lost digits here, and duplicates must be at distance 0
+            for y in range(len(row)):
+                if row[y] < close:
+                    squared = np.float32(0.0)
+                    for column in range(left.shape[1]):
+                        difference = left[x, column] - right[y, column]
+                        squared += difference * difference
+                    row[y] = squared
+        for y in range(len(row)):
+            row[y] = power32(row[y], half)

@@ -1,99 +1,84 @@
-"""DuckDBStore: a table of DuckDB with a column of arrays or lists -> a Store."""
+"""DuckDBStore: a Store over a DuckDB table with a column of arrays or lists."""
 
 from __future__ import annotations
 
-import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinrank.deferred import needed
-from kinrank.features import Vectors
-from kinrank.stores.address import Address, number, seconds
-from kinrank.stores.arrow import hits_of, split
-from kinrank.stores.duckdb_table import COLUMNS, WHOLE, Table
-from kinrank.stores.engine import LOST, REFUSED, SCANNED, SLOW, EngineStore, Hits
-from kinrank.stores.fetched import whole_numbers, with_vectors
+from kinrank.errors import InputError
+from kinrank.lazy_import import import_extra
+from kinrank.stores.base import parse_timeout
+from kinrank.stores.client_utils import build_where_sql
+from kinrank.stores.engine import SCAN_ROWS, Hits, TableStore, parse_integer_keys, quote_name
+from kinrank.vector_input import Vectors
 
-GAPS = {"cosine": "array_cosine_distance", "euclidean": "array_distance"}
-FEW = 1_000_000  # items that DuckDB keeps in view while it reads; it sorts all where more are asked for
-NEEDS = "DuckDBStore", "duckdb"
+DISTANCE_FUNCTIONS = {"cosine": "array_cosine_distance", "euclidean": "array_distance"}
+# Largest k for which DuckDB keeps a heap; for larger ones a subquery makes it sort all rows
+MAX_LITERAL_LIMIT = 1_000_000
+REQUIREMENT = "DuckDBStore", "duckdb"
+INTEGER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+SQUARED_LENGTH_RANGE = "1e-90 AND 1e76"  # of comparable vectors; float32 cannot exceed it
+COLUMNS_QUERY = """
+SELECT column_name, data_type, database_name, schema_name, table_name FROM duckdb_columns()
+WHERE lower(?) IN (lower(table_name), lower(concat_ws('.', schema_name, table_name)),
+                   lower(concat_ws('.', database_name, schema_name, table_name)))
+ORDER BY database_name = current_database() DESC, schema_name = current_schema() DESC, 3, 4, 5, column_index
+"""
 
 
-class DuckDBStore(EngineStore):
-    """The rows of a DuckDB table or view. Every search compares every row, so it is exact; an HNSW index is not used.
+class DuckDBStore(TableStore):
+    """A Store over a DuckDB table or view. Searches compare every row, so they are exact; an HNSW index is not used.
 
-    Filters (`where`): a mapping of columns to values, or a pair of a condition with ? for each value, and the values,
+    Filters (`where`): a mapping of columns to values, or a pair of a condition with ? for each value and the values,
     such as ("price < ?", [10]).
 
     Args:
-        connection: of duckdb, which stays open; or the path of a database, which is opened read-only.
-        table: its name, or "schema.table".
-        vector: a column of the type FLOAT[n], FLOAT[], DOUBLE[n] or DOUBLE[].
-        key: a column of whole numbers, texts or UUIDs; they should be unique.
+        connection: a duckdb connection, which stays open; or the path of a database, which is opened read-only.
+        table: "table" or "schema.table".
+        vector: name of a column of the type FLOAT[n], FLOAT[], DOUBLE[n] or DOUBLE[].
+        key: name of a column of integers, texts or UUIDs; they should be unique.
         metric: "cosine" or "euclidean".
-        timeout: seconds for one question.
+        timeout: seconds for one request.
     """
 
     exact = True
+    _url_options = ("table", "vector", "key", "metric", "timeout")
 
     def __init__(
-        self, connection: Any, table: str, vector: str = "embedding", key: str = "id", *, metric: str = "cosine",
+        self,
+        connection: Any,
+        table: str,
+        vector: str = "embedding",
+        key: str = "id",
+        *,
+        metric: str = "cosine",
         timeout: float | None = None,
-    ) -> None:  # fmt: skip
-        self._duckdb, self._arrow = needed("duckdb", *NEEDS), needed("pyarrow", *NEEDS)
-        if metric not in GAPS:
-            raise ValueError(f"metric={metric!r} is not allowed; give cosine or euclidean")
-        self._shown, self.metric = table, metric
-        self.timeout = None if timeout is None else number(timeout, "timeout")
-        self._own = os.fspath(connection) if isinstance(connection, (str, os.PathLike)) else None
-        if self._own is None and not isinstance(connection, self._duckdb.DuckDBPyConnection):
-            raise ValueError(f"connection must be one of duckdb, or a path; got a {type(connection).__name__}")
-        self._lock = threading.Lock()
-        self._connection = connection if self._own is None else self._ask(self._opened)
+    ) -> None:
+        self._duckdb, self._arrow = import_extra("duckdb", *REQUIREMENT), import_extra("pyarrow", *REQUIREMENT)
+        if metric not in DISTANCE_FUNCTIONS:
+            raise InputError(parameter="metric", given=metric, allowed="cosine or euclidean")
+        self.metric, self.timeout = metric, parse_timeout(timeout)
+        super().__init__(connection, table, (self._duckdb.DuckDBPyConnection,), "a duckdb connection")
         try:
-            self._table = self._ask(self._look, vector, key)
+            self._table = self._call(self._read_table, vector, key)
         except BaseException:
             self._close()
             raise
 
-    @classmethod
-    def at(cls, address: Address) -> DuckDBStore:
-        """The store at duckdb:///file.db?table=items&vector=embedding&key=id; duckdb:file.db?... is a file from here.
-
-        Options: table, vector, key, metric, timeout.
-        """
-        options = address.only("table", "vector", "key", "metric", "timeout")
-        path, table = address.needed("path", "a file"), address.needed("table", "the option table")
-        if address.host is not None:
-            raise ValueError("duckdb: needs a file: duckdb:///file.db from the root, duckdb:file.db from here")
-        columns: dict[str, Any] = {name: options[name] for name in ("vector", "key", "metric") if name in options}
-        return cls(path, table, timeout=seconds(options, None), **columns)
-
-    def __repr__(self) -> str:
-        return f"DuckDBStore({self._shown})"
-
-    def _opened(self) -> Any:
+    def _connect(self) -> Any:
         try:
-            return self._duckdb.connect(self._own, read_only=True)
-        except self._duckdb.ConnectionException:  # open for writing in this process, which can have it in one way only
-            return self._duckdb.connect(self._own)
-
-    def _reopen(self) -> None:
-        if self._own is not None:
-            self._close()
-            self._connection = self._opened()
-
-    def _close(self) -> None:
-        if self._own is not None:
-            self._connection.close()
+            return self._duckdb.connect(self._path, read_only=True)
+        except self._duckdb.ConnectionException:  # this process has opened it for writing, and cannot mix both modes
+            return self._duckdb.connect(self._path)
 
     @contextmanager
     def _cursor(self, limited: bool = True, **tables: Any) -> Iterator[Any]:
-        """A connection that sees the database as it is now and cannot change it, and these Arrow tables."""
+        """Open a read-only transaction over the current state of the database, with these Arrow tables."""
         with self._lock:
             cursor = self._connection.cursor()
         timer = threading.Timer(self.timeout, cursor.interrupt) if limited and self.timeout is not None else None
@@ -109,66 +94,128 @@ class DuckDBStore(EngineStore):
                 timer.cancel()
             cursor.close()
 
-    def _look(self, vector: str, key: str) -> Table:
+    def _read_table(self, vector: str, key: str) -> Table:
         with self._cursor() as cursor:
-            rows = cursor.sql(COLUMNS, params=[self._shown]).fetchall()
-            table = Table.of(rows, self, self._shown, vector, key)
-            self._measure(cursor, table)
+            rows = cursor.sql(COLUMNS_QUERY, params=[self._table_name]).fetchall()
+            table = Table.from_columns(rows, self, self._table_name, vector, key)
+            self._detect_dimensions(cursor, table)
             return table
 
-    def _measure(self, cursor: Any, table: Table) -> int:
-        """How many dimensions there are; lists tell it by their length, and 0 where there is none yet."""
-        self.dimensions = self.dimensions or table.size or int(cursor.sql(table.sizes()).fetchall()[0][0] or 0)
+    def _detect_dimensions(self, cursor: Any, table: Table) -> int:
+        """Return the number of dimensions, from the lengths of lists if necessary; 0 if there are no items yet."""
+        self.dimensions = self.dimensions or table.size or int(cursor.sql(table.size_query()).fetchall()[0][0] or 0)
         return self.dimensions
 
     def _search(self, rows: Vectors, k: int, where: Any, vectors: bool) -> list[Hits]:
         lists = self._arrow.FixedSizeListArray.from_arrays(self._arrow.array(rows.ravel()), rows.shape[1])
-        asked = self._arrow.table({"place": np.arange(len(rows)), "query": lists})
-        with self._cursor(kinrank_asked=asked) as cursor:
-            dimensions = self._measure(cursor, self._table)
+        queries = self._arrow.table({"place": np.arange(len(rows)), "query": lists})
+        with self._cursor(kinrank_queries=queries) as cursor:
+            dimensions = self._detect_dimensions(cursor, self._table)
             if not dimensions:
-                return [Hits([], self._nothing(), np.empty(0)) for _ in rows]
+                return self._no_hits(rows)
             items, values = self._table.items(dimensions, where, True, self.metric == "cosine" and not vectors)
-            gap = f"{GAPS[self.metric]}(kinrank_row, CAST(query AS {self._table.number}[{dimensions}]))"
-            pairs = f"SELECT place, kinrank_key, {gap} AS gap FROM kinrank_asked, ({items})"
-            most = f"{k:d}" if k < FEW else f"(SELECT {k:d})"
+            gap = f"{DISTANCE_FUNCTIONS[self.metric]}(kinrank_row, CAST(query AS {self._table.number}[{dimensions}]))"
+            pairs = f"SELECT place, kinrank_key, {gap} AS gap FROM kinrank_queries, ({items})"
+            most = f"{k:d}" if k < MAX_LITERAL_LIMIT else f"(SELECT {k:d})"
             near = f"row_number() OVER (PARTITION BY place ORDER BY gap) <= {most}"
             text = f"SELECT place, kinrank_key, gap FROM ({pairs}) QUALIFY {near} ORDER BY place, gap"
             answer = cursor.sql(text, params=values).to_arrow_table()
             gaps = np.maximum(answer["gap"].to_numpy(), 0.0, dtype=np.float64)
             gaps = np.sqrt(2.0 * gaps) if self.metric == "cosine" else gaps
-            found = split(answer["kinrank_key"].combine_chunks(), gaps, answer["place"], len(rows))
-            return with_vectors(found, lambda keys: self._fetched(cursor, keys), dimensions) if vectors else found
+            found = self._split_by_query(answer["kinrank_key"].combine_chunks(), gaps, answer["place"], len(rows))
+            return self._attach_vectors(found, lambda keys: self._fetch_with(cursor, keys)) if vectors else found
 
     def _fetch(self, keys: list[Any]) -> Hits:
         with self._cursor() as cursor:
-            return self._fetched(cursor, keys) if self._measure(cursor, self._table) else Hits([], self._nothing())
+            known = self._detect_dimensions(cursor, self._table) > 0
+            return self._fetch_with(cursor, keys) if known else Hits([], self._no_rows())
 
-    def _fetched(self, cursor: Any, keys: list[Any]) -> Hits:
-        names = list(map(str, whole_numbers(keys) if self._table.type in WHOLE else keys))
+    def _fetch_with(self, cursor: Any, keys: list[Any]) -> Hits:
+        names = list(map(str, parse_integer_keys(keys) if self._table.type in INTEGER_TYPES else keys))
         cursor.register("kinrank_wanted", self._arrow.table({"name": self._arrow.array(names, self._arrow.string())}))
         wanted = f"SELECT TRY_CAST(name AS {self._table.type}) FROM kinrank_wanted"
         text = f"{self._table.items(self.dimensions)[0]} AND {self._table.key} IN ({wanted})"
         answer = cursor.sql(text).to_arrow_table()
-        return hits_of(answer["kinrank_key"].combine_chunks(), answer["kinrank_row"], self.dimensions)
+        return self._hits_from_arrow(answer["kinrank_key"].combine_chunks(), answer["kinrank_row"])
 
     def _scan(self, where: Any, vectors: bool) -> Iterator[Hits]:
         with self._cursor(limited=False) as cursor:
-            if not self._measure(cursor, self._table):
+            if not self._detect_dimensions(cursor, self._table):
                 return
             items, values = self._table.items(self.dimensions, where)
             wanted = items if vectors else f"SELECT kinrank_key FROM ({items})"
-            for batch in cursor.sql(wanted, params=values).to_arrow_reader(SCANNED):
-                yield hits_of(batch["kinrank_key"], batch["kinrank_row"] if vectors else None, self.dimensions)
+            for batch in cursor.sql(wanted, params=values).to_arrow_reader(SCAN_ROWS):
+                yield self._hits_from_arrow(batch["kinrank_key"], batch["kinrank_row"] if vectors else None)
 
     def _count(self) -> int:
         with self._cursor() as cursor:
-            items, _ = self._table.items(self._measure(cursor, self._table) or 1)
+            items, _ = self._table.items(self._detect_dimensions(cursor, self._table) or 1)
             return int(cursor.sql(f"SELECT count(*) FROM ({items})").fetchall()[0][0])
 
-    def _kind(self, error: Exception) -> str | None:
+    def _classify(self, error: Exception) -> type[Exception] | None:
         if isinstance(error, self._duckdb.InterruptException):
-            return SLOW
+            return TimeoutError
         if isinstance(error, (self._duckdb.ConnectionException, self._duckdb.FatalException)):
-            return LOST
-        return REFUSED if isinstance(error, self._duckdb.Error) else None
+            return ConnectionError
+        return InputError if isinstance(error, self._duckdb.Error) else None
+
+
+class Table(NamedTuple):
+    """A table with its vector and key columns. Names are quoted.
+
+    Attributes:
+        number: type of the numbers in a vector, FLOAT or DOUBLE.
+        size: length of the vectors; 0 if the column has lists of any length.
+        type: type of the ids.
+    """
+
+    name: str
+    vector: str
+    key: str
+    number: str
+    size: int
+    type: str
+
+    @classmethod
+    def from_columns(cls, rows: list[Any], store: Any, table: str, vector: str, key: str) -> Table:
+        """Parse the answer to COLUMNS_QUERY. Raise InputError for columns that cannot be searched."""
+        if not rows:
+            raise InputError(f"the database has no table {table!r} (temporary tables of a connection are not visible)")
+        rows_of_table = [row for row in rows if row[2:] == rows[0][2:]]
+        store._check_columns([row[0] for row in rows_of_table], vector, key, str.lower)
+        types = {row[0].lower(): row[1] for row in rows_of_table}
+        held, ids = types[vector.lower()], types[key.lower()]
+        shape = re.fullmatch(r"(FLOAT|DOUBLE)\[(\d*)\]", held)
+        if shape is None:
+            allowed = "the type FLOAT[n], FLOAT[], DOUBLE[n] or DOUBLE[]"
+            raise store._column_error("vector", vector, held, allowed)
+        if ids not in (*INTEGER_TYPES, "VARCHAR", "UUID"):
+            raise store._column_error("key", key, ids, "integers, texts or UUIDs")
+        name = ".".join(map(quote_name, rows[0][2:]))
+        return cls(name, quote_name(vector), quote_name(key), shape[1], int(shape[2] or 0), ids)
+
+    def size_query(self) -> str:
+        """Return a SELECT of the most frequent length of lists; NULL if there are none."""
+        sample = f"SELECT len({self.vector}) AS size FROM {self.name} WHERE len({self.vector}) > 0 LIMIT 100"
+        return f"SELECT mode(size) FROM ({sample})"
+
+    def items(
+        self, dimensions: int, where: Any = None, compared: bool = False, nonzero: bool = False
+    ) -> tuple[str, list[Any]]:
+        """Return a SELECT of ids (kinrank_key) and vectors (kinrank_row), and its values.
+
+        Args:
+            compared: omit rows that contain NULL, for which array functions would fail.
+            nonzero: also omit zero vectors and vectors that are not finite. CASE evaluates complete rows only.
+        """
+        row = self.vector if self.size else f"CAST({self.vector} AS {self.number}[{dimensions}])"
+        is_valid = f"{self.vector} IS NOT NULL" if self.size else f"len({self.vector}) = {dimensions}"
+        if compared:
+            is_valid = f"{is_valid} AND list_count({self.vector}) = {dimensions}"
+        if nonzero:
+            in_range = f"array_inner_product({row}, {row}) BETWEEN {SQUARED_LENGTH_RANGE}"
+            is_valid = f"CASE WHEN {is_valid} THEN {in_range} ELSE false END"
+        condition, values = ("", []) if where is None else build_where_sql(where, "?", quote_name)
+        name = f"CAST({self.key} AS VARCHAR)" if self.type == "UUID" else self.key
+        wanted = " AND ".join([is_valid, f"{self.key} IS NOT NULL", *([condition] if condition else [])])
+        return f"SELECT {name} AS kinrank_key, {row} AS kinrank_row FROM {self.name} WHERE {wanted}", values

@@ -1,107 +1,109 @@
-"""A Method -> does it keep the promises every re-ranking method makes; for authors of methods.
+"""Checks of the properties that every re-ranking method must have, for authors of methods.
 
-In a test of your own method one line is enough, with any test runner or none:
+A test of your own method needs one line, with any test runner or none:
 
     import kinrank.testing
     kinrank.testing.check_method(MyMethod(k=5))
 
-and with pytest one test per promise:
+or, with pytest, one test per property:
 
     @pytest.mark.parametrize("check", kinrank.testing.CHECKS, ids=lambda check: check.__name__)
-    def test_promise(check):
+    def test_property(check):
         check(MyMethod(k=5), kinrank.testing.RTOL)
 
-`toy(kind)` gives small sets with known answers, `realistic_gallery(kind)` rows shaped like real data (tight clusters,
-copies, long tails, outliers), `made_up(name, path)` a learned method with small made-up weights.
+`toy(kind)` returns small sets with known answers, `realistic_gallery(kind)` rows that resemble real data (tight
+clusters, copies, long tails, outliers), `add_random_weights(name, path)` a learned method with small random weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from kinrank.errors import InputError
 from kinrank.methods.base import Method
-from kinrank.testing import declaration, edges, inputs, invariance, realistic
-from kinrank.testing.galleries import GALLERY_KINDS, RealisticGallery, realistic_gallery
-from kinrank.testing.made_up import made_up
-from kinrank.testing.toys import KINDS, Toy, toy
+from kinrank.testing import declaration_checks, edge_cases, invariance_checks, realistic_checks
+from kinrank.testing.random_weights import add_random_weights
+from kinrank.testing.sample_data import GALLERY_KINDS, TOY_KINDS, RealisticGallery, Toy, realistic_gallery, toy
 
 __all__ = [
     "CHECKS",
     "GALLERY_KINDS",
     "INPUT_CHECKS",
-    "KINDS",
     "RTOL",
+    "TOY_KINDS",
     "Check",
     "RealisticGallery",
     "Toy",
+    "add_random_weights",
     "check_method",
-    "made_up",
     "realistic_gallery",
     "toy",
 ]
 
 Check = Callable[[Method, float], None]
-RTOL = 1e-3  # of the extent of a query's distances: what rounding in float32 may do to an answer
+RTOL = 1e-3  # tolerance for float32 rounding, relative to the range of the distances of a query
 
 CHECKS: tuple[Check, ...] = (
-    declaration.is_a_frozen_value,
-    declaration.prints_as_code,
-    declaration.parameters_are_guarded,
-    edges.rankings_are_complete,
-    edges.works_on_what_there_is,
-    edges.works_in_one_dimension,
-    edges.large_k_is_cut,
-    edges.duplicates_are_items,
-    edges.self_is_left_out_by_identity,
-    edges.islands_are_ranked,
-    edges.depth_cuts,
-    edges.candidates_come_first,
-    edges.too_little_memory_is_refused,
-    invariance.gallery_order_is_irrelevant,
-    invariance.query_order_is_irrelevant,
-    invariance.rotation_is_irrelevant,
-    invariance.length_is_irrelevant,
-    invariance.inputs_stay_untouched,
-    invariance.same_bits_every_time,
-    invariance.blocks_are_irrelevant,
-    realistic.realistic_galleries_are_ranked,
-    realistic.prepared_galleries_survive,
+    declaration_checks.is_a_frozen_value,
+    declaration_checks.prints_as_code,
+    declaration_checks.parameters_are_guarded,
+    edge_cases.rankings_are_complete,
+    edge_cases.works_on_what_there_is,
+    edge_cases.works_in_one_dimension,
+    edge_cases.large_k_is_cut,
+    edge_cases.duplicates_are_items,
+    edge_cases.self_is_left_out_by_identity,
+    edge_cases.islands_are_ranked,
+    edge_cases.depth_cuts,
+    edge_cases.candidates_come_first,
+    edge_cases.too_little_memory_is_refused,
+    invariance_checks.gallery_order_is_irrelevant,
+    invariance_checks.query_order_is_irrelevant,
+    invariance_checks.rotation_is_irrelevant,
+    invariance_checks.length_is_irrelevant,
+    invariance_checks.inputs_stay_untouched,
+    invariance_checks.same_bits_every_time,
+    invariance_checks.blocks_are_irrelevant,
+    realistic_checks.realistic_galleries_are_ranked,
+    realistic_checks.prepared_galleries_survive,
 )
-INPUT_CHECKS: tuple[Check, ...] = (  # kept by rerank for every method
-    inputs.types_are_converted,
-    inputs.layouts_are_converted,
-    inputs.bad_rows_are_named,
-    inputs.bad_shapes_are_named,
-    inputs.bad_options_are_named,
+INPUT_CHECKS: tuple[Check, ...] = (  # properties of rerank, the same for every method
+    edge_cases.types_are_converted,
+    edge_cases.layouts_are_converted,
+    edge_cases.bad_rows_are_named,
+    edge_cases.bad_shapes_are_named,
+    edge_cases.bad_options_are_named,
 )
 
 
 def check_method(method: Method | type[Method], *, rtol: float = RTOL, skip: Collection[str] = ()) -> None:
-    """Nothing, or one AssertionError that lists every promise the method breaks, and how.
+    """Run all checks, and raise one AssertionError that lists every property the method violates, and how.
 
     Args:
-        method: a Method; of a class the defaults are checked.
-        rtol: how far a distance may move, relative to the extent of its row, where only rounding differs.
-        skip: names of checks that are left out, for a method that says why it cannot keep a promise.
+        method: a Method; a class is checked with its default parameters.
+        rtol: tolerance of a distance, relative to the range of its row, if only rounding differs.
+        skip: names of checks to leave out, for a method with a documented exception.
 
-    Each check is a function `check(method, rtol)` of CHECKS or INPUT_CHECKS whose docstring is the promise.
+    Each check is a function `check(method, rtol)` of CHECKS or INPUT_CHECKS whose docstring states the property.
 
     Example:
-        >>> check_method(kinrank.AQE(k=3))
+        >>> check_method(kinrank.methods.AQE(k=3))
     """
     value = method() if isinstance(method, type) else method
     checks = CHECKS + INPUT_CHECKS
     unknown = set(skip) - {check.__name__ for check in checks}
     if unknown:
         names = ", ".join(check.__name__ for check in checks)
-        raise ValueError(f"skip={sorted(unknown)} are not checks; give some of: {names}")
+        raise InputError(
+            "has names that are not checks", parameter="skip", given=sorted(unknown), allowed=f"some of: {names}"
+        )
     broken = []
     for check in checks:
         if check.__name__ in skip:
             continue
         try:
             check(value, rtol)
-        except Exception as error:  # a method may fail in any way; the list of failures is the point
+        except Exception as error:  # collect failures of any kind
             kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
             broken.append(f"  {check.__name__}: {kind}{error}")
     if broken:

@@ -1,1 +1,1 @@
-"""`kinrank serve`: a prepared gallery -> a page that shows why an item moved, and an HTTP service."""
+"""HTTP service and page of `kinrank serve`."""

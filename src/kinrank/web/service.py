@@ -1,81 +1,59 @@
-"""Settings -> everything that answering a request needs: the gallery, what is shown of it, and the gates."""
+"""Service: everything that is needed to answer requests: gallery, collection, encoder and request queues."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kinrank.given import NUMBER
+from kinrank.errors import InputError
 from kinrank.manifold import Manifold
-from kinrank.stores import Store
-from kinrank.stores.opening import open_store
-from kinrank.web.asked.declared import declarations
-from kinrank.web.asked.looking import example
-from kinrank.web.http.gate import Busy, Gates
-from kinrank.web.lasting.following import Following
-from kinrank.web.lasting.writer import Receipt, Writer
+from kinrank.stores.base import open_store
+from kinrank.vector_input import Vectors
+from kinrank.web.collection import Collection
+from kinrank.web.page_data.example_query import find_example
+from kinrank.web.page_data.method_schema import describe_methods
+from kinrank.web.query_encoder import QueryEncoder
+from kinrank.web.request_queues import BusyError, RequestQueues
 from kinrank.web.settings import Settings
-from kinrank.web.shown.collection import Collection
-from kinrank.web.shown.encoding import Encoding
+from kinrank.web.writes.gallery_writer import Writer
+from kinrank.web.writes.replica import Replica
 
-OCCUPIED_SECONDS = 5.0  # without a free thread for searches, after which requests should go elsewhere
-PAUSE = 0.005  # seconds between the first looks at the version; later ones are rarer
-
-
-class Gallery(Protocol):
-    """What is searched and changed: a Writer in this process, or a Following of the one in another."""
-
-    @property
-    def manifold(self) -> Manifold: ...
-
-    @property
-    def version(self) -> int: ...
-
-    @property
-    def logged(self) -> int: ...
-
-    @property
-    def trouble(self) -> str: ...
-
-    def put(self, vectors: NDArray[np.float32], ids: list[Any] | None, replace: bool) -> Receipt: ...
-
-    def remove(self, ids: list[Any]) -> Receipt: ...
-
-    def observe(self, queries: NDArray[np.float32]) -> Receipt: ...
-
-    def sync(self) -> Receipt: ...
-
-    def close(self) -> None: ...
+OCCUPIED_SECONDS = 5.0  # without a free search thread, after which requests should go to another service
+FIRST_PAUSE_SECONDS = 0.005  # between two checks of the version; later pauses are longer
 
 
 class Service:
-    """One process's view of what is served."""
+    """State of one process that answers requests.
 
-    def __init__(self, settings: Settings, gallery: Gallery) -> None:
+    Attributes:
+        gallery: the gallery that is searched and changed: a Writer in this process, or a Replica of another's.
+    """
+
+    def __init__(self, settings: Settings, gallery: Writer | Replica) -> None:
         self.settings, self.gallery = settings, gallery
-        self.gates = Gates(settings.limits)
-        self._opening: tuple[int, tuple[list[dict[str, Any]], dict[str, Any] | None]] | None = None
+        self.queues = RequestQueues(settings.limits)
+        self._start_data: tuple[int, tuple[list[dict[str, Any]], dict[str, Any] | None]] | None = None
         cache = settings.cache or (Path(settings.scratch) / "thumbnails" if settings.scratch else None)
         self.collection = Collection.open(settings.files, gallery.manifold.ids, cache)
-        queries, width = self.collection.queries, gallery.manifold._snapshot.vectors.shape[1]
+        queries, width = self.collection.queries, gallery.manifold.snapshot.vectors.shape[1]
         if queries is not None and queries.shape[1] != width:
-            raise ValueError(
-                f"--queries has vectors of {queries.shape[1]} numbers but the gallery of {width}; both must come from "
-                "the same model"
+            raise InputError(
+                f"have {queries.shape[1]} numbers per vector, but the gallery has {width}; both must come from the "
+                "same model",
+                parameter="queries",
             )
-        self.encoding = None if settings.encoder is None else Encoding.open(settings.encoder, width)
+        self.encoder = None if settings.encoder is None else QueryEncoder.open(settings.encoder, width)
 
     @classmethod
     def open(cls, settings: Settings, socket: str | None = None) -> Service:
-        """The service of one process: it writes itself, unless there is a socket at which another one does."""
+        """Open the service of one process, which writes itself unless another process does at a socket."""
         store = None if settings.store is None else open_store(settings.store)
-        alone = socket is None and (settings.writable or store is not None)
-        gallery: Gallery = _writer(settings, store) if alone else Following(settings.manifold, store, socket)
+        is_writer = socket is None and (settings.writable or store is not None)
+        folder = settings.manifold
+        gallery = Writer(folder, store) if is_writer else Replica(folder, store, socket)
         try:
             return cls(settings, gallery)
         except BaseException:
@@ -83,7 +61,7 @@ class Service:
             raise
 
     def close(self) -> None:
-        self.gates.close()
+        self.queues.close()
         self.gallery.close()
 
     @property
@@ -97,41 +75,43 @@ class Service:
 
     @property
     def trouble(self) -> str:
-        """Why requests should rather go elsewhere, in a sentence; empty when all is well."""
-        if self.gates.searches.inside >= self.settings.limits.waiting:
+        """Why requests should go to another service, as a sentence; empty if all is well."""
+        if self.queues.searches.inside >= self.settings.limits.waiting:
             return "too many requests wait"
-        occupied = self.gates.searches.occupied_seconds
+        occupied = self.queues.searches.occupied_seconds
         if occupied > OCCUPIED_SECONDS:
-            return f"no thread that searches has become free for {occupied:.0f} seconds"
+            return f"no search thread has become free for {occupied:.0f} seconds"
         return self.gallery.trouble
 
-    def opening(self) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """The methods with their parameters, and a query and an item that show what re-ranking does; per version."""
+    def get_methods_and_example(self) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """Return the methods with their parameters, and an example of re-ranking; cached per version."""
         version, manifold = self.gallery.version, self.manifold
-        if self._opening is None or self._opening[0] != version:
-            self._opening = version, (declarations(manifold), example(manifold, self.collection))
-        return self._opening[1]
+        if self._start_data is None or self._start_data[0] != version:
+            self._start_data = version, (describe_methods(manifold), find_example(manifold, self.collection))
+        return self._start_data[1]
 
-    def id_meant(self, words: str) -> str | int:
-        """The id that a piece of an address means: a number where the ids of the gallery are numbers."""
-        ids = self.manifold._snapshot.names.ids
-        texts = ids is not None and ids.dtype.kind == "O"
-        return words if texts or not NUMBER.fullmatch(words) else int(words)
+    def encode(self, kind: str, values: Sequence[str]) -> Vectors:
+        """Return the vectors of "texts", or of "images" in base64; an InputError if there is no encoder for them."""
+        if self.encoder is None:
+            problem = "this service cannot encode pictures or texts"
+            raise InputError(problem, remedy="start it with --encoder NAME, or send vectors")
+        return self.encoder.encode_texts(values) if kind == "texts" else self.encoder.encode_pictures(values)
 
-    async def reached(self, version: int | None) -> None:
-        """Return when this process knows the change that made this version."""
+    def parse_id(self, text: str) -> str | int:
+        """Convert a part of a URL to an id: to a number if the ids of the gallery are numbers."""
+        return self.manifold.snapshot.names.parse_text(text)
+
+    async def wait_for_version(self, version: int | None) -> None:
+        """Wait until this process knows the change of this version."""
         if version is None or self.gallery.version >= version:
             return
-        last = await self.gates.asking.run(lambda: self.gallery.logged)  # another process may have to be asked
+        last = await self.queues.facts.run(lambda: self.gallery.logged)  # may need a request to another process
         if version > last:
-            raise ValueError(f"min_version={version} is a change that was never made here; the last one is {last}")
-        deadline, pause = time.monotonic() + self.settings.limits.seconds, PAUSE
+            raise InputError(f"does not exist; the last version is {last}", parameter="min_version", given=version)
+        deadline, pause = time.monotonic() + self.settings.limits.seconds, FIRST_PAUSE_SECONDS
         while self.gallery.version < version:
             if time.monotonic() > deadline:
-                raise Busy(f"version {version} has not arrived here; this is {self.gallery.version}, try again later")
+                current = self.gallery.version
+                raise BusyError(f"version {version} has not arrived here; this is {current}, try again later")
             await asyncio.sleep(pause)
             pause = min(1.5 * pause, 0.1)
-
-
-def _writer(settings: Settings, store: Store | None) -> Writer:
-    return Writer(settings.manifold, store)

@@ -1,32 +1,38 @@
-"""What one service serves, to whom, and within which limits: plain values that every worker is given as JSON."""
+"""Settings of a service: gallery, files, tokens and limits, as plain values that each worker gets as JSON."""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+from kinrank.errors import InputError
+
+MIN_TOKEN_CHARACTERS = 8  # of the secret of a token
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may ask for; anything beyond is refused with a sentence.
+    """Limits of a request; anything beyond is refused with a message.
 
     Attributes:
         body: bytes of a request.
         k: results per query.
         queries: vectors of one search.
         items: items that one request adds or removes.
-        candidates: vectors that one request re-ranks, also where a method other than the prepared one is asked for.
-        seconds: time per request, waiting included. A re-ranking whose estimated time on one core is more than a third
+        candidates: vectors that one request re-ranks, also with a method other than the prepared one.
+        seconds: time per request, including waiting. A re-ranking whose estimated time on one core is more than a third
             of it is refused.
-        waiting: requests that are computed or wait, per worker; more are answered 503.
-        threads: searches of the prepared gallery that are computed at the same time, per worker.
-        rerank_waiting: the same as `waiting` for requests with a method, parameters or candidates of their own.
-        rerank_threads: the same as `threads` for those requests.
-        grace: seconds that requests get to finish when the service ends.
-        header_bytes: of a request's head.
-        header_seconds: until the head of a request is complete.
-        connections: open at the same time, per worker.
+        waiting: requests per worker that run or wait; more are answered 503.
+        threads: concurrent searches of the prepared gallery per worker.
+        rerank_waiting: as `waiting`, for requests with a method, parameters or candidates of their own.
+        rerank_threads: as `threads`, for those requests.
+        grace: seconds for requests to finish when the service ends.
+        header_bytes: bytes of a request header.
+        header_seconds: time until a request header is complete.
+        connections: open connections per worker.
     """
 
     body: int = 16 * 2**20
@@ -46,31 +52,31 @@ class Limits:
 
     @property
     def rerank_seconds(self) -> float:
-        """The most seconds that one core may need for the re-ranking of one request, as far as can be estimated."""
+        """Largest estimated time on one core for the re-ranking of one request."""
         return self.seconds / 3
 
     def check(self, k: int, depth: int | None = None, candidates: int | None = None) -> None:
-        """A ValueError if a search asks for more than is allowed, or for less than one."""
-        asked = (("k", k, self.k), ("depth", depth, self.k), ("candidates", candidates, self.candidates))
-        for name, value, most in asked:
-            if value is not None and not 1 <= value <= most:
-                raise ValueError(f"{name}={value} is not allowed; give a whole number from 1 to {most}")
+        """Raise an InputError if a value of a search is beyond its limit or less than one."""
+        limits = (("k", k, self.k), ("depth", depth, self.k), ("candidates", candidates, self.candidates))
+        for name, value, limit in limits:
+            if value is not None and not 1 <= value <= limit:
+                raise InputError(parameter=name, given=value, allowed=f"a whole number from 1 to {limit}")
 
 
 @dataclass(frozen=True)
 class Files:
-    """What is shown beside the vectors: paths of files in plain formats, see `collection`.
+    """Paths of files to show with the vectors, in plain formats, see `collection`.
 
     Attributes:
-        images: a folder or a zip of pictures.
+        images: folder or zip of pictures.
         texts: one line per item.
         labels: one per item.
-        truth: what is right for each of the queries.
-        queries: vectors of queries that can be picked on the page.
-        query_names: one name per query, one per line; its picture is the one of that name.
+        truth: right items of each query.
+        queries: vectors of queries to choose from on the page.
+        query_names: one name per query, one per line; its picture is the one with that name.
         query_labels: one label per query.
-        ids: a JSON list of the ids that texts, labels and truth were written for, in their order; without, they are
-            those that the gallery has when the service starts.
+        ids: JSON list of the ids for which texts, labels and truth were written, in their order; by default those of
+            the gallery when the service starts.
     """
 
     images: str | None = None
@@ -85,22 +91,22 @@ class Files:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything a worker must know.
+    """Everything that a worker needs to know.
 
     Attributes:
-        manifold: the folder of the prepared gallery.
-        writable: whether items can be added and removed; not where the gallery was built for this run only.
-        title: what the page is headed with.
-        store: the URL of the vector database that is searched; None for the vectors in the folder.
-        encoder: what makes vectors of pictures or texts, as `kinrank.encoders.registry.Recipe.to_dict` writes it down,
-            or its name alone; None where there is none.
-        follows: whether it was made of a folder of pictures or texts, of which a ledger keeps account.
-        files: what is shown beside the vectors.
-        read_tokens, write_tokens: who may read, and who may also write; empty: everybody on this machine.
-        host, port: where it listens.
-        workers: how many processes answer.
-        scratch: a folder for counters and the socket of the writer; gone when the service ends.
-        cache: a folder for thumbnails, which stays; in `scratch` unless given.
+        manifold: folder of the prepared gallery.
+        writable: True if items can be added and removed; False for a gallery built for this run only.
+        title: heading of the page.
+        store: URL of the vector database to search; None for the vectors in the folder.
+        encoder: encoder of pictures or texts, as written by `kinrank.encoders.registry.Recipe.to_dict`, or only its
+            name; None for none.
+        follows: True if the gallery was made of a folder of pictures or texts, which a ledger records.
+        files: files to show with the vectors.
+        read_tokens, write_tokens: tokens that allow reading, and also writing; if empty, everyone on this machine may.
+        host, port: address to listen at.
+        workers: number of processes that answer.
+        scratch: folder for counters and the socket of the writer, deleted when the service ends.
+        cache: folder for thumbnails, which is kept; in `scratch` by default.
         limits: see `Limits`.
     """
 
@@ -125,9 +131,28 @@ class Settings:
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
-        given: dict[str, Any] = json.loads(text)
+        values: dict[str, Any] = json.loads(text)
         for name, kind in (("files", Files), ("limits", Limits)):
-            given[name] = kind(**given[name])
+            values[name] = kind(**values[name])
         for name in ("read_tokens", "write_tokens"):
-            given[name] = tuple(given[name])
-        return cls(**{one.name: given[one.name] for one in fields(cls)})
+            values[name] = tuple(values[name])
+        return cls(**{one.name: values[one.name] for one in fields(cls)})
+
+
+def parse_tokens(given: Sequence[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the secrets for reading and for writing, from words such as read:SECRET, or else from KINRANK_TOKENS."""
+    words = given or [word for word in os.environ.get("KINRANK_TOKENS", "").split(",") if word]
+    secrets: dict[str, list[str]] = {"read": [], "write": []}
+    for word in words:
+        role, colon, secret = word.strip().partition(":")
+        if not colon or role not in secrets:
+            raise InputError("must be read:SECRET or write:SECRET", parameter="token", remedy="add read: or write:")
+        is_plain = secret.isascii() and secret.isprintable() and not set(" ;") & set(secret)
+        if len(secret) < MIN_TOKEN_CHARACTERS or not is_plain:
+            raise InputError(
+                f"needs a secret of at least {MIN_TOKEN_CHARACTERS} letters and digits, without blanks",
+                parameter="token",
+                remedy="make one with: openssl rand -hex 16",
+            )
+        secrets[role].append(secret)
+    return tuple(secrets["read"]), tuple(secrets["write"])

@@ -1,4 +1,4 @@
-"""A folder of tiny landmark features in the published format, and one whole run over it."""
+"""A folder of tiny landmark features in the published format, and one complete run over it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinrank.bench import cells
-from kinrank.bench.cache import Cache
-from kinrank.bench.paper.run import paper
-from kinrank.bench.paper.variants import Grids
-from kinrank.datasets import NotAsPublished
-from kinrank.testing import made_up
+from kinrank.errors import BenchmarkMismatchWarning
+from kinrank.testing import add_random_weights
+from kinrank_bench import measurement
+from kinrank_bench.measurement_cache import Cache
+from kinrank_bench.paper.paper_bench import paper
+from kinrank_bench.paper.variants import Grids
 
 SMALL = Grids(
     neighbors=(5,), parameters={"k1": (10, 60), "theta": (0.5,)}, candidates=(20, 5000), timed=2, items=60, cycles=2
@@ -24,7 +24,7 @@ PLACES, PICTURES, ASK = 6, 14, 2
 
 
 def landmarks(folder: Path, name: str, features: str, seed: int) -> None:
-    """Some pictures of each of some places, the last ones of them queries."""
+    """Return some pictures of each place; the last ones are queries."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(PLACES, 16))
     place = np.repeat(np.arange(PLACES), PICTURES)
@@ -43,7 +43,7 @@ def landmarks(folder: Path, name: str, features: str, seed: int) -> None:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Revisited Oxford with features the paper has (rgem) and has not (toy), and a class split."""
+    """Return a folder with revisited Oxford, features that the paper has (rgem) and lacks (toy), and a class split."""
     place = tmp_path_factory.mktemp("features")
     landmarks(place, "roxford5k", "rgem", 1)
     landmarks(place, "roxford5k", "toy", 1)
@@ -61,15 +61,17 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def cold() -> Iterator[None]:
-    """Times of tiny sets are not looked at, so that loops need not be compiled beforehand, and nothing is trained."""
+    """Skip compilation and training, because times of tiny sets are not checked."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "_warm", lambda method, mode: None)
-        patch.setattr(cells, "fit", lambda method, rows, labels, path: made_up(method, path, rows.shape[1]))
+        patch.setattr(measurement, "_warm_up", lambda method, mode: None)
+        patch.setattr(
+            measurement, "fit", lambda method, rows, labels, path: add_random_weights(method, path, rows.shape[1])
+        )
         yield
 
 
 @pytest.fixture(scope="session")
 def measured(folder: Path, kept: Path, cold: None) -> dict[str, Any]:
-    """The record of a whole run over small grids."""
-    with pytest.warns(NotAsPublished):
+    """Return the record of a complete run over small grids."""
+    with pytest.warns(BenchmarkMismatchWarning):
         return paper(folder, cache=Cache(kept), grids=SMALL)

@@ -1,4 +1,4 @@
-"""Descriptors against what the published programs returned."""
+"""Descriptors compared with the results of the published programs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from kinrank.encoders.descriptors import crow, gem, mac, regional, rmac, rmac_regions, scda, scda_mask, spoc, unit
 from reference import descriptors as slow
 
+pytestmark = pytest.mark.slow
+
 SIZES = ["7x7", "5x12", "12x5", "1x9", "9x1", "1x1", "2x2", "10x11", "3x20", "6x8", "24x32"]
 Arrays = dict[str, NDArray[np.float32]]
 
 
 @pytest.fixture(scope="session")
 def pooling(shared_dir: Path) -> Arrays:
-    """What the toolbox of R-GeM and R-MAC returned."""
+    """Results of the toolbox of R-GeM and R-MAC."""
     return dict(np.load(shared_dir / "golden/encoders/pooling.npz"))
 
 
@@ -75,7 +77,7 @@ def test_regions_of_every_size_up_to_64(regions: Arrays) -> None:
         assert [list(region) for region in rmac_regions(height, width)] == expected, (height, width)
 
 
-def test_exact_arithmetic_differs_where_the_list_says(regions: Arrays) -> None:
+def test_exact_arithmetic_differs_for_the_listed_sizes(regions: Arrays) -> None:
     listed = {(height, width) for height, width in regions["differs_from_exact_rule"].tolist()}
     differ = set()
     for height in range(1, 65):
@@ -87,14 +89,14 @@ def test_exact_arithmetic_differs_where_the_list_says(regions: Arrays) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_pyretri(pooling: Arrays, pyretri: Arrays, size: str) -> None:
-    """All but its R-MAC, which leaves out the last row and column of every region: a slip that is not repeated here."""
+    """All except its R-MAC, which omits the last row and column of every region by mistake."""
     maps = pooling[f"map_{size}"]
     assert near(crow(maps), pyretri[f"crow_{size}"])
     assert near(gem(maps), pyretri[f"gem3_{size}"])
     assert near(spoc(maps), pyretri[f"gap_{size}"])
     assert near(mac(maps), pyretri[f"gmp_{size}"])
     assert near(spoc(maps, centre_prior=True), pyretri[f"spoc_centre_prior_{size}"])
-    if size != "1x1":  # where the program has no answer, and kinrank takes the whole map
+    if size != "1x1":  # the program has no result here; kinrank uses the whole map
         assert near(scda(maps), pyretri[f"scda_{size}"])
         assert np.array_equal(scda_mask(maps), pyretri[f"scda_mask_{size}"])
 

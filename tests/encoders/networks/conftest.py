@@ -1,4 +1,4 @@
-"""What the tests of published networks share: golden pictures, and files written in the published layout."""
+"""Fixtures for published networks: golden images, and files in the published layout."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from encoders.networks import recipe
-from kinrank.encoders.base import one_thread
+from encoders.networks import invented_weights
+from kinrank.encoders.base import use_one_thread
 
 BOXES = {"A": (4.6, 3.5, 60.2, 90.5), "B": (10.7, 5.2, 100.9, 70.4)}
 Write = Callable[[Any], str]
@@ -17,22 +17,22 @@ Write = Callable[[Any], str]
 
 @pytest.fixture(autouse=True, scope="package")
 def _one_thread() -> Iterator[None]:
-    """As pictures are encoded; threads of torch that wait for each other on a busy machine take many times longer."""
+    """Use one torch thread, as encoding does; several are many times slower on a busy machine."""
     pytest.importorskip("torch")
-    with one_thread():
+    with use_one_thread():
         yield
 
 
 @pytest.fixture(scope="module")
 def images(shared_dir: Path) -> dict[str, Any]:
-    """The two golden pictures, by name."""
+    """Return the two golden images by name."""
     image = pytest.importorskip("PIL.Image")
-    return {name: image.fromarray(pixels) for name, pixels in recipe.arrays(shared_dir, "images").items()}
+    return {name: image.fromarray(pixels) for name, pixels in invented_weights.arrays(shared_dir, "images").items()}
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Write]:
-    """Writes a checkpoint and says where; the files are large, and gone after the module."""
+    """Return a function that writes a checkpoint and returns its path. The large files are deleted after the module."""
     torch = pytest.importorskip("torch")
     paths: list[Path] = []
 

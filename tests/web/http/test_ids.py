@@ -1,4 +1,4 @@
-"""Every id that the service accepts can be fetched, by the client and by any program; the others are refused."""
+"""Every id that the service accepts can be fetched, by the client and by any program; others are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 
 import kinrank as kr
-from web.serving import listening, settings_in, vectors
+from web.small_service import listening, settings_in, vectors
 
 STRANGE = [
     *(".", "..", "...", "./a", "../a", "a/..", "a/../b", "a/./b", "/", "//", "/a", "a/", "a//b"),
@@ -69,7 +69,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def raw(address: str, path: str) -> Any:
-    """The answer to GET, the path sent as it is."""
+    """Send GET with an unmodified path."""
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
     connection.request("GET", path)
     answer = connection.getresponse()
@@ -99,13 +99,13 @@ def test_every_accepted_id_can_be_fetched_and_removed(address: str) -> None:
 def test_ids_that_no_address_can_carry_are_refused(address: str, name: str) -> None:
     with kr.Client(address) as client:
         for put in (client.add, client.upsert):
-            with pytest.raises(ValueError, match=r"ids has .* (with a control character|which stands for no item)"):
+            with pytest.raises(ValueError, match=r"ids has .* which (contains a control character|stands for no item)"):
                 put(vectors(2), ["fine", name])
         with pytest.raises(ValueError, match="item 'fine' is not in this gallery"):
             client.get("fine")
     with pytest.raises(ValueError, match=r"ids has .* at 1"):
-        kr.Manifold.build(vectors(2), kr.AQE(k=1), ids=["fine", name])
-    manifold = kr.Manifold.build(vectors(2), kr.AQE(k=1), ids=["a", "b"])
+        kr.Manifold.build(vectors(2), kr.methods.AQE(k=1), ids=["fine", name])
+    manifold = kr.Manifold.build(vectors(2), kr.methods.AQE(k=1), ids=["a", "b"])
     for change in (manifold.add, manifold.upsert):
         with pytest.raises(ValueError, match=r"ids has .* at 1"):
             change(vectors(2), ["fine", name])

@@ -1,4 +1,4 @@
-"""Requests that compute for long: refused by their cost, stopped in time, and never in the way of other searches."""
+"""Expensive requests: refused by their cost, stopped in time, and never in the way of other searches."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ import kinrank
 from kinrank.manifold import Manifold
 from kinrank.methods import METHODS
 from kinrank.web import service as service_module
-from kinrank.web.asked.cost import check_cost
-from kinrank.web.http import api, view
-from kinrank.web.http.app import make_app
+from kinrank.web.http import api_routes, page_routes
+from kinrank.web.http.http_app import make_app
+from kinrank.web.page_data.method_schema import check_cost
 from kinrank.web.service import Service
 from kinrank.web.settings import Limits, Settings
-from web.serving import HERE, client, listening, settings_in, vectors
+from web.small_service import HERE, client, listening, settings_in, vectors
 
 ITEMS, DIMENSIONS = 2200, 16
 ATTACK = {"k2": 200, "k3": 200, "k5": 200}  # parameters of CAS, each of which is allowed
-PATIENCE = 60.0  # seconds that no answer needs, however busy the machine
+PATIENCE = 60.0  # seconds; more than any response needs, even on a busy machine
 
 
 def soon(true: Callable[[], bool], seconds: float = PATIENCE) -> bool:
@@ -44,15 +44,15 @@ def soon(true: Callable[[], bool], seconds: float = PATIENCE) -> bool:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A gallery with more items than one request may re-rank."""
+    """Gallery with more items than one request may re-rank."""
     folder = tmp_path_factory.mktemp("large")
     rows = np.random.default_rng(0).normal(size=(ITEMS, DIMENSIONS)).astype(np.float32)
-    Manifold.build(rows, kinrank.AQE()).save(folder / "gallery.manifold")
+    Manifold.build(rows, kinrank.methods.AQE()).save(folder / "gallery.manifold")
     return settings_in(folder, writable=False)
 
 
 @pytest.fixture(scope="module")
-def asked(large: Settings) -> Iterator[TestClient]:
+def api(large: Settings) -> Iterator[TestClient]:
     with client(large) as found:
         yield found
 
@@ -61,8 +61,8 @@ def attack(**more: Any) -> dict[str, Any]:
     return {"ids": list(range(10)), "method": "cas", "parameters": ATTACK, "candidates": 2000, **more}
 
 
-def test_the_cost_of_a_request_includes_method_parameters_candidates_and_queries(asked: TestClient) -> None:
-    refused = asked.post("/v1/search", json=attack())
+def test_the_cost_of_a_request_includes_method_parameters_candidates_and_queries(api: TestClient) -> None:
+    refused = api.post("/v1/search", json=attack())
     assert refused.status_code == 422
     sentence = refused.json()["detail"]
     assert sentence.startswith("cas over 2000 candidates for 10 queries would take about "), sentence
@@ -71,14 +71,16 @@ def test_the_cost_of_a_request_includes_method_parameters_candidates_and_queries
         "smaller k2 or k3 or k5"
     )
     less: list[dict[str, Any]] = [
-        {"ids": [0], "candidates": 1000}, {"candidates": 100}, {"method": "aqe", "parameters": {"k": 3}},
-    ]  # fmt: skip
+        {"ids": [0], "candidates": 1000},
+        {"candidates": 100},
+        {"method": "aqe", "parameters": {"k": 3}},
+    ]
     for one in less:
-        found = asked.post("/v1/search", json=attack(**one))
+        found = api.post("/v1/search", json=attack(**one))
         assert found.status_code == 200, (one, found.text)
 
 
-def test_every_route_that_reranks_has_the_limit(asked: TestClient) -> None:
+def test_every_route_that_reranks_has_the_limit(api: TestClient) -> None:
     costly = {"method": "lpmt", "parameters": {"tolerance": 1e-9, "transport": "exact"}}
     query = {"query": {"item": 0}, "candidates": 2000, **costly}
     rows = np.random.default_rng(1).normal(size=(2000, 4)).tolist()
@@ -88,7 +90,7 @@ def test_every_route_that_reranks_has_the_limit(asked: TestClient) -> None:
         ("/view/rank", query),
         ("/view/chain", {**query, "item": 1}),
     ):
-        found = asked.post(path, json=content)
+        found = api.post(path, json=content)
         assert found.status_code == 422, (path, found.text)
         assert "lpmt over 2000 candidates for one query would take about" in found.json()["detail"], path
         assert found.json()["detail"].endswith("give fewer candidates, or the default tolerance or transport"), path
@@ -102,7 +104,7 @@ def test_one_query_with_declared_parameters_is_allowed_for_every_method(name: st
 
 def test_a_filter_doubles_the_candidates(large: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = list[int]()
-    monkeypatch.setattr(api, "check_cost", lambda method, queries, items, *rest: seen.append(items))
+    monkeypatch.setattr(api_routes, "check_cost", lambda method, queries, items, *rest: seen.append(items))
     with client(large) as found:
         content = {"ids": [0], "method": "aqe", "parameters": {"k": 3}, "candidates": 200}
         for where in (None, list(range(500))):
@@ -113,15 +115,15 @@ def test_a_filter_doubles_the_candidates(large: Settings, monkeypatch: pytest.Mo
 def test_expensive_requests_do_not_hold_up_searches_and_their_threads_stop(
     large: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attack of two read tokens, even if its cost were not recognised."""
-    for module in (api, view):
+    """An attack with two read tokens, even if its cost were not recognised."""
+    for module in (api_routes, page_routes):
         monkeypatch.setattr(module, "check_cost", lambda *given: None)
     opened = list[Service]()
-    monkeypatch.setattr("web.serving.make_app", lambda one: opened.append(one) or make_app(one))
+    monkeypatch.setattr("web.small_service.make_app", lambda one: opened.append(one) or make_app(one))
     limits = Limits(seconds=4.0)
     settings = replace(large, limits=limits)
     with listening(settings) as address, concurrent.futures.ThreadPoolExecutor() as clients:
-        reranks = opened[0].gates.reranks
+        reranks = opened[0].queues.reranks
 
         def send(path: str, content: Any) -> httpx.Response:
             return httpx.post(f"{address}{path}", json=content, timeout=PATIENCE)
@@ -143,7 +145,7 @@ def test_expensive_requests_do_not_hold_up_searches_and_their_threads_stop(
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Searches for 7 results wait until this is set."""
+    """Event that searches for 7 results wait for."""
     going, search = threading.Event(), Manifold.search
 
     def wait(self: Manifold, queries: Any, k: int = 10, *given: Any, **named: Any) -> Any:
@@ -177,19 +179,19 @@ def test_not_ready_while_no_search_thread_becomes_free(
         assert ready().status_code == 200, "the other thread is free"
         second = clients.submit(send)
         assert soon(lambda: ready().status_code == 503)
-        assert "no thread that searches has become free for" in ready().json()["detail"]
+        assert "no search thread has become free for" in ready().json()["detail"]
         held.set()
         assert (first.result(), second.result()) == (200, 200)
         assert soon(lambda: ready().status_code == 200)
 
 
-def test_a_budget_of_ones_own_does_not_wait_with_the_searches(tmp_path: Path) -> None:
+def test_a_search_with_a_budget_uses_another_queue(tmp_path: Path) -> None:
     service = Service.open(settings_in(tmp_path))
     try:
-        with TestClient(make_app(service), base_url=HERE) as asked:
+        with TestClient(make_app(service), base_url=HERE) as api:
             used = list[str]()
             for name in ("searches", "reranks"):
-                gate = getattr(service.gates, name)
+                gate = getattr(service.queues, name)
                 original = gate.run
 
                 async def run(work: Any, *given: Any, name: str = name, run: Any = original) -> Any:
@@ -199,7 +201,7 @@ def test_a_budget_of_ones_own_does_not_wait_with_the_searches(tmp_path: Path) ->
                 gate.run = run
             question: dict[str, Any] = {"vectors": vectors(1).tolist()}
             for more in ({}, {"method": "lpmt"}, {"budget": 50}, {"candidates": 20}, {"parameters": {"k2": 3}}):
-                assert asked.post("/v1/search", json={**question, **more}).status_code == 200
+                assert api.post("/v1/search", json={**question, **more}).status_code == 200
             assert used == ["searches", "searches", "reranks", "reranks", "reranks"]
     finally:
         service.close()

@@ -1,4 +1,4 @@
-"""`POST /v1/observe`: queries that a service remembers, who may send them, and what is refused."""
+"""`POST /v1/observe`: remembered queries, permissions, and refused requests."""
 
 from __future__ import annotations
 
@@ -18,31 +18,37 @@ from fastapi.testclient import TestClient
 
 from kinrank.web.settings import Limits
 from web import tiny
-from web.serving import client, listening, names, settings_in, vectors
+from web.small_service import client, listening, names, settings_in, vectors
 
 QUERIES = np.random.default_rng(3).normal(size=(4, 8)).astype(np.float32)
 
 
-def info(asked: TestClient, version: int) -> dict[str, Any]:
-    return dict(asked.get(f"/v1/info?min_version={version}").json())
+def info(api: TestClient, version: int) -> dict[str, Any]:
+    return dict(api.get(f"/v1/info?min_version={version}").json())
 
 
 def test_queries_are_remembered_and_stay(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
-    with client(settings) as asked:
-        answer = asked.post("/v1/observe", json={"vectors": QUERIES.tolist()}).json()
+    with client(settings) as api:
+        answer = api.post("/v1/observe", json={"vectors": QUERIES.tolist()}).json()
         assert answer == {
-            "version": 1, "added": 0, "replaced": 0, "removed": 0, "items": 60, "ids": None, "observed": 4,
-        }  # fmt: skip
-        facts = info(asked, 1)
+            "version": 1,
+            "added": 0,
+            "replaced": 0,
+            "removed": 0,
+            "items": 60,
+            "ids": None,
+            "observed": 4,
+        }
+        facts = info(api, 1)
         assert (facts["observed"], facts["observed_limit"], facts["items"]) == (4, 20, 60)
-        again = asked.post("/v1/observe", json={"vectors": QUERIES.tolist()}).json()
-        assert info(asked, again["version"])["observed"] == 4
-        found = asked.post("/v1/search", json={"vectors": QUERIES.tolist(), "k": 70, "min_version": 2}).json()
+        again = api.post("/v1/observe", json={"vectors": QUERIES.tolist()}).json()
+        assert info(api, again["version"])["observed"] == 4
+        found = api.post("/v1/search", json={"vectors": QUERIES.tolist(), "k": 70, "min_version": 2}).json()
         assert [sorted(row) for row in found["ids"]] == [names()] * 4  # items only
-    with client(settings) as asked:
-        assert info(asked, 2)["observed"] == 4
-    assert kr.Manifold.load(settings.manifold).observed == 4
+    with client(settings) as api:
+        assert info(api, 2)["observed"] == 4
+    assert kr.Manifold.load(settings.manifold).n_observed == 4
 
 
 @pytest.mark.parametrize(
@@ -52,9 +58,9 @@ def test_queries_are_remembered_and_stay(tmp_path: Path) -> None:
         ({"vectors": [[0.0] * 8]}, "queries"),
         ({"vectors": [[1.0] * 8, [1.0] * 7]}, "7 to 8 numbers"),
         ({"vectors": [[1e39] * 8]}, "queries"),
-        ({"vectors": [[1.0] * 8] * 4}, "4 vectors are too many at a time; send at most 3"),
+        ({"vectors": [[1.0] * 8] * 4}, "4 vectors are too many for one request; send at most 3"),
         ({}, "nothing was given"),
-        ({"vectors": [], "texts": []}, "vectors and texts was given"),
+        ({"vectors": [], "texts": []}, "vectors and texts were given"),
         ({"texts": ["a dog"]}, "encode"),
         ({"vectors": [["x"]]}, "vectors"),
         ({"queries": [[1.0] * 8]}, "queries"),
@@ -62,37 +68,37 @@ def test_queries_are_remembered_and_stay(tmp_path: Path) -> None:
 )
 def test_bad_queries_are_refused(tmp_path_factory: pytest.TempPathFactory, body: Any, message: str) -> None:
     settings = settings_in(tmp_path_factory.getbasetemp(), limits=replace(Limits(), items=3))
-    with client(settings) as asked:
-        answer = asked.post("/v1/observe", json=body)
+    with client(settings) as api:
+        answer = api.post("/v1/observe", json=body)
         assert answer.status_code == 422, answer.text
         assert message in answer.json()["detail"]
-        assert info(asked, 0)["version"] == 0
-        nan = asked.post("/v1/observe", content=b'{"vectors": [[NaN]]}', headers={"Content-Type": "application/json"})
+        assert info(api, 0)["version"] == 0
+        nan = api.post("/v1/observe", content=b'{"vectors": [[NaN]]}', headers={"Content-Type": "application/json"})
         assert nan.status_code == 400
 
 
 def test_a_method_without_chains_cannot_observe(tmp_path: Path) -> None:
-    kr.Manifold.build(vectors(), kr.AQE(), ids=names()).save(tmp_path / "gallery.manifold")
-    with client(settings_in(tmp_path)) as asked:
-        answer = asked.post("/v1/observe", json={"vectors": QUERIES.tolist()})
+    kr.Manifold.build(vectors(), kr.methods.AQE(), ids=names()).save(tmp_path / "gallery.manifold")
+    with client(settings_in(tmp_path)) as api:
+        answer = api.post("/v1/observe", json={"vectors": QUERIES.tolist()})
         assert answer.status_code == 422
         assert "AQE" in answer.json()["detail"]
-        assert info(asked, 0)["observed_limit"] == 0
+        assert info(api, 0)["observed_limit"] == 0
 
 
 def test_a_gallery_that_cannot_be_changed_cannot_observe(tmp_path: Path) -> None:
-    with client(settings_in(tmp_path, writable=False)) as asked:
-        answer = asked.post("/v1/observe", json={"vectors": QUERIES.tolist()})
+    with client(settings_in(tmp_path, writable=False)) as api:
+        answer = api.post("/v1/observe", json={"vectors": QUERIES.tolist()})
         assert (answer.status_code, "kinrank build" in answer.json()["detail"]) == (422, True)
 
 
 def test_observing_needs_a_token_that_may_write(tmp_path: Path) -> None:
     body = {"vectors": QUERIES.tolist()}
-    with client(settings_in(tmp_path, read_tokens=("R" * 20,), write_tokens=("W" * 20,))) as asked:
-        assert asked.post("/v1/observe", json=body).status_code == 401
+    with client(settings_in(tmp_path, read_tokens=("R" * 20,), write_tokens=("W" * 20,))) as api:
+        assert api.post("/v1/observe", json=body).status_code == 401
         for token, status in (("R" * 20, 403), ("W" * 20, 200)):
             headers = {"Authorization": f"Bearer {token}"}
-            assert asked.post("/v1/observe", json=body, headers=headers).status_code == status
+            assert api.post("/v1/observe", json=body, headers=headers).status_code == status
 
 
 def test_the_client_observes(tmp_path: Path) -> None:
@@ -107,5 +113,5 @@ def test_the_client_observes(tmp_path: Path) -> None:
         assert service.info()["observed"] == 7
         with pytest.raises(ValueError, match="8 dimensions are needed"):
             service.observe(QUERIES[:, :5])
-        with pytest.raises(ValueError, match="give one of vectors, texts and images"):
+        with pytest.raises(ValueError, match="give exactly one of vectors, texts, images"):
             service.observe(QUERIES, texts=["a dog"])

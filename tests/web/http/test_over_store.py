@@ -1,4 +1,4 @@
-"""The service over a real vector database: its filters, and how it follows changes there."""
+"""Service over a real vector database: filters, and sync with its changes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 pytest.importorskip("sqlite_vec", reason="install kinrank[sqlite-vec]")
 
 from engines.sqlite_vec import Engine
-from kinrank.web.sources.source import settings_for
-from web.serving import client, names, vectors
+from web.small_service import client, names, prepare_settings, vectors
 
 
 def test_a_database_is_searched_filtered_and_followed(tmp_path: Path) -> None:
@@ -20,29 +19,29 @@ def test_a_database_is_searched_filtered_and_followed(tmp_path: Path) -> None:
     engine.make(vectors(), names(), kinds)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    settings = settings_for(tmp_path / "pictures.manifold", store=engine.url(), scratch=scratch)
-    with client(settings) as asked:
+    settings = prepare_settings(tmp_path / "pictures.manifold", store=engine.url(), scratch=scratch)
+    with client(settings) as api:
         body = {"vectors": vectors(1, seed=1).tolist(), "k": 5, "where": {"kind": "odd"}}
-        found = asked.post("/v1/search", json=body).json()
+        found = api.post("/v1/search", json=body).json()
         assert len(found["ids"][0]) == 5
         assert all(int(name[-3:]) % 2 == 1 for name in found["ids"][0])
-        refused = asked.post("/v1/items", json={"vectors": vectors(1).tolist(), "ids": ["x"]})
+        refused = api.post("/v1/items", json={"vectors": vectors(1).tolist(), "ids": ["x"]})
         assert refused.status_code == 422
         assert "/v1/sync" in refused.json()["detail"]
-        assert asked.get("/v1/info").json()["writable"] is False
+        assert api.get("/v1/info").json()["writable"] is False
 
         engine.put(["new"], vectors(1, seed=9), ["odd"])
         engine.delete(["item_000", "item_001"])
-        followed = asked.post("/v1/sync").json()
+        followed = api.post("/v1/sync").json()
         assert (followed["added"], followed["removed"], followed["items"]) == (1, 2, 59)
-        found = asked.get(f"/v1/items/new?min_version={followed['version']}")
+        found = api.get(f"/v1/items/new?min_version={followed['version']}")
         assert found.json()["id"] == "new"
-        assert asked.get("/v1/items/item_000").status_code == 404
-        wrong = asked.post("/v1/search", json={"vectors": vectors(1).tolist(), "where": {"no_such_column": 1}})
+        assert api.get("/v1/items/item_000").status_code == 404
+        wrong = api.post("/v1/search", json={"vectors": vectors(1).tolist(), "where": {"no_such_column": 1}})
         assert wrong.status_code == 422, wrong.text
         engine.connection.execute("DROP TABLE pictures")
-        gone = asked.post("/v1/search", json={"vectors": vectors(1).tolist()})
+        gone = api.post("/v1/search", json={"vectors": vectors(1).tolist()})
         assert gone.status_code in (422, 503), gone.text
         assert gone.json()["detail"]
-        assert asked.get("/health").status_code == 200
+        assert api.get("/health").status_code == 200
     engine.close()

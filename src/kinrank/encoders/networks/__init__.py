@@ -1,4 +1,4 @@
-"""A file of published weights -> the network it belongs to; one file per family. Only these modules import torch.
+"""Networks for published image retrieval weights. Only these modules import torch.
 
-The parts of a network are called as in the published files, which is why some names are short.
+The attributes of a network have the names of the published files, which is why some are short.
 """

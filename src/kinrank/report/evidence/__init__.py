@@ -1,8 +1,7 @@
-"""Vectors and what is right -> one page that shows what re-ranking does to them, and why."""
+"""Report: one page that shows the effect of re-ranking on the user's vectors, and the reasons."""
 
-from kinrank.report.evidence.gathering import Evidence, gather
-from kinrank.report.evidence.looks import Looks
-from kinrank.report.evidence.page import evidence_page
-from kinrank.report.evidence.writing import report_page
+from kinrank.report.evidence.evidence_data import Evidence, ReportInput, gather
+from kinrank.report.evidence.method_runs import RunOptions
+from kinrank.report.evidence.page_html import evidence_page, report_page
 
-__all__ = ["Evidence", "Looks", "evidence_page", "gather", "report_page"]
+__all__ = ["Evidence", "ReportInput", "RunOptions", "evidence_page", "gather", "report_page"]

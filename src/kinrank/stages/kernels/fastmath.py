@@ -1,7 +1,7 @@
-"""exp and powers of float32 that the compiler can put eight at a time into one instruction: five times faster.
+"""Vectorisable exp, log2 and powers of float32, eight numbers per instruction: five times faster than the C library.
 
 The relative error is below 2e-6 for results from 2^-20 to 2^20 and below 1e-5 everywhere, because logarithms are
-rounded: far below what Sinkhorn's few steps leave. numba calls the C library for both, one number after the other.
+rounded. This is far below the error of the few Sinkhorn steps. Numba itself calls the C library, one number at a time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from kinrank.stages.kernels.compiled import inner
+from kinrank.stages.kernels.compiler import compile_inner
 
 LOG2E = np.float32(1.4426950408889634)
 # 2^f = sum_n (f ln 2)^n / n!
@@ -29,7 +29,7 @@ TINY = np.float32(1e-37)
 
 
 def _bits(context: Any, number: Any) -> Any:
-    """The bits of a float32 as an int32."""
+    """Return the bits of a float32 as an int32."""
 
     def code(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], target.get_value_type(types.int32))
@@ -38,7 +38,7 @@ def _bits(context: Any, number: Any) -> Any:
 
 
 def _float(context: Any, bits: Any) -> Any:
-    """The float32 with these bits."""
+    """Return the float32 with these bits."""
 
     def code(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], target.get_value_type(types.float32))
@@ -50,24 +50,24 @@ to_bits: Any = intrinsic(_bits)
 _to_float: Any = intrinsic(_float)
 
 
-@inner
+@compile_inner
 def _power_of_two(exponent: Any) -> Any:
-    """2^exponent of a float32 in -125 .. 125."""
+    """Return 2^exponent of a float32 in -125 .. 125."""
     whole = np.int32(np.floor(exponent + HALF))
     f = exponent - np.float32(whole)
     series = ONE + f * (E1 + f * (E2 + f * (E3 + f * (E4 + f * (E5 + f * E6)))))
     return _to_float(np.int32(to_bits(series) + np.int32(whole << EXPONENT)))
 
 
-@inner
+@compile_inner
 def exp32(x: Any) -> Any:
-    """exp(x) of a float32 in -85 .. 85."""
+    """Return exp(x) of a float32 in -85 .. 85."""
     return _power_of_two(x * LOG2E)
 
 
-@inner
+@compile_inner
 def log2_32(x: Any) -> Any:
-    """log2(x) of a float32 that is not tiny, to float32: the exponent, and a series in the fraction."""
+    """Return log2(x) of a float32 that is not tiny: the exponent plus a series in the fraction."""
     bits = to_bits(x)
     mantissa = _to_float(np.int32((bits & MANTISSA) | UNIT))
     s = (mantissa - ROOT) / (mantissa + ROOT)
@@ -75,9 +75,9 @@ def log2_32(x: Any) -> Any:
     return np.float32(bits >> EXPONENT) - BIAS + s * (L1 + t * (L3 + t * (L5 + t * (L7 + t * L9))))
 
 
-@inner
+@compile_inner
 def power32(x: Any, power: Any) -> Any:
-    """x^power of float32, x >= 0, power > 0; 0 where x or the result is next to nothing."""
+    """Return x^power of float32, x >= 0, power > 0; 0 if x or the result is close to 0."""
     exponent = power * log2_32(max(x, TINY))
     result = _power_of_two(max(exponent, np.float32(-120.0)))
     return result if x > TINY and exponent > np.float32(-120.0) else np.float32(0.0)

@@ -1,1 +1,1 @@
-"""Requests -> answers: the API, the page, and what is refused before either sees it."""
+"""HTTP layer: API, page, and the checks that come before both."""

@@ -1,4 +1,4 @@
-"""What happened -> numbers for Prometheus, by its own client; those of all workers together."""
+"""Metrics for Prometheus, summed over all workers."""
 
 from __future__ import annotations
 
@@ -12,60 +12,62 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from kinrank.web.service import Service
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
-SHARED = "PROMETHEUS_MULTIPROC_DIR"  # a folder in which several workers add up their numbers
-SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+SHARED_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # folder in which several workers sum their numbers
+LATENCY_BUCKETS_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
-class _Gallery:
-    """The facts of the gallery, read when they are asked for."""
+class _GalleryCollector:
+    """Metrics of the gallery, read on demand."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def collect(self) -> Iterable[Metric]:
         facts = self._service.manifold.info()
-        for name, words, value in (
+        for name, description, value in (
             ("kinrank_items", "Items in the gallery.", facts["items"]),
-            ("kinrank_version", "The last change that this worker knows.", self._service.gallery.version),
-            ("kinrank_stale", "How far the gallery has drifted from a rebuild, 0 to 1.", facts["stale"]),
+            ("kinrank_version", "Version of the last change known to this worker.", self._service.gallery.version),
+            ("kinrank_staleness", "Drift of the gallery from a rebuild, 0 to 1.", facts["staleness"]),
         ):
-            yield GaugeMetricFamily(name, words, value)
+            yield GaugeMetricFamily(name, description, value)
 
 
 class Metrics:
-    """Counters of one process; in several workers they are kept in files and added up."""
+    """Counters of one process; several workers keep them in files and sum them."""
 
     def __init__(self, service: Service) -> None:
         self._registry = CollectorRegistry()
-        kept = {"registry": self._registry}
-        self._requests = Counter(
-            "kinrank_requests", "Requests by what was asked and how it was answered.", ["route", "status"], **kept
-        )
+        options = {"registry": self._registry}
+        self._requests = Counter("kinrank_requests", "Requests by route and status.", ["route", "status"], **options)
         self._seconds = Histogram(
-            "kinrank_request_seconds", "Time from the whole request to the answer.", ["route"], buckets=SECONDS, **kept
+            "kinrank_request_seconds",
+            "Time from the complete request to the response.",
+            ["route"],
+            buckets=LATENCY_BUCKETS_SECONDS,
+            **options,
         )
         self._inside = Gauge(
             "kinrank_requests_inside",
-            "Searches and re-rankings that are computed or wait.",
+            "Searches and re-rankings that run or wait.",
             multiprocess_mode="livesum",
-            **kept,
+            **options,
         )
-        if SHARED not in os.environ:
-            self._inside.set_function(lambda: service.gates.computing)
+        if SHARED_FOLDER_VARIABLE not in os.environ:
+            self._inside.set_function(lambda: service.queues.computing)
         self._service = service
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
+    def count_response(self, route: str, status: int, seconds: float) -> None:
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
-        if SHARED in os.environ:
-            self._inside.set(self._service.gates.computing)
+        if SHARED_FOLDER_VARIABLE in os.environ:
+            self._inside.set(self._service.queues.computing)
 
-    def text(self) -> bytes:
-        """What `/metrics` says."""
+    def to_text(self) -> bytes:
+        """Return the content of `/metrics`."""
         facts = CollectorRegistry()
-        facts.register(_Gallery(self._service))
-        if SHARED in os.environ:
-            together = CollectorRegistry()
-            MultiProcessCollector(together)
-            return bytes(generate_latest(together) + generate_latest(facts))
+        facts.register(_GalleryCollector(self._service))
+        if SHARED_FOLDER_VARIABLE in os.environ:
+            all_workers = CollectorRegistry()
+            MultiProcessCollector(all_workers)
+            return bytes(generate_latest(all_workers) + generate_latest(facts))
         return bytes(generate_latest(self._registry) + generate_latest(facts))

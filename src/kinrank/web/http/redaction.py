@@ -1,4 +1,4 @@
-"""Error messages -> the same messages without the folders of this machine, for clients who must not learn them."""
+"""Removal of this machine's folders from error messages, which clients must not learn."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from urllib.parse import unquote, urlsplit
 
 from kinrank.web.settings import Settings
 
-BEGIN = r"(?:(?<![\w./-])|(?<=//))"  # also behind the two slashes of a URL without a host
-ABSOLUTE = re.compile(BEGIN + r"(/[^\s/'\"`,;:()]+)+")
+PATH_START = r"(?:(?<![\w./-])|(?<=//))"  # also after the two slashes of a URL without a host
+ABSOLUTE_PATH = re.compile(PATH_START + r"(/[^\s/'\"`,;:()]+)+")
 
 
-def without_folders(words: str) -> str:
-    """The message with every absolute path reduced to its last part.
+def remove_folders(message: str) -> str:
+    """Reduce every absolute path in a message to its last part.
 
     Example:
-        >>> without_folders("/srv/photos/a.png is no picture")
-        'a.png is no picture'
+        >>> remove_folders("/srv/photos/a.png is not a picture")
+        'a.png is not a picture'
     """
-    return ABSOLUTE.sub(lambda found: found[1][1:], words)
+    return ABSOLUTE_PATH.sub(lambda match: match[1][1:], message)
 
 
-def redaction_of(settings: Settings) -> Callable[[str], str]:
-    """A function that removes from a message the folders of all files that a service uses.
+def make_redactor(settings: Settings) -> Callable[[str], str]:
+    """Return a function that removes the folders of all files of a service from a message.
 
-    Only these: ids and addresses of requests may look like paths, too.
+    Other paths stay, because ids and URLs in a request can look like paths.
     """
-    folders = {str(parent) for path in _paths(asdict(settings)) for parent in (path, *path.parents)} - {os.sep}
+    folders = {str(parent) for path in _find_paths(asdict(settings)) for parent in (path, *path.parents)} - {os.sep}
     if not folders:
         return str
     longest_first = sorted(folders, key=len, reverse=True)
-    known = re.compile(rf"{BEGIN}({'|'.join(map(re.escape, longest_first))})(?![\w-])")
-    return lambda words: known.sub(lambda found: os.path.basename(found[1]), words)
+    known = re.compile(rf"{PATH_START}({'|'.join(map(re.escape, longest_first))})(?![\w-])")
+    return lambda message: known.sub(lambda match: os.path.basename(match[1]), message)
 
 
-def _paths(value: Any) -> Iterator[Path]:
-    """Absolute paths of all files and folders that settings name, links followed and not."""
+def _find_paths(value: Any) -> Iterator[Path]:
+    """Yield the absolute paths of all files and folders in settings, with and without links resolved."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from _paths(one)
+        for element in value:
+            yield from _find_paths(element)
     elif isinstance(value, str) and value:
-        place = unquote(urlsplit(value).path) if re.match(r"[\w+.-]+:", value) else value
-        if os.path.exists(place):
-            yield Path(os.path.abspath(place))
-            yield Path(os.path.realpath(place))
+        path = unquote(urlsplit(value).path) if re.match(r"[\w+.-]+:", value) else value
+        if os.path.exists(path):
+            yield Path(os.path.abspath(path))
+            yield Path(os.path.realpath(path))

@@ -1,4 +1,4 @@
-// A question to the service -> its JSON answer, or a Problem that says in a sentence why there is none.
+// Client of the service: sends requests and returns their JSON, or throws a Problem with a message for the user.
 
 export class Problem extends Error {
   constructor(words, status = 0) {
@@ -7,7 +7,7 @@ export class Problem extends Error {
   }
 }
 
-const BIG = /[[:,]\s*-?\d{16,}\s*[,\]}]/; // ids may be whole numbers that a JavaScript number would round
+const BIG = /[[:,]\s*-?\d{16,}\s*[,\]}]/; // ids can be integers that a JavaScript number would round
 
 function parsed(text) {
   if (!BIG.test(text)) return JSON.parse(text);
@@ -22,15 +22,15 @@ const written = (body) =>
     typeof value === "bigint" ? (JSON.rawJSON?.(String(value)) ?? Number(value)) : value,
   );
 
-/** The answer to GET, or to POST where there is a body. Addresses are relative: the page may live under any path. */
+/** Send GET, or POST if there is a body. URLs are relative because the page can be served under any path. */
 export async function ask(path, body, signal) {
-  const asked =
+  const options =
     body === undefined
       ? { signal }
       : { method: "POST", headers: { "Content-Type": "application/json" }, body: written(body), signal };
   let response, text;
   try {
-    response = await fetch(path, asked);
+    response = await fetch(path, options);
     text = await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -50,18 +50,18 @@ function sentence(text, status) {
   } catch {
     detail = "";
   }
-  if (typeof detail !== "string" || !detail) return `The service answered with status ${status}, and did not say why.`;
+  if (typeof detail !== "string" || !detail) return `The service answered with status ${status} and gave no reason.`;
   const words = detail[0].toUpperCase() + detail.slice(1);
   return /[.!?]$/.test(words) ? words : `${words}.`;
 }
 
 /**
- * Only the newest question counts: `work(signal, ...given)` is aborted when it is asked again, and an answer that comes
- * too late is `undefined`.
+ * Keep only the latest call: a new call aborts the `work(signal, ...given)` that is still running, and an outdated
+ * result becomes `undefined`.
  */
 export function latest(work) {
   let running = null;
-  const asked = async (...given) => {
+  const call = async (...given) => {
     running?.abort();
     const mine = (running = new AbortController());
     try {
@@ -72,6 +72,6 @@ export function latest(work) {
       throw error;
     }
   };
-  asked.stop = () => running?.abort();
-  return asked;
+  call.stop = () => running?.abort();
+  return call;
 }

@@ -1,4 +1,4 @@
-// An explanation -> the two routes from the query to the result: straight, and in small steps along the chain.
+// The two routes from the query to a result: the direct distance, and the small steps along the chain.
 
 import { el, svg, tile } from "./dom.js";
 import { percent, plural, rank, short } from "./numbers.js";
@@ -12,7 +12,7 @@ function end(card, kind, truth, words) {
   );
 }
 
-/** An arrow that stretches: its line is the box, its head is drawn. */
+/** Create an arrow of variable length: the box is its line, an SVG its head. */
 const arrow = (kind) =>
   el(
     "span",
@@ -20,7 +20,7 @@ const arrow = (kind) =>
     svg("svg", { viewBox: "0 0 8 10", class: "arrow-head" }, svg("path", { d: "M1,1 L7,5 L1,9" })),
   );
 
-/** One step: what it costs as a bar and in numbers. Choosing it shows what moves in it. */
+/** Create one step, with its cost as a bar and as a number. Selecting it shows its flows of mass. */
 function step(one, place, most, count, chosen) {
   const words = `Step ${place + 1} of ${count}, to ${one.to.name}: costs ${short(one.cost)}, ${percent(one.share)} of the chain; moves ${percent(one.moved)} of the mass`;
   const fill = svg("rect", { class: "fill", width: Math.max(1, (100 * one.cost) / most), height: 8 });
@@ -51,7 +51,7 @@ function step(one, place, most, count, chosen) {
   );
 }
 
-/** The figure. `choose(step)` when another step is chosen; the element has `pick(step)` to show that. */
+/** Create the figure. It calls `choose(step)` when the user selects a step; its method `pick(step)` highlights one. */
 export function routes(answer, query, result, chosen, choose) {
   const { steps } = answer;
   const count = steps.length;

@@ -1,4 +1,4 @@
-// An answer -> the two columns and the lines between them, with keys, hovering and the slide from old to new places.
+// The two result columns and the lines between them, with keyboard control, hovering and animation.
 
 import { el, still, svg } from "./dom.js";
 import { drawLines } from "./lines.js";
@@ -8,7 +8,7 @@ import { idWords } from "./state.js";
 const SLIDE = 620; // milliseconds
 
 export class Columns {
-  /** opened(entry, byKeys) when a result is chosen, pointed(entry) when keys move to one, marked(entry, kind). */
+  /** Callbacks: opened(entry, byKeys) for a chosen result, pointed(entry) for keyboard focus, marked(entry, kind). */
   constructor({ opened, pointed, marked }) {
     Object.assign(this, { opened, pointed, marked });
     this.before = el("ol", { class: "column before", "aria-label": "Before: plain search" });
@@ -26,7 +26,7 @@ export class Columns {
     new ResizeObserver(() => this.draw()).observe(this.lines);
   }
 
-  /** Show an answer; `fresh` where another query asks, so that everything slides from where it was before. */
+  /** Show an answer. With `fresh`, for a new query, all rows slide in from their old positions. */
   show(answer, look, fresh) {
     const old = new Map(this.answer?.after.map((entry) => [idWords(entry.id), entry.rank]) ?? []);
     const held = this.root.contains(document.activeElement) ? document.activeElement.closest(".row")?.dataset : null;
@@ -67,7 +67,7 @@ export class Columns {
     this.lines.animate([{ opacity: 0 }, { opacity: 0, offset: 0.45 }, { opacity: 1 }], { duration: SLIDE });
   }
 
-  /** Show which results are marked, in place: whoever marks one by keys stays where they are. */
+  /** Update the marks in place, so that keyboard focus stays where it is. */
   mark(of) {
     for (const row of this.root.querySelectorAll(".row")) {
       const kind = of(this.entry(row).id);
@@ -90,7 +90,7 @@ export class Columns {
     return this.answer[row.dataset.side][Number(row.dataset.rank) - 1];
   }
 
-  /** The result that is explained stands out in both columns. */
+  /** Highlight the explained result in both columns. */
   select(id) {
     this.selected = id;
     const words = id === null ? null : idWords(id);
@@ -107,7 +107,7 @@ export class Columns {
       any ||= key === words;
     }
     this.root.classList.toggle("has-selected", any);
-    this.lines.append(...(this.groups.get(words) ?? [])); // above all others
+    this.lines.append(...(this.groups.get(words) ?? [])); // draw them on top
   }
 
   hover(row) {
@@ -122,7 +122,7 @@ export class Columns {
     this.root.classList.toggle("has-hot", Boolean(row));
   }
 
-  /** One result at a time is reached by Tab, with its two marks; arrows go to the others. */
+  /** Make one result reachable by Tab, with its two mark buttons; arrow keys reach the others. */
   rest(row) {
     if (!row) return;
     for (const one of this.root.querySelectorAll('[tabindex="0"]')) one.tabIndex = -1;
@@ -137,7 +137,7 @@ export class Columns {
     this.pointed(this.entry(row));
   }
 
-  /** The focus returns to where it came from: a result, in the column it was in if it still is. */
+  /** Return the focus to a result, in its former column if it is still there. */
   back(place) {
     const row =
       place && (this.find(place.id, place.side) ?? this.find(place.id, "after") ?? this.find(place.id, "before"));

@@ -1,15 +1,15 @@
-// The declarations of methods -> the tab "Settings": results, method, its parameters; and the choice of a truth.
+// The tab "Settings": number of results, method, its parameters, and the choice of ground truth.
 
 import { button, el } from "./dom.js";
 import { plural } from "./numbers.js";
 import { control } from "./parameter.js";
 import { CANDIDATES, K } from "./state.js";
 
-const FIRST = 6; // parameters that are seen at once; the others are behind a click
-const PLAIN = { kind: "int", low: 1, choices: null, optional: false, own: true }; // of the page: methods may have a k, too
+const FIRST = 6; // parameters shown at first; a click shows the others
+const PLAIN = { kind: "int", low: 1, choices: null, optional: false, own: true }; // k of the page; methods can have a parameter k as well
 
 export class Controls {
-  /** change(part of the state, push): sliders stay at their place in the history, another method is a new one. */
+  /** Calls change(part of the state, push): sliders replace the history entry, a new method adds one. */
   constructor(panel, start, change) {
     Object.assign(this, { panel, start, change });
     const most = Math.max(6, Math.min(start.limits.k, start.items, 200));
@@ -52,7 +52,7 @@ export class Controls {
     );
   }
 
-  /** Show a state. Controls are made anew for another method only, so that nothing changes under a finger. */
+  /** Show a state. Controls are rebuilt only for a new method, so that a slider in use is never replaced. */
   show(state) {
     const name = state.method ?? this.start.prepared.method;
     if (this.built !== name) this.build(name);
@@ -119,7 +119,7 @@ export class Controls {
   }
 }
 
-/** The choice of what counts as right, where there is one. */
+/** Create the selection of the ground truth, if there are several. */
 export function levelChoice(start, state, change) {
   if (start.levels.length < 2) return null;
   const present = state.level ?? usualLevel(start);

@@ -1,11 +1,11 @@
-// Words that describe what is looked for -> a query, where the service can encode texts.
+// Form for a text query, if the service can encode texts.
 
 import { button, el, icon } from "./dom.js";
 
-const LONGEST = 10_000; // letters that the service takes
+const LONGEST = 10_000; // characters that the service accepts
 
-/** The form; it has `shows(query)`, which puts the words of the present query there. */
-export function describeForm(asked) {
+/** Create the form. Its method `shows(query)` fills in the text of the current query. */
+export function describeForm(onQuery) {
   const field = el("input", {
     type: "search",
     id: "describe",
@@ -21,7 +21,7 @@ export function describeForm(asked) {
       onsubmit: (event) => {
         event.preventDefault();
         const text = field.value.trim();
-        if (text) asked({ text: text.toWellFormed?.() ?? text });
+        if (text) onQuery({ text: text.toWellFormed?.() ?? text });
         else field.focus();
       },
     },

@@ -1,4 +1,4 @@
-// Words about elements -> elements. Data only ever becomes text or an attribute, never markup.
+// Helpers that create DOM elements. Data becomes text or an attribute, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -14,18 +14,18 @@ function filled(node, attributes, children) {
   return node;
 }
 
-/** An HTML element: `on...` are listeners, `data` its dataset, `style` properties set by script. */
+/** Create an HTML element: `on...` are listeners, `data` is its dataset, `style` its inline styles. */
 export const el = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
 
-/** An SVG element, likewise. */
+/** Create an SVG element in the same way. */
 export const svg = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS(SVG, tag), attributes, children);
 
-/** One of the drawings of index.html. */
+/** Create an icon from the symbols in index.html. */
 export const icon = (name) =>
   svg("svg", { "aria-hidden": "true", focusable: "false" }, svg("use", { href: `#i-${name}` }));
 
-/** A button with a drawing, words, or both. */
+/** Create a button with an icon, text, or both. */
 export function button(words, onclick, { drawing, kind = "tool", label, ...more } = {}) {
   const inside = [drawing && icon(drawing), words && el("span", {}, words)];
   return el("button", { type: "button", class: kind, "aria-label": label, title: label, onclick, ...more }, inside);
@@ -33,13 +33,13 @@ export function button(words, onclick, { drawing, kind = "tool", label, ...more 
 
 export const byId = (id) => document.getElementById(id);
 
-/** Whether the reader wants things to stand still. */
+/** True if the user prefers reduced motion. */
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** Whether the rail and the explanation cover the page instead of standing beside the lists. */
+/** True if side bar and explanation cover the page instead of standing next to the lists. */
 export const narrow = matchMedia("(max-width: 1199px)");
 
-/** The function, run once calls have paused for so many milliseconds. */
+/** Debounce a function: run it once calls have paused for the given number of milliseconds. */
 export function paused(work, milliseconds) {
   let timer = 0;
   return (...given) => {
@@ -48,11 +48,11 @@ export function paused(work, milliseconds) {
   };
 }
 
-/** Where the picture of a card is; one that was given to this page has one size only. */
+/** Return the URL of a card's picture; an uploaded picture has only one size. */
 export const sourceOf = (card, size) =>
   card.picture.startsWith("blob:") ? card.picture : `${card.picture}?size=${size}`;
 
-/** The picture of a card, or a stand-in with the start of its name; `words` for those who do not see it. */
+/** Create the picture of a card, or a placeholder with the start of its name; `words` is the alternative text. */
 export function picture(card, size, words = "") {
   if (card.picture) {
     const image = el("img", {
@@ -74,13 +74,13 @@ function standIn(card, words) {
   return el("span", { class: "picture stand-in", ...more }, initials(card));
 }
 
-/** What stands in place of a picture: the end of a number, the first letters of a name. */
+/** Return the text of a placeholder: the last digits of a number, or the first letters of a name. */
 export function initials(card) {
   const name = String(card.name ?? "?");
   return /^\d+$/.test(name) ? name.slice(-4) : name.replace(/^\W+/, "").slice(0, 3) || "·";
 }
 
-/** What an item looks like in little room: its picture, the start of its text, or its name. */
+/** Create a small tile for an item: its picture, the start of its text, or its name. */
 export function tile(card, size, words = "") {
   if (card.picture || !card.text) return picture(card, size, words);
   return el("span", { class: "picture text-tile", title: card.text }, String(card.text).slice(0, 160));

@@ -1,4 +1,4 @@
-// A file that is dropped on the page or chosen -> a query: a vector, or a picture where the service can encode one.
+// File input: a dropped or chosen file becomes a query, a vector or (if the service can encode it) a picture.
 
 import { latest } from "./api.js";
 import { byId, el, icon } from "./dom.js";
@@ -8,10 +8,10 @@ import { isPicture, pictureQuery } from "./uploads.js";
 
 const VECTORS = ".npy,.json,.csv,.tsv,.txt";
 
-let taking = null; // what is done with a file that is dropped anywhere
+let taking = null; // handles a file that is dropped anywhere on the page
 
-/** The place to drop a file on, which is also a button that asks for one. `asked(query)`, or a sentence to `toast`. */
-export function dropZone(start, { asked, failed, toast }) {
+/** Create the drop area, which is also a file button. Calls `onQuery(query)`, or shows an error with `toast`. */
+export function dropZone(start, { onQuery, failed, toast }) {
   const pictures = Boolean(start.encoder?.pictures);
   const input = el("input", {
     type: "file",
@@ -41,9 +41,9 @@ export function dropZone(start, { asked, failed, toast }) {
     busy(`Reading ${file.name} …`);
     try {
       const query = await read(file);
-      if (!query) return; // another file was given meanwhile
+      if (!query) return; // replaced by a newer file
       busy(null);
-      asked(query);
+      onQuery(query);
     } catch (error) {
       busy(null);
       if (error.status === 401) return failed(error);
@@ -73,7 +73,7 @@ async function queryIn(file, start, signal) {
   return { vector, name: file.name };
 }
 
-/** A file may be dropped anywhere; the page says so while one hovers above it. */
+/** Accept a dropped file anywhere, and show this while a file hovers over the page. */
 function whole() {
   let inside = 0;
   const show = (change) => {

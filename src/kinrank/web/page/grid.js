@@ -1,18 +1,18 @@
-// A list that may have 200 thousand entries -> a grid of which only the visible part exists, fetched as it is looked at.
+// Virtual grid for up to 200,000 entries: only the visible cells exist, and entries are fetched on demand.
 
 import { el, icon, paused, picture } from "./dom.js";
 
 const PAGE = 60; // entries per request
-const BEYOND = 3; // rows that are there above and below the visible ones
-const TALL = 8_000_000; // pixels; browsers lay out no taller element reliably
+const BEYOND = 3; // extra rows above and below the visible ones
+const TALL = 8_000_000; // pixels; browsers do not lay out taller elements reliably
 
 export class Grid {
   /**
-   * fetched(offset, limit) -> {total, items}, or undefined if the answer came too late; picked(card) when one is chosen;
-   * told(total) when the number of entries is known.
+   * Callbacks: fetched(offset, limit) returns {total, items}, or undefined if a newer request replaced it; picked(card)
+   * for a chosen entry; onTotal(total) when the number of entries is known.
    */
-  constructor({ label, fetched, picked, told, failed }) {
-    Object.assign(this, { fetched, picked, told, failed });
+  constructor({ label, fetched, picked, onTotal, failed }) {
+    Object.assign(this, { fetched, picked, onTotal, failed });
     this.inner = el("div", { class: "grid-inner", role: "presentation" });
     this.root = el("div", { class: "grid", role: "listbox", tabindex: "0", "aria-label": label }, this.inner);
     this.cells = new Map();
@@ -26,7 +26,7 @@ export class Grid {
     this.restart();
   }
 
-  /** Forget everything and begin at the top: other words, another kind. */
+  /** Clear the grid and start at the top, after a new search or another kind of entries. */
   restart() {
     this.run = (this.run ?? 0) + 1;
     this.pages = new Map();
@@ -50,7 +50,7 @@ export class Grid {
       this.pages.set(page, answer.items);
       if (this.total !== answer.total) {
         this.total = answer.total;
-        this.told(answer.total);
+        this.onTotal(answer.total);
       }
       this.root.removeAttribute("aria-busy");
       this.measure();
@@ -83,14 +83,14 @@ export class Grid {
     this.gap = gap;
     const rows = Math.ceil(this.total / this.columns);
     const tall = Math.max(0, rows * this.step - gap);
-    this.squeeze = tall > TALL ? TALL / tall : 1; // beyond that, one pixel of the scroll bar is more than one of the grid
+    this.squeeze = tall > TALL ? TALL / tall : 1; // if taller, one pixel of scrolling covers several pixels of the grid
     this.inner.style.height = `${tall * this.squeeze}px`;
     for (const cell of this.cells.values()) cell.remove();
     this.cells.clear();
     this.draw();
   }
 
-  /** The rows that can be seen, and where the first of them stands. */
+  /** Return the visible rows and the position of the first one. */
   window() {
     const seen = this.root.clientHeight,
       top = this.root.scrollTop;
@@ -160,7 +160,7 @@ export class Grid {
     for (const [index, cell] of this.cells) this.dress(cell, index);
   }
 
-  /** Show anew which entry is the query. */
+  /** Update the highlight of the entry that is the query. */
   mark() {
     for (const [index, cell] of this.cells) {
       const card = this.card(index);
@@ -182,7 +182,7 @@ export class Grid {
     if (card) this.picked(card);
   }
 
-  /** Make an entry the one that keys act on, and bring it into sight. */
+  /** Move the keyboard focus to an entry and scroll it into view. */
   point(index, scroll = true) {
     if (!this.total || !this.step) return;
     this.active = Math.max(0, Math.min(this.total - 1, index));

@@ -1,4 +1,4 @@
-// Where items stood and where they stand -> lines between the two columns; a stub with a number where one end is out of sight.
+// Lines between the ranks of both columns; a stub with a number if one end is outside the list.
 
 import { svg } from "./dom.js";
 import { rank } from "./numbers.js";
@@ -7,7 +7,7 @@ import { idWords } from "./state.js";
 const STUB = 22; // pixels
 const LETTER = 6.2; // pixels
 
-/** Up, down, or the same; an item that comes from out of sight went up, one that leaves it went down. */
+/** Return up, down or same. An item that enters the list moved up; one that leaves it moved down. */
 export function moved(entry, side) {
   if (entry.other === null) return side === "after" ? "up" : "down";
   const before = side === "before" ? entry.rank : entry.other;
@@ -17,10 +17,10 @@ export function moved(entry, side) {
 
 export const verdict = (entry) => (entry.right === true ? "right" : entry.right === false ? "wrong" : "open");
 
-/** "213", or that it is deeper than anybody looked. */
+/** Format the rank in the other list, such as "213", or say that it is beyond the search depth. */
 export const depth = (entry) => rank(entry.other_beyond);
 
-/** Draw into the <svg>: `row` pixels per rank. Returns what is drawn for every item, by its id. */
+/** Draw into the <svg>, `row` pixels per rank. Returns the drawn elements by item id. */
 export function drawLines(root, answer, row) {
   const width = root.clientWidth;
   const ranks = Math.max(answer.before.length, answer.after.length);
@@ -35,7 +35,7 @@ export function drawLines(root, answer, row) {
     if (number) labels.push(number);
     lines.set(idWords(entry.id), number ? [group, number] : [group]);
   };
-  const room = width - 2 * STUB - 40; // what the number of the other side leaves
+  const room = width - 2 * STUB - 40; // width left by the number on the other side
   const words = (text, number, x, y, anchor) =>
     svg("text", { x, y, "text-anchor": anchor }, (text + number).length * LETTER < room ? text + number : number);
 
@@ -55,7 +55,7 @@ export function drawLines(root, answer, row) {
     const path = `M0,${y} C${STUB / 2},${y} ${STUB / 2},${y + 13} ${STUB},${y + 13}`;
     add(entry, "before", path, words("→ ", depth(entry), STUB + 4, y + 17, "start"));
   }
-  // what fell lies below what rose, and numbers lie above all lines
+  // rising lines cover falling ones, and numbers cover all lines
   const order = { down: 0, same: 1, up: 2 };
   const sorted = [...lines.values()]
     .map(([group]) => group)
@@ -64,7 +64,7 @@ export function drawLines(root, answer, row) {
   return lines;
 }
 
-/** Right and wrong at every rank, as cells: their pattern tells more than their number. */
+/** Create a strip with one cell per rank, right or wrong: the pattern shows more than the count. */
 export function hits(entries, words) {
   const cells = entries.map((entry, place) => {
     const kind = verdict(entry);

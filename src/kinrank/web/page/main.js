@@ -1,4 +1,4 @@
-// The service and the address -> the page: asks what is to be shown, shows it, and remembers it in the address.
+// The page: reads its state from the URL, requests the data, shows it, and writes the state back to the URL.
 
 import { ask, latest } from "./api.js";
 import { Columns } from "./columns.js";
@@ -9,7 +9,7 @@ import { entitle, hint, LOST, nothingFound, problemBox, shapeOf, welcomeBox } fr
 import { plural } from "./numbers.js";
 import { picker } from "./picker.js";
 import { say, toast } from "./say.js";
-import { closeRail, opened as sheetOpen, openRail, sheet, tabs } from "./sheets.js";
+import { closeRail, openSheet as sheetOpen, openRail, sheet, tabs } from "./sheets.js";
 import { copyLink, copyPython, offer } from "./share.js";
 import { CLOSED, idWords, question, remember, same, stateOf, tidy } from "./state.js";
 import { band, heads, named, risen, spoken } from "./summary.js";
@@ -17,14 +17,14 @@ import { askToken } from "./token.js";
 import { encoded } from "./uploads.js";
 import { Why } from "./why.js";
 
-let start = null; // what the service says of itself
-let state = stateOf(location.search, history.state); // what the address says
+let start = null; // data about the service from /view/start
+let state = stateOf(location.search, history.state); // state from the URL
 let answer = null,
-  asked = null; // before and after, and the question it answers
-let explained = null; // the question that the open explanation answers
+  shownQuestion = null; // the current answer and its question
+let explained = null; // the question of the open explanation
 let pick = null,
-  controls = null; // the two tabs of the rail
-let returnTo = null; // the result that had the focus before its explanation
+  controls = null; // the two tabs of the side bar
+let returnTo = null; // the result that had the focus before its explanation opened
 const lists = byId("lists");
 
 const rank = latest(async (signal, words) => ask("view/rank", await encoded(words, signal), signal));
@@ -54,21 +54,21 @@ const why = new Why(byId("why"), {
   mark: (card, kind) => marks.toggle(card, kind),
 });
 
-/** Change the state: `push` for a new place in the history; sliders stay at the same place. */
+/** Change the state. `push` adds a history entry; sliders replace the current one. */
 function go(change, push = false) {
   state = { ...state, ...(typeof change === "function" ? change(state) : change) };
   remember(state, push);
   refresh(push);
 }
 
-/** Show what the state says, asking only for what has changed. */
+/** Show the state, and request only what has changed. */
 function refresh(now = true) {
   controls.show(state);
   pick.shows(state.query);
   marks.apply(state.right, state.wrong);
   if (!state.query) return welcome();
   if (state.query.lost) return problem(LOST, null);
-  if (!same(question(state), asked)) return now ? search() : rankSoon();
+  if (!same(question(state), shownQuestion)) return now ? search() : rankSoon();
   if (answer !== named(answer, state.query)) {
     answer = named(answer, state.query);
     draw(false);
@@ -78,13 +78,13 @@ function refresh(now = true) {
 
 async function search() {
   const words = question(state);
-  const fresh = !answer || !same(words.query, asked?.query);
+  const fresh = !answer || !same(words.query, shownQuestion?.query);
   lists.setAttribute("aria-busy", "true");
   try {
     const found = await rank({ ...words, level: state.level ?? usualLevel(start) });
     if (!found) return;
     answer = named(found, state.query);
-    asked = words;
+    shownQuestion = words;
     explained = null;
     marks.know([...found.before, ...found.after, ...found.marked.positives, ...found.marked.negatives]);
     draw(fresh);
@@ -131,7 +131,7 @@ function open(entry, { focus = false, push }) {
   explain(focus || narrow.matches);
 }
 
-/** Show the explanation that the state asks for, or none. */
+/** Show the explanation selected by the state, if any. */
 async function explain(focus = false) {
   const shown = state.open !== null && state.open !== CLOSED;
   byId("bench").classList.toggle("explaining", shown);
@@ -181,9 +181,9 @@ function problem(words, again) {
   lists.replaceChildren(problemBox(words, again));
 }
 
-/** No answer, so nothing to explain. */
+/** Clear the explanation because there is no answer. */
 function nothing() {
-  answer = asked = explained = null;
+  answer = shownQuestion = explained = null;
   chain.stop();
   why.hide();
   byId("bench").classList.remove("explaining");
@@ -195,9 +195,9 @@ function welcome() {
   lists.replaceChildren(welcomeBox());
 }
 
-/** Begin: what there is, then the view that the address means, or the example. */
+/** Start: load the service data, then show the view of the URL, or the example. */
 async function begin() {
-  lists.replaceChildren(el("p", { class: "waiting" }, "Asking the service …"));
+  lists.replaceChildren(el("p", { class: "waiting" }, "Loading …"));
   try {
     start = await ask("view/start");
   } catch (error) {
@@ -208,7 +208,7 @@ async function begin() {
     go({ query, right: [], wrong: [], open: state.open === CLOSED ? CLOSED : null }, true);
     closeRail();
   };
-  pick = picker(byId("panel-query"), start, { asked: take, failed, toast });
+  pick = picker(byId("panel-query"), start, { onQuery: take, failed, toast });
   controls = new Controls(byId("panel-settings"), start, go);
   state = tidy(state, start);
   if (!state.query && start.example) {
@@ -230,7 +230,7 @@ addEventListener("keydown", (event) => {
 addEventListener(
   "click",
   (event) => {
-    // beside the sheet that is open; before anything else, which may open one
+    // must run first, because the code below may open a sheet
     if (!sheetOpen() || event.target.closest?.(".rail, .why, dialog")) return;
     if (sheetOpen() === "rail") closeRail();
     else close();
@@ -243,7 +243,7 @@ narrow.addEventListener("change", () => {
   if (answer) explain();
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // an address with a # would be another place in the history
+  event.preventDefault(); // a URL with # would add a history entry
   lists.focus();
 });
 byId("close-rail").addEventListener("click", closeRail);

@@ -1,24 +1,24 @@
-// The neighbourhood of query, chain and results -> a map that morphs from what was near before to what is near now.
+// Map of the query, the chain and the results, animated from the neighbourhood before re-ranking to the one after.
 
 import { button, el, initials, sourceOf, still, svg } from "./dom.js";
 
 const WIDTH = 600,
   HEIGHT = 380,
   EDGE = 34;
-const TAG = 12; // pixels below a picture for a word
-const SLOW = 1500; // milliseconds of the morph
+const TAG = 12; // pixels below a picture for its label
+const SLOW = 1500; // milliseconds of the animation
 const SIZES = { query: 54, result: 54, chain: 42 };
 const OTHERS = 27;
 
-/** Positions in the drawing, with pictures pushed apart where they would cover each other. */
+/** Compute positions in the drawing, and push overlapping pictures apart. */
 function spread(points, key, sizes) {
-  const all = points.flatMap((point) => [point.before, point.after]); // one frame for both, so that what moves has moved
+  const all = points.flatMap((point) => [point.before, point.after]); // one frame for both states, so that every visible movement is real
   const [xs, ys] = [0, 1].map((axis) => all.map((place) => place[axis]));
   const left = Math.min(...xs),
     top = Math.min(...ys);
   const wide = Math.max(Math.max(...xs) - left, 1e-9),
     high = Math.max(Math.max(...ys) - top, 1e-9);
-  // each direction fills the drawing, but none is stretched beyond half as much again: near must stay near
+  // both axes fill the drawing, but neither is stretched by more than half, so that near items stay near
   const fit = Math.min((WIDTH - 2 * EDGE) / wide, (HEIGHT - 2 * EDGE) / high);
   const across = Math.min((WIDTH - 2 * EDGE) / wide, 1.5 * fit),
     down = Math.min((HEIGHT - 2 * EDGE) / high, 1.5 * fit);
@@ -74,7 +74,7 @@ function point(one, kind, size, number) {
   return group;
 }
 
-/** The section with the map; `open(card)` when somebody clicks an item. */
+/** Create the section with the map. Calls `open(card)` when an item is clicked. */
 export function mapOf(answer, open) {
   const { points, chain, note } = answer.map;
   const aim = points.findIndex((one) => one.card.id === answer.item?.id);
@@ -88,7 +88,7 @@ export function mapOf(answer, open) {
   const drawings = points.map((one, n) => point(one, kinds[n], sizes[n], n));
   const walk = svg("polyline", { class: "map-chain" });
   const straight = svg("line", { class: "map-straight" });
-  const ghost = svg("g", { class: "ghost" }); // where the result was before
+  const ghost = svg("g", { class: "ghost" }); // position of the result before re-ranking
   if (last > 0) {
     const [x, y] = places.before[last],
       half = SIZES.result / 2;

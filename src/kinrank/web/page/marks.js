@@ -1,10 +1,10 @@
-// Results marked right or wrong -> a bar that shows them and searches again with them.
+// Bar with the results that are marked right or wrong; it repeats the search with them.
 
 import { button, el, icon, picture } from "./dom.js";
 import { plural } from "./numbers.js";
 import { idWords, same, wordsId } from "./state.js";
 
-/** Why results cannot be marked now, as a sentence; empty if they can. */
+/** Return the reason why results cannot be marked now, or an empty string. */
 export function whyNot(start, state) {
   if (start.prepared.method !== "lpmt")
     return `Marks need a gallery that was prepared with LPMT; this one is ${start.prepared.method}'s.`;
@@ -15,10 +15,10 @@ export function whyNot(start, state) {
 }
 
 export class Marks {
-  /** again(right, wrong) searches with these marks; changed() when the rows have to be drawn anew. */
+  /** Callbacks: again(right, wrong) searches with these marks; changed() redraws the rows. */
   constructor({ again, changed }) {
     Object.assign(this, { again, changed });
-    this.cards = new Map(); // of every item seen, so that marked ones keep their picture when they leave the lists
+    this.cards = new Map(); // of all items seen, so that a marked item keeps its picture after it leaves the lists
     this.kinds = new Map();
     this.applied = { right: [], wrong: [] };
     this.root = el("div", { class: "marks-bar", role: "group", "aria-label": "Your marks", hidden: true });
@@ -28,7 +28,7 @@ export class Marks {
     for (const card of cards) this.cards.set(idWords(card.id), card);
   }
 
-  /** Marks that the address holds are the ones in force. */
+  /** Use the marks from the URL. */
   apply(right, wrong) {
     if (same(this.applied, { right, wrong })) return;
     this.applied = { right, wrong };

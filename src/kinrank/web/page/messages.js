@@ -1,18 +1,18 @@
-// What is served, and moments in which there is nothing to show -> the head of the page, what is said, and the way on.
+// Page header, and messages for errors, the empty start page and an empty gallery.
 
 import { byId, button, el } from "./dom.js";
 import { plural } from "./numbers.js";
 import { openRail } from "./sheets.js";
 
-export const LOST = "This link was made with something that is too long for a link. Give it to this page again.";
+export const LOST = "The query of this link was too long for a link. Enter it again.";
 const WELCOME =
-  "The page then shows what plain search finds for it, what re-ranking makes of that, and why each item moved.";
+  "The page then shows the results of plain search, the re-ranked results, and why each item moved.";
 const KEYS = "Keys: arrows go from result to result, Enter explains, R and W mark it right or wrong, Escape closes.";
 
-/** What there is to see of an item. */
+/** Return what items look like: pictures, texts or names. */
 export const shapeOf = ({ has }) => (has.pictures ? "pictures" : has.texts ? "texts" : "names");
 
-/** The head of the page: what is served, and how much of it. */
+/** Fill the page header with title and size of the gallery. */
 export function entitle(start) {
   byId("title").textContent = start.title;
   byId("facts").textContent = `${plural(start.items, "item")}, ${plural(start.dimensions, "dimension")}`;
@@ -20,7 +20,7 @@ export function entitle(start) {
   byId("rail").dataset.shape = shapeOf(start);
 }
 
-/** What went wrong, in a sentence; `again` tries once more, where that can help. */
+/** Create an error message; `again` retries, if that can help. */
 export function problemBox(words, again) {
   return el(
     "div",
@@ -31,7 +31,7 @@ export function problemBox(words, again) {
   );
 }
 
-/** Nobody has asked for anything yet. */
+/** Create the start page, before the first query. */
 export function welcomeBox() {
   return el(
     "div",
@@ -45,7 +45,7 @@ export function welcomeBox() {
 
 export const nothingFound = () => el("p", { class: "empty" }, "Nothing was found: the gallery is empty.");
 
-/** What can be done with the lists, below them. */
+/** Create the hint below the lists. */
 export function hint() {
   const keys = el("span", { class: "keys" }, KEYS);
   return el("p", { class: "hint" }, "Choose a result to see the chain that moved it. ", keys);

@@ -1,7 +1,7 @@
-// A file of numbers (.npy, .json, .csv, .txt) -> its first vector, read in the browser; anything else is a sentence.
+// Reader for vector files (.npy, .json, .csv, .txt): returns the first vector, or throws an Error with a message.
 
-const HEAD = 65_536; // bytes that hold the head of every .npy file that numpy writes
-const MOST = 32 * 2 ** 20; // bytes of a file that has to be read whole
+const HEAD = 65_536; // bytes; the header of every .npy file that numpy writes fits
+const MOST = 32 * 2 ** 20; // bytes of a file that must be read completely
 const KINDS = {
   f2: [2, half],
   f4: [4, (view, at, little) => view.getFloat32(at, little)],
@@ -15,7 +15,7 @@ const KINDS = {
   i8: [8, (view, at, little) => Number(view.getBigInt64(at, little))],
 };
 
-/** The numbers of the first vector in a File. */
+/** Read the first vector of a File. */
 export async function vectorIn(file) {
   const kind = file.name.toLowerCase().match(/\.([a-z0-9]+)$/)?.[1] ?? "";
   if (kind === "npy") return checked(await npy(file), file.name);
@@ -36,7 +36,7 @@ function checked(numbers, name) {
   return numbers;
 }
 
-/** Of an array (d,) or (n, d): the first row. Only the head and that row are read, however large the file is. */
+/** Read the first row of an array (d,) or (n, d). Only the header and that row are read, whatever the file size. */
 async function npy(file) {
   const head = new DataView(await file.slice(0, HEAD).arrayBuffer());
   const broken = new Error(`${file.name} is not a complete .npy file; write it again with numpy.save.`);
@@ -60,17 +60,17 @@ async function npy(file) {
   }
   const rows = shape.length === 2 ? shape[0] : 1,
     width = shape.at(-1);
-  const columns = /'fortran_order':\s*True/.test(words) && rows > 1; // then one row is spread over the whole file
+  const columns = /'fortran_order':\s*True/.test(words) && rows > 1; // then a row is spread over the whole file
   const [bytes, read] = KINDS[type[2]];
   const stride = columns ? rows * bytes : bytes;
   const size = (width - 1) * stride + bytes;
-  if (size > MOST) throw new Error(`${file.name} is too large to be read here; save one query vector.`);
+  if (size > MOST) throw new Error(`${file.name} is too large to read here; save one query vector.`);
   const view = new DataView(await file.slice(start, start + size).arrayBuffer());
   if (view.byteLength < size) throw broken;
   return Array.from({ length: width }, (_, place) => read(view, place * stride, type[1] !== ">"));
 }
 
-/** An IEEE float of 16 bits. */
+/** Decode a 16-bit IEEE float. */
 function half(view, at, little) {
   const bits = view.getUint16(at, little);
   const sign = bits >> 15 ? -1 : 1,
@@ -80,7 +80,7 @@ function half(view, at, little) {
   return sign * (power ? 2 ** (power - 15) * (1 + rest / 1024) : 2 ** -14 * (rest / 1024));
 }
 
-/** A list of numbers, a list of such lists, or an object that has one under a usual name. */
+/** Read a list of numbers, a list of such lists, or an object with such a list under a common key. */
 function fromJson(text, name) {
   let found;
   try {
@@ -98,7 +98,7 @@ function fromJson(text, name) {
   return found;
 }
 
-/** The first line that is all numbers; or all lines, where there is one number in each. */
+/** Read the first line that contains only numbers, or all lines if each has one number. */
 function fromText(text, name) {
   const lines = text
     .split(/\r?\n/)

@@ -1,10 +1,10 @@
-// Numbers -> words as people write them.
+// Number formatting.
 
 const WHOLE = new Intl.NumberFormat("en");
 
 export const whole = (number) => WHOLE.format(number);
 
-/** Three digits that count: 0.0364, 1.28, 213. */
+/** Format with three significant digits: 0.0364, 1.28, 213. */
 export function short(number) {
   if (number === null || number === undefined || !Number.isFinite(number)) return "–";
   if (number === 0) return "0";
@@ -13,7 +13,7 @@ export function short(number) {
   return String(Number(number.toPrecision(3)));
 }
 
-/** A share as percent; what is there but small is never told as nothing. */
+/** Format a share as percent; a small share above 0 is never shown as 0 %. */
 export function percent(share) {
   if (!Number.isFinite(share)) return "–";
   const value = 100 * share;
@@ -29,9 +29,9 @@ export function time(seconds) {
   return `${milliseconds >= 10 ? Math.round(milliseconds) : milliseconds.toFixed(1)} ms`;
 }
 
-const DEEPEST = 1000; // how deep the service looks
+const DEEPEST = 1000; // search depth of the service
 
-/** A rank, or that it is deeper than the service looks. */
+/** Format a rank, or say that it is beyond the search depth. */
 export const rank = (number) => (number ? whole(number) : `${DEEPEST}+`);
 
 export const plural = (count, one, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;

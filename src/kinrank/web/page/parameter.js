@@ -1,14 +1,14 @@
-// One declared parameter of a method -> its slider, switch or choice, with its meaning and a way back.
+// Control for one method parameter: slider, switch or selection, with description and reset button.
 
 import { button, el } from "./dom.js";
 
-const STEPS = 400; // places of a slider that goes by factors
+const STEPS = 400; // positions of a logarithmic slider
 
-/** The value as it is shown. */
+/** Format a value. */
 export const shown = (value) =>
   value === null ? "measured" : typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value);
 
-/** Where a value stands on the slider, and which value a place means; sliders over decades go by factors. */
+/** Convert between values and slider positions; wide ranges use a logarithmic scale. */
 function scale({ min, max, step, log }) {
   if (!log || min <= 0) return { min, max, step: step || "any", place: (value) => value, value: (place) => place };
   const span = Math.log(max / min);
@@ -22,8 +22,8 @@ function scale({ min, max, step, log }) {
 }
 
 /**
- * The control. `usual` is the value that a reset gives; `changed(value)` for another, with undefined for the usual one.
- * The element has `update(value)`, which shows a value, undefined for the usual one.
+ * Create the control. `usual` is the default; `changed(value)` reports a new value, undefined for the default.
+ * The element's method `update(value)` shows a value, undefined for the default.
  */
 export function control(declared, usual, changed) {
   const { name, kind, choices } = declared;

@@ -1,4 +1,4 @@
-// What there is to ask with -> the tab "Query": words, search by name, a grid, a random one, a file.
+// The tab "Query": text query, search by name, grid of items, random item, file.
 
 import { ask, latest } from "./api.js";
 import { describeForm } from "./describe.js";
@@ -8,8 +8,8 @@ import { Grid } from "./grid.js";
 import { shapeOf } from "./messages.js";
 import { plural, whole } from "./numbers.js";
 
-/** Fill the panel. `asked(query)` when one is picked; returns `shows(query)`, which marks the present one. */
-export function picker(panel, start, { asked, failed, toast }) {
+/** Fill the panel. Calls `onQuery(query)` for a picked query; returns `shows(query)`, which highlights the current one. */
+export function picker(panel, start, { onQuery, failed, toast }) {
   let kind = start.has.queries ? "queries" : "items";
   let words = "";
   let present = null;
@@ -24,14 +24,14 @@ export function picker(panel, start, { asked, failed, toast }) {
   const grid = new Grid({
     label: "What to search with",
     fetched: page,
-    picked: (card) => asked(queryOf(card)),
-    told: (total) => {
+    picked: (card) => onQuery(queryOf(card)),
+    onTotal: (total) => {
       count.textContent = words ? `${whole(total)} found` : plural(total, kind === "queries" ? "query" : "item", kind);
       empty.hidden = total > 0;
       grid.root.hidden = total === 0;
       empty.textContent = words
-        ? `Nothing here has “${words}” in its name, its label or its text.`
-        : "There is nothing to pick from. Drop a file with a vector instead.";
+        ? `No name, label or text contains “${words}”.`
+        : "There is nothing to pick from. Drop a vector file instead.";
     },
     failed: (problem) => {
       grid.root.removeAttribute("aria-busy");
@@ -83,7 +83,7 @@ export function picker(panel, start, { asked, failed, toast }) {
     async () => {
       try {
         const answer = await one();
-        if (answer?.items.length) asked(queryOf(answer.items[0]));
+        if (answer?.items.length) onQuery(queryOf(answer.items[0]));
       } catch (problem) {
         if (problem.status === 401) failed(problem);
         else toast(problem.message);
@@ -92,9 +92,9 @@ export function picker(panel, start, { asked, failed, toast }) {
     { drawing: "dice", kind: "tool icon", label: "A random one", id: "random" },
   );
 
-  const describe = start.encoder?.texts ? describeForm(asked) : null;
+  const describe = start.encoder?.texts ? describeForm(onQuery) : null;
   const bar = el("div", { class: "find" }, el("span", { class: "field" }, icon("seek"), field), random);
-  const drop = dropZone(start, { asked, failed, toast });
+  const drop = dropZone(start, { onQuery, failed, toast });
   panel.replaceChildren(describe ?? "", bar, start.has.queries ? kinds() : "", count, grid.root, empty, drop);
   return {
     shows: (query) => {

@@ -1,4 +1,4 @@
-// What the service says of its preparation -> a bar, numbers, and what is done; the page itself as soon as it is there.
+// Wait page: shows the progress while the gallery is prepared, then opens the search page.
 
 import { ask } from "./api.js";
 import { byId, el, icon } from "./dom.js";
@@ -7,10 +7,10 @@ import { say } from "./say.js";
 import { askToken } from "./token.js";
 
 const PAUSE = 1000,
-  LATER = 3000; // milliseconds between two questions, while it works and when nobody answers
-const MANY = 10; // fewer are parts of some work, and not things that people count
-const SPOKEN = 25; // percent after which it is said how far it is
-let heard = ""; // what was said last, so that nothing is said twice
+  LATER = 3000; // milliseconds between two requests, while the service works and when it does not answer
+const MANY = 10; // smaller totals are parts of a task, not items worth counting
+const SPOKEN = 25; // percent between two announcements for screen readers
+let heard = ""; // the last announcement, to avoid repeating it
 
 async function look() {
   let found;
@@ -19,10 +19,10 @@ async function look() {
   } catch (error) {
     if (error.status === 401) return askToken(look);
     if (error.status !== 404) {
-      stopped(error.status ? error.message : `${error.message} This page looks again by itself.`);
+      showStop(error.status ? error.message : `${error.message} This page tries again automatically.`);
       return setTimeout(look, LATER);
     }
-    found = { state: "ready" }; // a service that has no such address prepares nothing
+    found = { state: "ready" }; // a service without this route has nothing to prepare
   }
   if (found.state === "ready") return location.reload();
   show(found);
@@ -35,28 +35,28 @@ function show({ title, problem, stages }) {
   byId("stages").replaceChildren(...over.reverse().map(done));
   if (problem) {
     byId("heading").textContent = "The gallery could not be prepared";
-    byId("about").textContent = "Start the service again when this is mended; this page then goes on.";
-    document.title = "It could not be prepared · kinrank";
-    return stopped(`${problem[0].toUpperCase()}${problem.slice(1)}${/[.!?]$/.test(problem) ? "" : "."}`);
+    byId("about").textContent = "Fix this and restart the service; this page then continues.";
+    document.title = "Preparation failed · kinrank";
+    return showStop(`${problem[0].toUpperCase()}${problem.slice(1)}${/[.!?]$/.test(problem) ? "" : "."}`);
   }
   byId("heading").textContent = "Preparing the gallery";
-  byId("about").textContent = "Search opens here by itself as soon as all is done.";
+  byId("about").textContent = "The search opens here automatically when the gallery is ready.";
   document.body.classList.remove("stopped");
   write("problem", "");
   const now = stages.find((one) => !one.over);
   if (now) working(now, title);
 }
 
-/** What is being done; what nobody has counted has a bar that only moves. */
+/** Show the current stage; a stage without a known total gets an indeterminate bar. */
 function working(now, title) {
   const part = now.counted && now.total > 0 ? Math.min(1, now.done / now.total) : null;
   const share = part === null ? null : Math.floor(100 * part);
   write("label", now.label);
   write("share", share === null ? "" : `${share} %`);
-  write("count", part === null ? spent(now.seconds) : `${whole(now.done)} of ${whole(now.total)}${speed(now.rate)}`);
+  write("count", part === null ? formatTime(now.seconds) : `${whole(now.done)} of ${whole(now.total)}${speed(now.rate)}`);
   write("left", now.left === null || part === null || part === 1 ? "" : left(now.left));
   const bar = byId("bar");
-  bar.classList.toggle("fresh", bar.dataset.label !== now.label); // a new stage does not run backwards
+  bar.classList.toggle("fresh", bar.dataset.label !== now.label); // no backward animation when a new stage starts
   bar.dataset.label = now.label;
   bar.classList.toggle("unknown", part === null);
   bar.firstElementChild.style.setProperty("--part", part ?? 0);
@@ -77,24 +77,24 @@ const done = (one) =>
     el(
       "span",
       {},
-      [one.counted && one.total >= MANY ? whole(one.total) : "", spent(one.seconds)].filter(Boolean).join(" · "),
+      [one.counted && one.total >= MANY ? whole(one.total) : "", formatTime(one.seconds)].filter(Boolean).join(" · "),
     ),
   );
 
-/** There is nothing to wait for: say why. */
-function stopped(words) {
+/** Show why the preparation stopped. */
+function showStop(words) {
   document.body.classList.add("stopped");
   write("problem", words);
   write("left", "");
 }
 
-/** Only what changes is written: screen readers would read it again. */
+/** Write only changed text, because screen readers would repeat the rest. */
 function write(id, words) {
   const node = byId(id);
   if (node.textContent !== words) node.textContent = words;
 }
 
-function spent(seconds) {
+function formatTime(seconds) {
   if (seconds < 1) return "<1 s";
   const all = Math.round(seconds);
   if (all < 60) return `${all} s`;
@@ -102,7 +102,7 @@ function spent(seconds) {
   return `${Math.floor(all / 3600)} h ${Math.floor((all % 3600) / 60)} min`;
 }
 
-/** About how long: nobody knows it to the second. */
+/** Format the remaining time, rounded because it is an estimate. */
 function left(seconds) {
   const minutes = Math.round(seconds / 60);
   if (seconds < 10) return "a few seconds left";

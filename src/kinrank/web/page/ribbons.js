@@ -1,4 +1,4 @@
-// One step of a chain -> its largest flows of mass, as ribbons from where mass leaves to where it arrives.
+// The largest flows of mass of one chain step, drawn as ribbons from source to destination.
 
 import { el, svg, tile } from "./dom.js";
 import { percent, plural, short } from "./numbers.js";
@@ -6,9 +6,9 @@ import { percent, plural, short } from "./numbers.js";
 const WIDTH = 300,
   THICK = 110,
   LEAST = 40,
-  BAR = 7; // in units of the drawing: all ribbons together are THICK high
+  BAR = 7; // in units of the drawing; all ribbons together are THICK high
 
-/** Who gives, or who takes: one entry per item, with its mass and its place from top to bottom. */
+/** List the items on one side of the flows, each with its mass and its vertical position. */
 function ends(flows, side) {
   const found = new Map();
   for (const flow of flows) {
@@ -27,12 +27,12 @@ function placed(list, scale, height) {
   let top = spare;
   list.forEach((one, place) => {
     one.middle = top + sizes[place] / 2;
-    one.next = one.middle - (one.mass * scale) / 2; // where the next ribbon is attached
+    one.next = one.middle - (one.mass * scale) / 2; // start of the next ribbon
     top += sizes[place] + spare;
   });
 }
 
-/** The section about a step: words, how much moves, the ribbons. */
+/** Create the section about a step: description, moved mass, ribbons. */
 export function flowsOf(step, place, count) {
   const { flows } = step;
   const shown = flows.reduce((sum, flow) => sum + flow.mass, 0);

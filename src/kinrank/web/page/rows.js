@@ -1,4 +1,4 @@
-// One entry of a list -> its row: picture or text, rank, how far it moved, right or wrong, and the buttons that mark it.
+// Row of one result: picture or text, rank, movement, right or wrong, and the mark buttons.
 
 import { button, el, picture } from "./dom.js";
 import { depth, moved, verdict } from "./lines.js";
@@ -7,8 +7,8 @@ import { short, whole } from "./numbers.js";
 
 const SIGNS = { right: "✓", wrong: "✕" };
 
-/** How the move is told: a sign and a number for the eye, words for the ear. */
-function told(entry, side) {
+/** Describe a movement: sign and number for the screen, words for screen readers. */
+function describeMove(entry, side) {
   const way = moved(entry, side);
   if (entry.other === null) {
     return side === "after"
@@ -27,11 +27,11 @@ function told(entry, side) {
   return { sign: `${way === "up" ? "▲" : "▼"} ${far}`, words };
 }
 
-/** The row of an entry; `mark` is "right", "wrong" or nothing, `markable` whether it can be marked. */
+/** Create the row of an entry. `mark` is "right", "wrong" or empty; `markable` is true if marks are allowed. */
 export function rowOf(entry, side, { markable, mark, shape }) {
   const way = moved(entry, side),
     truth = verdict(entry),
-    move = told(entry, side);
+    move = describeMove(entry, side);
   const known = { right: ", right", wrong: ", wrong", open: "" }[truth];
   const name = String(entry.name),
     label = entry.label && entry.label !== name ? `, ${entry.label}` : "";

@@ -1,4 +1,4 @@
-// Words -> heard by those who listen, or shown for some seconds to all.
+// Messages: announced to screen readers, or shown for some seconds.
 
 import { byId } from "./dom.js";
 
@@ -6,10 +6,10 @@ const LEAST = 2500,
   PER_LETTER = 45; // milliseconds
 let timer = 0;
 
-/** Spoken by screen readers, not shown. */
+/** Announce a message to screen readers without showing it. */
 export const say = (words) => (byId("live").textContent = words);
 
-/** Shown for as long as it takes to read, and spoken. */
+/** Show a message for as long as it takes to read, and announce it. */
 export function toast(words) {
   const node = byId("toast");
   node.textContent = words;

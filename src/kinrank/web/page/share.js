@@ -1,9 +1,9 @@
-// What is on the page -> the clipboard or a file: the link, the Python lines, the results.
+// Export: link and Python code to the clipboard, results to a file.
 
 import { byId, button, el } from "./dom.js";
 import { fitsAddress } from "./state.js";
 
-/** Put a text on the clipboard; browsers allow the new way only where the address is trusted, so there is an old one. */
+/** Copy a text. The clipboard API needs a secure origin, so there is a fallback. */
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -39,15 +39,15 @@ export async function copyLink(state, toast) {
   }
   toast(
     (await copy(location.href))
-      ? "The link is copied: it opens this view."
-      : "The link could not be copied; take it from the address bar.",
+      ? "Link copied: it opens this view."
+      : "The link could not be copied; copy it from the address bar.",
   );
 }
 
-/** The lines with the address by which this page is reached, a place for a token, and words that ask as they are. */
+/** Complete the Python code: URL of this page, placeholder for a token, and the text of a text query. */
 function fromHere(lines, start, query) {
   if (query?.text !== undefined) {
-    const asking = `texts=[${JSON.stringify(query.text)}]`; // what JSON writes is Python, too
+    const asking = `texts=[${JSON.stringify(query.text)}]`; // a JSON string is also valid Python
     lines = lines.replace(/^vector = .*\n/m, "").replace("queries=[vector]", () => asking);
   }
   const here = new URL(".", location.href).href.replace(/\/$/, "");
@@ -55,14 +55,14 @@ function fromHere(lines, start, query) {
   return lines.replace(/kr\.Client\('[^']*'\)/, () => `kr.Client(${JSON.stringify(here)}${token})`);
 }
 
-/** The lines of Python that give the same result: copied at once, and shown. */
+/** Copy the Python code that returns the same results, and show it. */
 export async function copyPython(answer, start, query, toast) {
   if (!answer) return toast("Pick a query first.");
   const lines = fromHere(answer.python, start, query);
   const done = await copy(lines);
   const again = button(
     done ? "Copy again" : "Copy",
-    async () => toast((await copy(lines)) ? "Copied." : "It could not be copied."),
+    async () => toast((await copy(lines)) ? "Copied." : "Copying failed."),
     { kind: "tool primary", autofocus: true },
   );
   box(
@@ -77,7 +77,7 @@ export async function copyPython(answer, start, query, toast) {
 
 const cell = (value) => {
   let text = value === null || value === undefined ? "" : String(value);
-  if (/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`; // a spreadsheet would compute it
+  if (/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`; // otherwise a spreadsheet would run it as a formula
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 
@@ -99,7 +99,7 @@ function saved(text, name, kind) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** Offer the results as files. */
+/** Offer the results as file downloads. */
 export function offer(answer, toast) {
   if (!answer) return toast("Pick a query first.");
   const whole = () => JSON.stringify(answer, (_, value) => (typeof value === "bigint" ? String(value) : value), 2);
@@ -109,7 +109,7 @@ export function offer(answer, toast) {
   ];
   const dialog = box(
     "Download the results",
-    [el("p", {}, "Both lists, with ranks, distances, and right or wrong where it is known.")],
+    [el("p", {}, "Both lists, with ranks, distances, and right or wrong if known.")],
     kinds.map(([name, text, kind]) =>
       button(
         name,

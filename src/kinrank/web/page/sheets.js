@@ -1,11 +1,11 @@
-// A small screen -> rail and explanation become sheets that cover the page, one at a time, and give the focus back.
+// Sheets for small screens: side bar and explanation cover the page, one at a time, and return the focus.
 
 import { byId, narrow } from "./dom.js";
 
 const parts = { rail: byId("rail"), why: byId("why") };
-let back = null; // what had the focus before the sheet opened
+let back = null; // element that had the focus before the sheet opened
 
-/** Show a sheet by its name, or none. On wide screens nothing is covered, and both stand beside the lists. */
+/** Show a sheet by name, or none. On wide screens both stand next to the lists and cover nothing. */
 export function sheet(name) {
   const covered = narrow.matches && name !== null;
   for (const [key, node] of Object.entries(parts)) {
@@ -21,9 +21,9 @@ export function sheet(name) {
   document.body.classList.toggle("covered", covered);
 }
 
-export const opened = () => Object.keys(parts).find((key) => parts[key].classList.contains("open")) ?? null;
+export const openSheet = () => Object.keys(parts).find((key) => parts[key].classList.contains("open")) ?? null;
 
-/** Show a tab of the rail, as a sheet where there is no room beside the lists, with the focus in it. */
+/** Show a tab of the side bar, as a sheet on small screens, and focus it. */
 export function openRail(tab = "query") {
   back = document.activeElement;
   if (narrow.matches) sheet("rail");
@@ -32,7 +32,7 @@ export function openRail(tab = "query") {
 }
 
 export function closeRail() {
-  if (opened() !== "rail") return;
+  if (openSheet() !== "rail") return;
   sheet(null);
   if (back?.isConnected) back.focus();
   back = null;
@@ -50,7 +50,7 @@ function choose(chosen, focus) {
   if (focus) chosen.focus();
 }
 
-/** The two tabs of the rail, with arrow keys. */
+/** Set up the two tabs of the side bar, with arrow keys. */
 export function tabs() {
   for (const tab of both) {
     tab.addEventListener("click", () => choose(tab, false));

@@ -1,9 +1,9 @@
-// The address of the page <-> what it shows: query, k, method, parameters, marks, level, the open item.
+// State of the page in its URL: query, k, method, parameters, marks, level, the open item.
 
-export const CLOSED = Symbol("closed"); // the reader closed the explanation: it does not open by itself again
+export const CLOSED = Symbol("closed"); // the user closed the explanation, so it must not reopen automatically
 export const K = 20;
 export const CANDIDATES = 1000;
-const LONGEST = 9000; // letters of a vector in an address; a request's head has its limits, too
+const LONGEST = 9000; // characters of a vector in a URL; the size of a request header is limited as well
 
 export const EMPTY = {
   query: null,
@@ -17,7 +17,7 @@ export const EMPTY = {
   open: null,
 };
 
-/** An id as letters: texts as they are, unless they could be taken for something else. */
+/** Encode an id: texts stay as they are, unless they are ambiguous. */
 export function idWords(id) {
   if (typeof id !== "string") return String(id);
   return /^-?\d+$/.test(id) || id === "none" || id === "" || id.startsWith('"') ? JSON.stringify(id) : id;
@@ -36,7 +36,7 @@ export function wordsId(words) {
   }
 }
 
-/** Numbers as letters that an address may hold: float32, little-endian, base64 for addresses. */
+/** Encode a vector for a URL: float32, little-endian, URL-safe base64. */
 export function vectorWords(vector) {
   const bytes = new Uint8Array(new Float32Array(vector).buffer);
   let letters = "";
@@ -54,19 +54,19 @@ export function wordsVector(words) {
   }
 }
 
-/** Whether an address has room for a query. */
+/** True if a query fits into a URL. */
 export function fitsAddress(query) {
   if ("text" in query) return String(new URLSearchParams({ text: query.text })).length <= LONGEST;
   return !("vector" in query) || query.vector.length * 4 * (4 / 3) <= LONGEST;
 }
 
-/** The state as the part of the address behind the path; what is as usual is left out. */
+/** Encode the state as a query string, without default values. */
 export function address(state) {
   const words = new URLSearchParams();
   const { query } = state;
   if (query && "item" in query) words.set("item", idWords(query.item));
   if (query && "query" in query) words.set("query", String(query.query));
-  if (query && "text" in query) words.set("text", fitsAddress(query) ? query.text : ""); // else the browser keeps it
+  if (query && "text" in query) words.set("text", fitsAddress(query) ? query.text : ""); // otherwise the history state holds it
   if (query && "vector" in query) {
     words.set("vector", fitsAddress(query) ? vectorWords(query.vector) : "kept");
     if (query.name) words.set("name", query.name);
@@ -86,7 +86,7 @@ export function address(state) {
 
 const count = (words, usual) => (/^\d{1,9}$/.test(words ?? "") ? Math.max(1, Number(words)) : usual);
 
-/** The state that an address means; `kept` is what the browser keeps beside it, for vectors and texts that are too long. */
+/** Decode the state of a URL. `kept` is the history state, which holds vectors and texts that are too long for a URL. */
 export function stateOf(search, kept = null) {
   const words = new URLSearchParams(search);
   const ids = (name) => words.getAll(name).filter(Boolean).map(wordsId);
@@ -117,7 +117,7 @@ export function stateOf(search, kept = null) {
   return state;
 }
 
-/** The state without what this service does not know: a link may come from another one. */
+/** Remove values that this service does not know, because a link can come from another service. */
 export function tidy(state, start) {
   const named = state.method === start.prepared.method ? null : state.method;
   const declared = start.methods.find((one) => one.name === (named ?? start.prepared.method));
@@ -132,7 +132,7 @@ export function tidy(state, start) {
   };
 }
 
-/** Make the state the page's address: a new place in the history, or the same one. */
+/** Write the state to the URL, as a new history entry or in place. */
 export function remember(state, push) {
   const { query } = state;
   const kept =
@@ -141,11 +141,11 @@ export function remember(state, push) {
   try {
     history[push ? "pushState" : "replaceState"](kept, "", where);
   } catch {
-    // browsers limit how often an address may change; the next change brings it up to date
+    // browsers limit how often the URL can change; the next change updates it
   }
 }
 
-/** What is asked of the service: the same words, the same answer. */
+/** Return the request body as a string; equal strings get equal answers. */
 export function question(state) {
   const query = state.query && "vector" in state.query ? { vector: state.query.vector } : state.query;
   return {

@@ -1,30 +1,30 @@
-// An answer -> who asks, how both lists did, how long it took and in which way it was answered.
+// Summary of an answer: the query, the scores of both lists, the times, and the search mode.
 
 import { button, el, icon, picture } from "./dom.js";
 import { hits } from "./lines.js";
 import { percent, time, whole } from "./numbers.js";
-import { asked } from "./uploads.js";
+import { addPageData } from "./uploads.js";
 
-const SIGHT = 8; // results that are seen without scrolling
+const SIGHT = 8; // results visible without scrolling
 
 const MODES = {
   online: ["online", "answered from the prepared gallery"],
   candidates: ["candidates", "only the nearest items are re-ranked"],
 };
 
-/** The band on top: the query, what it is, and in which way it was answered. */
+/** Create the top band: the query and the search mode. */
 export function band(answer, { change, level }) {
   const { query } = answer;
   const [mode, meaning] = MODES[answer.mode] ?? [answer.mode, ""];
   const name = String(query.name ?? "your vector");
-  const words = query.text !== null && query.text === query.name; // somebody wrote them
+  const words = query.text !== null && query.text === query.name; // a text query
   const seen = words
     ? el("span", { class: "picture stand-in", "aria-hidden": "true" }, icon("words"))
     : picture(query, 192, query.picture ? `The query: ${name}` : "");
   return el(
     "div",
     { class: "band" },
-    el("div", { class: "asked" }, seen),
+    el("div", { class: "query-picture" }, seen),
     el(
       "div",
       { class: "about" },
@@ -44,7 +44,7 @@ export function band(answer, { change, level }) {
   );
 }
 
-/** The head of a column: its number of right answers, their pattern, its time. */
+/** Create the header of a column: number of right results, their pattern, time. */
 function head(side, title, subtitle, entries, score, seconds) {
   const right = score ? `${score.right} of ${score.of} right` : "";
   return el(
@@ -75,13 +75,13 @@ function head(side, title, subtitle, entries, score, seconds) {
   );
 }
 
-/** The short name of a method: its class, with the parameters that were changed. */
+/** Return the short name of a method: its class and the changed parameters. */
 export const methodName = (answer) =>
   String(answer.method ?? "")
     .replace(/^['"]|['"]$/g, "")
     .replace(/\(\)$/, "");
 
-/** Both heads, with what was gained between them. */
+/** Create both headers, with the gain between them. */
 export function heads(answer) {
   const { scores, seconds } = answer;
   const gain = scores ? scores.after.right - scores.before.right : null;
@@ -102,14 +102,14 @@ export function heads(answer) {
   );
 }
 
-/** The answer with the card of its query as this page knows it. */
+/** Add the page's own card of the query to an answer. */
 export function named(answer, query) {
-  const card = asked(answer.query, query);
+  const card = addPageData(answer.query, query);
   const same = card.name === answer.query.name && card.picture === answer.query.picture;
   return same ? answer : { ...answer, query: card };
 }
 
-/** The result in sight that rose most, a right one if that is known: the page explains it before it is asked to. */
+/** Find the visible result that rose most, a right one if known; the page explains it unprompted. */
 export function risen(answer) {
   const seen = answer.after.slice(0, SIGHT),
     right = seen.filter((entry) => entry.right === true);
@@ -120,7 +120,7 @@ export function risen(answer) {
   );
 }
 
-/** The answer in a sentence, for those who listen. */
+/** Describe the answer in a sentence for screen readers. */
 export function spoken(answer) {
   const name = answer.query.name ?? "your vector";
   const { scores } = answer;

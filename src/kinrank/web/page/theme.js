@@ -1,4 +1,4 @@
-// The reader's choice of light or dark -> an attribute of the page, set before anything is drawn.
+// Light or dark theme, stored by the browser and set before anything is drawn.
 (() => {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -6,7 +6,7 @@
     try {
       return localStorage.getItem("kinrank-theme");
     } catch {
-      return null; // storage can be forbidden; the choice then lasts as long as the page
+      return null; // storage can be blocked; the choice then lasts until the page is closed
     }
   };
   const shown = () => root.dataset.theme || (dark.matches ? "dark" : "light");

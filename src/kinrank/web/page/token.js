@@ -1,9 +1,9 @@
-// A service that wants a token -> a field for it; the token itself is kept by the browser as a cookie that no script reads.
+// Dialog for the token of a service. The browser keeps the token in a cookie that scripts cannot read.
 
 import { ask } from "./api.js";
 import { byId, el } from "./dom.js";
 
-/** Ask until a token is accepted; then go on with `entered()`. */
+/** Ask until a token is accepted, then call `entered()`. */
 export function askToken(entered) {
   const dialog = byId("token");
   if (dialog.open) return;
@@ -35,7 +35,7 @@ export function askToken(entered) {
     el(
       "p",
       {},
-      "Ask whoever runs this service for a token (set there with ",
+      "Ask the operator of this service for a token (set there with ",
       el("code", {}, "--token"),
       " or ",
       el("code", {}, "KINRANK_TOKENS"),

@@ -1,14 +1,14 @@
-// Words or a picture that somebody gives -> a vector, made by the service; and the picture itself, to be shown.
+// Uploads: the service turns a text or a picture into a vector; the picture stays here to be shown.
 
 import { ask } from "./api.js";
 import { vectorWords } from "./state.js";
 
-const KEPT = 12; // texts and pictures that are remembered, for those who go back
+const KEPT = 12; // texts and pictures kept for navigation through the history
 const ENDINGS = /\.(jpe?g|png|webp|gif|bmp|tiff?|heic|avif)$/i;
 const vectors = new Map(); // text -> its vector
-const pictures = new Map(); // a vector as letters -> the address of the picture that it was made of
+const pictures = new Map(); // encoded vector -> URL of its picture
 
-/** Put something into a map that forgets the oldest. */
+/** Add an entry to a map of limited size; the oldest entry is dropped. */
 function keep(map, key, value, forgotten = () => {}) {
   if (map.has(key)) forgotten(map.get(key));
   map.delete(key);
@@ -20,7 +20,7 @@ function keep(map, key, value, forgotten = () => {}) {
   }
 }
 
-/** The question as the service takes it: words become their vector, which is asked for once. */
+/** Convert a question for the service: a text becomes its vector, which is requested only once. */
 export async function encoded(words, signal) {
   const text = words.query?.text;
   if (text === undefined) return words;
@@ -31,9 +31,9 @@ export async function encoded(words, signal) {
 
 export const isPicture = (file) => file.type.startsWith("image/") || ENDINGS.test(file.name);
 
-/** A file with a picture as a query. `most` is how many bytes the service reads at a time. */
+/** Turn a picture file into a query. `most` is the largest request body in bytes. */
 export async function pictureQuery(file, most, signal) {
-  const room = Math.floor((most - 100) * 0.75); // base64 needs four letters for three bytes
+  const room = Math.floor((most - 100) * 0.75); // base64 needs four characters for three bytes
   const size = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
   if (file.size > room)
     throw new Error(`${file.name} has ${size(file.size)}; this service takes pictures of up to ${size(room)}.`);
@@ -51,8 +51,8 @@ function base64(file) {
   });
 }
 
-/** The card of who asks, with what only this page knows: the name of a file, its picture, the words. */
-export function asked(card, query) {
+/** Return the card of the query with data only this page has: file name, picture, text. */
+export function addPageData(card, query) {
   if (query?.text !== undefined) return { ...card, name: query.text, text: query.text };
   if (!query?.vector) return card;
   const seen = pictures.get(vectorWords(query.vector)) ?? null;

@@ -1,4 +1,4 @@
-// An explanation of one result -> the panel beside the lists: words, the two routes, the map, what moves.
+// Panel that explains one result: sentence, the two routes, the map, the flows.
 
 import { ask } from "./api.js";
 import { routes } from "./chain.js";
@@ -8,7 +8,7 @@ import { rank, short, whole } from "./numbers.js";
 import { flowsOf } from "./ribbons.js";
 
 export class Why {
-  /** closed() when the reader closes it, open(card) to explain another item, ask(card) to search with it, mark(card, kind). */
+  /** Callbacks: closed(), open(card) explains another item, ask(card) searches with it, mark(card, kind). */
   constructor(root, hooks) {
     this.root = root;
     this.hooks = hooks;
@@ -34,7 +34,7 @@ export class Why {
 
   loading(name) {
     if (!this.root.hidden && this.root.querySelector(".routes"))
-      this.root.classList.add("stale"); // the old one stays until then
+      this.root.classList.add("stale"); // the old explanation stays visible until the new one arrives
     else this.frame(String(name), null, el("p", { class: "soft waiting" }, "Looking for the chain …"));
   }
 
@@ -58,7 +58,7 @@ export class Why {
     this.root.querySelector("#why-title")?.focus();
   }
 
-  /** Show an answer of `view/chain` about a card, for a query's card. */
+  /** Show the answer of `view/chain` for a card and the query's card. */
   show(answer, card, query, { markable, mark, reason }) {
     this.root.classList.remove("stale");
     this.item = card;
@@ -76,8 +76,8 @@ export class Why {
       el("p", { class: "words" }, answer.words),
       card.text ? el("blockquote", { class: "full-text" }, card.text) : null,
       steps.length || answer.reached ? routes(answer, query, card, dearest, choose) : null,
-      beside(answer),
-      reason ? el("p", { class: "soft beside" }, reason) : null,
+      otherScore(answer),
+      reason ? el("p", { class: "soft remark" }, reason) : null,
       el("div", { class: "parts" }, parts),
     );
     choose(dearest);
@@ -104,7 +104,7 @@ export class Why {
     ];
   }
 
-  /** Items with nothing to look at are known by their neighbours. */
+  /** List the nearest neighbours of items that have no picture or text. */
   async neighbours(card) {
     const place = el("section", { class: "neighbours" }, el("h3", {}, `Nearest to ${card.name}`));
     this.root.append(place);
@@ -133,7 +133,7 @@ export class Why {
   }
 }
 
-/** From which rank to which: the largest letters of the panel. */
+/** Show the rank before and after, in the largest letters of the panel. */
 function jump(answer) {
   const { rank_before: before, rank_after: after } = answer;
   if (!before && !after) return null;
@@ -150,13 +150,13 @@ function jump(answer) {
   );
 }
 
-/** What counts beside the chain, where something does. */
-function beside(answer) {
+/** Show what else counts besides the chain, if anything. */
+function otherScore(answer) {
   if (!answer.direct) return null;
   const percent = (share) => `${Math.round(100 * share)} %`;
   return el(
     "p",
-    { class: "soft beside" },
+    { class: "soft remark" },
     `Apart from the plain distance, the chain makes ${percent(1 - answer.direct)} of the score. The other ${percent(answer.direct)} compares the wider neighbourhoods of query and result, which overlap by ${percent(answer.shared)}.`,
   );
 }

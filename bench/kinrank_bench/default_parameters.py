@@ -1,0 +1,243 @@
+"""Bench of LPMT's defaults: accuracy on a set that was left out when their rule was fitted, next to all methods.
+
+The rule derives the share of the direct comparison from two numbers that need no labels (stages/pipeline.py). It has
+one constant, THIN. For each set in turn, THIN is fitted on the other sets and evaluated on the set left out:
+
+* the loss of a value on a set, in points: by how much its mAP is below that of the best value, or its R@1 more than 1
+  point below that of no re-ranking;
+* among the values whose largest loss on any set is within CLOSE_POINTS of the smallest such loss, take the middle one,
+  which is far from both edges, where one more set could hurt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank import stages
+from kinrank.errors import InputError
+from kinrank.evaluation import Truth, evaluate
+from kinrank.evaluation.trials import ABLATION, BASELINE
+from kinrank.methods import LPMT, Method
+from kinrank.problem import Items
+from kinrank.progress import SILENT, Progress, ProgressOption
+from kinrank.ranking import Ranking, rank_rows
+from kinrank.vector_input import check_vectors, sample_evenly, to_unit_rows
+from kinrank_bench.accuracy import select_fixed_sets
+from kinrank_bench.datasets.benchmark import Benchmark, load
+from kinrank_bench.declaration import Folder, FoundSets, MethodNames, Option
+from kinrank_bench.measurement import drop_easy, measure_cell
+from kinrank_bench.measurement_cache import Cache
+from kinrank_bench.record import (
+    Panel,
+    Record,
+    check_names,
+    error_entries,
+    make_record,
+    mean_interval,
+    resolve_method_names,
+)
+from kinrank_bench.tables import Column, Table
+
+PARTS = ("joint", "online", "candidates")
+GRID = tuple(round(0.20 + 0.02 * step, 2) for step in range(11))  # candidate values of THIN
+CLOSE_POINTS = 0.5
+FIT_QUERIES = 500  # per set
+MEASURES = ("mAP", "R@1")
+LPMT_NAME = "lpmt"
+Losses = dict[float, float]
+SET_COLUMNS = (
+    Column("set", "{lpmt[set]} {lpmt[truth]}", left=True),
+    Column("queries", "{lpmt[queries]}"),
+    Column("none", "{none[mean]:.2p}"),
+    Column("lpmt", "{lpmt[mean]:.2p}"),
+    Column("R@1: none", "{none[first]:.2p}"),
+    Column("lpmt", "{lpmt[first]:.2p}"),
+    Column("best other", "{best[mean]:.2p}"),
+    Column("", "{best[method]}", left=True),
+    Column("ahead by", lambda row: f"{100 * (row['lpmt']['mean'] - row['best']['mean']):+.2f}"),
+)
+FIT_PANEL = Panel(
+    (
+        Column("left out", lambda row: row["set"] or "none", left=True),
+        Column("mutual", "{mutual:.3f}", missing=""),
+        Column("common", "{common:.3f}", missing=""),
+        Column("fitted", "{thin:.2f}"),
+    ),
+    "the constant of the rule (stages/pipeline.py)",
+    rows="fitted",
+)
+
+
+def defaults(
+    folder: Folder,
+    sets: FoundSets = None,
+    methods: MethodNames = ("all",),
+    parts: Annotated[Sequence[str], Option("Modes to run.")] = PARTS,
+    progress: ProgressOption = None,
+    cache: Cache | None = None,
+) -> dict[str, Any]:
+    """Compare LPMT with all other methods; its rule is fitted without the set that is tested.
+
+    \b
+    kinrank bench defaults --data DIR
+    kinrank bench defaults --data DIR --parts joint --methods none,cas,bcd,gnn
+
+    The rule weighs wide neighbourhoods against chains. Its constant is chosen on all sets but one, in turn. In
+    modes online and candidates LPMT runs with its default constant. Sets are read from files with fixed names, such
+    as orl_pixels.npz; docs/datasets.md lists them.
+
+    Returns:
+        `results`: mAP and R@1 per set and method; `fitted`: the constant THIN without each set, and on all sets.
+    """
+    check_names("part", parts, PARTS)
+    set_names = select_fixed_sets(folder, sets)
+    if len(set_names) < 2:
+        raise InputError(
+            f"has only {set_names[0]}, which cannot be evaluated without another set",
+            parameter="sets",
+            remedy="give two or more",
+        )
+    other_methods = [
+        name for name in dict.fromkeys([BASELINE, *resolve_method_names(methods)]) if name not in (LPMT_NAME, ABLATION)
+    ]
+    report, cell_cache = Progress(progress), Cache(None) if cache is None else cache
+    results: dict[str, Any] = {"close": CLOSE_POINTS, "grid": list(GRID), "fitted": [], "results": []}
+    if "joint" in parts:
+        losses, trust = {}, {}
+        for name in report.each("fitting", set_names, len(set_names)):
+            losses[name], trust[name] = _measure_losses(load(name, folder))
+        results["fitted"] = [
+            {"set": name, "thin": fit_thin(losses, name), **trust[name]._asdict()} for name in set_names
+        ] + [{"set": None, "thin": fit_thin(losses)}]
+    for name in report.each("sets", set_names, len(set_names)):
+        bench = load(name, folder)
+        if "joint" in parts:
+            results["results"] += _joint_rows(bench, other_methods, fit_thin(losses, name), cell_cache)
+        for mode in (part for part in ("online", "candidates") if part in parts):
+            for method in (*other_methods, LPMT_NAME):
+                results["results"] += _cell_rows(bench, mode, method, cell_cache)
+    return make_record("defaults", results)
+
+
+def show_defaults(record: Record) -> Iterator[Table]:
+    """Yield a table per mode: LPMT, no re-ranking and the best other method on every set, and the mean places."""
+    for mode in dict.fromkeys(row["mode"] for row in record["results"]):
+        measured = [row for row in record["results"] if row["mode"] == mode and "mean" in row]
+        by_set: dict[tuple[str, str], dict[str, Any]] = {}
+        for row in measured:
+            by_set.setdefault((row["set"], row["truth"]), {})[row["method"]] = row
+        for scores in by_set.values():
+            others = [row for method, row in scores.items() if method != LPMT_NAME]
+            scores["best"] = max(others, key=lambda row: float(row["mean"]))
+        head = "LPMT's rule fitted on the other sets" if mode == "joint" else "LPMT with its defaults"
+        order = sorted(mean_places(measured).items(), key=lambda entry: entry[1])
+        places = "mean place: " + ", ".join(f"{method} {place:.1f}" for method, place in order[:6])
+        yield Table.from_rows(f"{mode}: {head}; mAP", SET_COLUMNS, by_set.values(), [places])
+    yield from FIT_PANEL.build(record)
+
+
+def fit_thin(losses: dict[str, Losses], left_out: str | None = None) -> float:
+    """Return the value of THIN fitted on all sets except one."""
+    worst = {value: max(by_value[value] for name, by_value in losses.items() if name != left_out) for value in GRID}
+    close = [value for value in GRID if worst[value] <= min(worst.values()) + CLOSE_POINTS]
+    return round((close[0] + close[-1]) / 2, 3)
+
+
+def _measure_losses(bench: Benchmark) -> tuple[Losses, stages.pipeline.ChainTrust]:
+    """Return the loss of every value on a sample of the queries of one set, and the trust in its chains."""
+    gallery = to_unit_rows(check_vectors(bench.gallery, "gallery"), "gallery")
+    queries = bench.queries
+    items = (
+        Items.from_gallery(gallery)
+        if queries is None
+        else Items.joint(to_unit_rows(check_vectors(queries, "queries"), "q"), gallery)
+    )
+    trust = stages.pipeline.measure_trust(items.neighbors(stages.pipeline.NEIGHBORS_COMPARED + 1).indices)
+    sample = sample_evenly(len(items.queries), FIT_QUERIES)
+    truths = {label: truth.subset(sample) for label, truth in drop_easy(bench.truths).items()}
+    method = LPMT(direct=0.5)  # any share: the parts are mixed again below
+    prepared = method.prepare(items, SILENT)
+    query_items, distances = items.queries[sample], items.query_distances(sample)
+    assert prepared.steps is not None
+    chain_distances = stages.step_costs.find_chains(query_items, prepared.steps)[0][:, items.gallery]
+    gaps = stages.states.wide_distances(prepared.wide, query_items, items.gallery)
+    plain = _score_rows(_rank_with_share(distances, sample, items), truths)
+    scores = {}
+    for value in GRID:
+        share = stages.pipeline.choose_direct_share(trust, value)
+        mixture = stages.distance_fusion.make_mixture(method.theta, prepared.powers.gamma, method.k, direct=share)
+        values = stages.distance_fusion.fuse_distances(distances, chain_distances, mixture, items.self_query, gaps)
+        scores[value] = _score_rows(_rank_with_share(values, sample, items), truths)
+    return {value: _mean_loss(scores, value, plain) for value in GRID}, trust
+
+
+def _mean_loss(scores: dict[float, list[dict[str, Any]]], value: float, plain: list[dict[str, Any]]) -> float:
+    """Return the mean loss over the truths of a set, in points."""
+    losses = []
+    for place, (own, baseline) in enumerate(zip(scores[value], plain, strict=True)):
+        best = max(scored[place]["mean"] for scored in scores.values())
+        losses.append(100 * max(best - own["mean"], baseline["first"] - 0.01 - own["first"], 0.0))
+    return float(np.mean(losses))
+
+
+def _rank_with_share(values: NDArray[Any], sample: NDArray[np.int64], items: Items) -> Ranking:
+    values = np.array(values)
+    if items.self_query:
+        values[np.arange(len(sample)), sample] = np.inf
+    return Ranking(*rank_rows(values, values.shape[1] - int(items.self_query)))
+
+
+def _score_rows(ranking: Ranking, truths: dict[str, Truth]) -> list[dict[str, Any]]:
+    """Return mAP with its interval and R@1, per truth."""
+    rows = []
+    for label, truth in truths.items():
+        scores = evaluate(ranking, truth, MEASURES)
+        rows.append({"truth": label, **mean_interval(scores["mAP"]), "first": scores["R@1"].mean})
+    return rows
+
+
+def _joint_rows(bench: Benchmark, other_methods: Sequence[str], thin: float, cache: Cache) -> list[dict[str, Any]]:
+    """Measure every method jointly; LPMT with the share fitted without this set."""
+    vectors = bench.gallery if bench.queries is None else np.concatenate([bench.queries, bench.gallery])
+    lists = Items.from_gallery(to_unit_rows(check_vectors(vectors, "gallery"), "gallery")).neighbors(
+        stages.pipeline.NEIGHBORS_COMPARED + 1
+    )
+    share = stages.pipeline.choose_direct_share(stages.pipeline.measure_trust(lists.indices), thin)
+    lpmt_rows = [{**row, "direct": share} for row in _cell_rows(bench, "joint", LPMT(direct=share), cache)]
+    return [row for name in other_methods for row in _cell_rows(bench, "joint", name, cache)] + lpmt_rows
+
+
+def _cell_rows(bench: Benchmark, mode: str, method: Method | str, cache: Cache) -> list[dict[str, Any]]:
+    """Measure one method on one set, one row per truth; no row if the method does not support the mode."""
+    cell = measure_cell(bench, method, mode, cache, measures=MEASURES)
+    row_info = {key: cell[key] for key in ("set", "mode", "method")}
+    if cell.get("unserved"):
+        return []
+    if "error" in cell:
+        return [{**row_info, "truth": label, **error_entries(cell)} for label in drop_easy(bench.truths)]
+    row_info["queries"] = cell["queries"]
+    return [
+        {**row_info, "truth": label, **mean_interval(scores["mAP"]), "first": scores["R@1"]["mean"]}
+        for label, scores in drop_easy(cell["truths"]).items()
+    ]
+
+
+def mean_places(results: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """Map each method to its mean place by mAP over the sets, 1 for the best; truths of a set are averaged first."""
+    by_truth: dict[tuple[str, str], dict[str, float]] = {}
+    for row in results:
+        if "mean" in row:
+            by_truth.setdefault((row["set"], row["truth"]), {})[row["method"]] = row["mean"]
+    by_set: dict[str, dict[str, list[int]]] = {}
+    for (name, _), scores in by_truth.items():
+        for method, score in scores.items():
+            place = 1 + sum(other > score for other in scores.values())
+            by_set.setdefault(name, {}).setdefault(method, []).append(place)
+    common = set.intersection(*(set(places) for places in by_set.values())) if by_set else set()
+    return {
+        method: float(np.mean([np.mean(places[method]) for places in by_set.values()])) for method in sorted(common)
+    }

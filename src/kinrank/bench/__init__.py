@@ -1,1 +1,0 @@
-"""Methods and data -> measured numbers: accuracy, speed, memory. What `kinrank bench` prints."""

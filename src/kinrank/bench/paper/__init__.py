@@ -1,1 +1,0 @@
-"""The tables and figures of the LPMT paper, measured on whatever features a user has, beside the printed numbers."""

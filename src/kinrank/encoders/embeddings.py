@@ -1,0 +1,220 @@
+"""`kinrank.embed`: encode images or texts, in memory or to files, with resumption after an interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinrank.encoders.base import PICTURES, TEXTS, Encoder, Options
+from kinrank.encoders.embed_checkpoint import EncodeCheckpoint, count_cores, encode_missing
+from kinrank.encoders.encoder_registry import DEFAULT_ENCODERS, Recipe
+from kinrank.encoders.item_sources import Boxes, ItemChoice, Source, SourceInput, check_names, open_source
+from kinrank.errors import InputError, MissingFileError
+from kinrank.files.atomic import atomic_write, resolve_path
+from kinrank.files.numpy_files import read_npy
+from kinrank.files.user_folders import scratch_folder
+from kinrank.parameters import check_whole_number
+from kinrank.progress import Progress, ProgressOption
+from kinrank.vector_input import Vectors
+
+BLOCK_ROWS = 4096  # copied at a time
+OPENING_STAGE = "opening the encoder"
+OPTION_NAMES = tuple(option.name for option in fields(Options))
+MAX_NAMED_ITEMS = 5  # listed in an error
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Vectors of images or texts, with ids and provenance.
+
+    Attributes:
+        vectors: (n, d) array, one row per item; a memory map if they were written to a file.
+        ids: names of the items, in the order of the rows.
+        skipped: name -> reason why the item has no vector.
+        left_out: reason why files are not items, such as links out of the folder -> number of files.
+        facts: description of the encoder: name, model, checksum of the weights and so on.
+        seconds: duration of this call, without the time before an interruption.
+    """
+
+    vectors: Vectors
+    ids: list[str]
+    skipped: dict[str, str]
+    left_out: dict[str, int]
+    facts: dict[str, Any]
+    seconds: float = field(compare=False)
+
+    def __repr__(self) -> str:
+        count, dimensions = self.vectors.shape
+        return f"Embedded({count} x {dimensions}, {len(self.skipped)} skipped, {self.facts['encoder']})"
+
+
+def embed(
+    source: SourceInput,
+    encoder: str | Encoder | None = None,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    content: str | None = None,
+    names: str | os.PathLike[str] | Sequence[str] | None = None,
+    boxes: Boxes | None = None,
+    boxes_size: int | None = None,
+    column: str | None = None,
+    id_column: str | None = None,
+    on_error: str = "skip",
+    batch: int = 1,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+    **options: Any,
+) -> Embedded:
+    """Encode images or texts.
+
+    With `batch=1` the same input gives the same bits, on any number of cores, also after an interruption.
+
+    Args:
+        source: a folder (searched recursively), a zip, an image, or a list of paths (.txt); a file of texts (.txt with
+            one per line, .csv, .tsv, .json, .jsonl, .parquet) or a folder of .txt and .md files; or a sequence of
+            paths, of Pillow images, or of texts.
+        encoder: a name in `kinrank.encoders.ENCODERS`, your own function as "package.module:function", or an Encoder.
+            Default: "efficientnet-lite" for images and "minilm" for texts.
+        output: a .npy file to write. Its names, one per line, are written to .names.txt and its provenance to
+            .embed.json next to it. After an interruption, repeat the call to continue.
+        content: "pictures" or "texts", if the source could be both.
+        names: selection and order of the items: a sequence, a text file, or a revisited ground truth (its `imlist`).
+        boxes: name -> (left, top, right, bottom) in pixels, a .csv of these, or a revisited ground truth (its queries).
+            Only these images are encoded, each cropped to its box first.
+        boxes_size: longest side in pixels of the images to which the boxes refer, if yours are copies of another size,
+            such as thumbnails.
+        column, id_column: columns of a table that contain the texts and their ids.
+        on_error: "skip" to skip and list items that cannot be encoded, or "raise".
+        batch: number of items per call of the encoder. Larger batches help on a GPU; on a CPU 1 is fastest.
+        workers: number of threads, each with its own batch; by default the number of cores.
+        progress: True for a bar, or a callable `f(label, done, total)`.
+        options: of the encoder: model, weights, scales, size, device, preprocessing, whitening.
+
+    Example:
+        >>> photos = kinrank.embed("photos", output="photos.npy", progress=True)
+        >>> manifold = kinrank.Manifold.build(photos.vectors, ids=photos.ids)
+    """
+    started = time.perf_counter()
+    if on_error not in ("skip", "raise"):
+        raise InputError(parameter="on_error", given=on_error, allowed="skip or raise")
+    batch = check_whole_number(batch, "batch")
+    workers = count_cores() if workers is None else check_whole_number(workers, "workers")
+    unknown = set(options) - set(OPTION_NAMES)
+    if unknown:
+        raise InputError(
+            "is not an option of an encoder", parameter=min(unknown), allowed=f"one of {', '.join(OPTION_NAMES)}"
+        )
+    read = (source, names, boxes, options.get("weights"), options.get("preprocessing"))
+    target = None if output is None else _check_output(output, read)
+    report = Progress(progress)
+    named = _open_named_encoder(encoder, options, report)
+    able = (PICTURES, TEXTS) if named is None else named.kinds
+    items = open_source(source, ItemChoice(content, names, boxes, boxes_size, column, id_column), able)
+    if target is not None:
+        check_names(items.names)  # they are written one per line; check this before hours of work
+    chosen_encoder = named or report.run(
+        OPENING_STAGE, Recipe(DEFAULT_ENCODERS[items.content], Options(**options)).open
+    )
+    with ExitStack() as stack:
+        if target is None:
+            folder = stack.enter_context(scratch_folder()) / "part"
+        else:
+            folder = target.with_name(f"{target.name}.part")
+        with EncodeCheckpoint.open_folder(
+            folder, chosen_encoder.facts, chosen_encoder.dimensions, items.identity
+        ) as part:
+            encode_missing(items, items.names, chosen_encoder, part, batch, workers, report)
+            ids, numbers, skipped = _collect_outcomes(items, part)
+            if skipped and (on_error == "raise" or not ids):
+                raise InputError(_describe_skips(skipped, bool(ids)))
+            facts = {**chosen_encoder.facts, "content": items.content}
+            found = Embedded(np.empty(0, np.float32), ids, skipped, dict(items.skipped), facts, 0.0)
+            vectors = part.vectors(numbers) if target is None else _write_files(target, found, part, numbers)
+    return Embedded(vectors, ids, skipped, dict(items.skipped), facts, time.perf_counter() - started)
+
+
+def _open_named_encoder(encoder: str | Encoder | None, options: dict[str, Any], report: Progress) -> Encoder | None:
+    """Open the requested encoder before anything is read; return None if the source determines it."""
+    if isinstance(encoder, Encoder):
+        if options:
+            raise InputError(
+                "is for encoders given by name, but this one is already open", parameter=next(iter(options))
+            )
+        return encoder
+    return None if encoder is None else report.run(OPENING_STAGE, Recipe(encoder, Options(**options)).open)
+
+
+def _check_output(output: str | os.PathLike[str], read: Sequence[Any]) -> Path:
+    """Return the output path. Raise InputError if one of the three output files would overwrite an input."""
+    path = Path(output)
+    if path.suffix.lower() != ".npy":
+        raise InputError(
+            "does not end in .npy", parameter="output", given=os.fspath(output), allowed="the name of a .npy file"
+        )
+    if not path.parent.is_dir():
+        raise MissingFileError(f"the folder {path.parent} does not exist; create it, or choose another path")
+    inputs = [resolve_path(entry) for entry in read if isinstance(entry, (str, os.PathLike))]
+    for written in (path, names_path(path), facts_path(path)):
+        if resolve_path(written) in inputs:
+            raise InputError(f"writing {written} would overwrite an input", remedy="choose another `output`")
+    return path
+
+
+def names_path(path: Path) -> Path:
+    """Return the path of the names file."""
+    return path.with_suffix(".names.txt")
+
+
+def facts_path(path: Path) -> Path:
+    """Return the path of the provenance file."""
+    return path.with_suffix(".embed.json")
+
+
+def _collect_outcomes(items: Source, part: EncodeCheckpoint) -> tuple[list[str], list[int], dict[str, str]]:
+    """Return the items that have a vector, the numbers of their rows, and the skipped items with reasons."""
+    ids, numbers, skipped = [], [], {}
+    for name in items.names:
+        try:
+            outcome = part.lookup(name, items.stamp(name))
+        except InputError as error:
+            skipped[name] = str(error)
+            continue
+        if outcome is None:
+            skipped[name] = "it changed during encoding; run this again"
+        elif outcome.row is None:
+            skipped[name] = str(outcome.why)
+        else:
+            ids.append(name)
+            numbers.append(outcome.row)
+    return ids, numbers, skipped
+
+
+def _describe_skips(skipped: dict[str, str], others: bool) -> str:
+    listed = "; ".join(f"{name!r:.100}: {why}" for name, why in list(skipped.items())[:MAX_NAMED_ITEMS])
+    more = f"; and {len(skipped) - MAX_NAMED_ITEMS} more" if len(skipped) > MAX_NAMED_ITEMS else ""
+    if not others:
+        return f"none of the {len(skipped)} items can be encoded: {listed}{more}; nothing was written"
+    return f"{len(skipped)} items cannot be encoded: {listed}{more}; repair or remove them, or give `on_error='skip'`"
+
+
+def _write_files(path: Path, found: Embedded, part: EncodeCheckpoint, numbers: list[int]) -> Vectors:
+    """Write the three files, the vectors last and in blocks. Return the vectors as a memory map."""
+    with atomic_write(names_path(path)) as file:
+        file.write("".join(f"{name}\n" for name in found.ids).encode())
+    provenance = {"made by": found.facts, "items": len(numbers), "skipped": found.skipped, "left out": found.left_out}
+    with atomic_write(facts_path(path)) as file:
+        file.write(json.dumps(provenance, indent=1, ensure_ascii=False).encode())
+    with atomic_write(path) as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (len(numbers), part.dimensions)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(numbers), BLOCK_ROWS):
+            file.write(part.vectors(numbers[start : start + BLOCK_ROWS]).tobytes())
+    return read_npy(path)

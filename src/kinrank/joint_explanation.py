@@ -1,0 +1,120 @@
+"""Explanation of a result of a joint graph: the chain of items from the query, and the cost of each step."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinrank import stages, thermodynamics
+from kinrank.chain import Chain, Link
+from kinrank.errors import InputError
+from kinrank.methods import Method, resolve_method
+from kinrank.parameters import check_whole_number
+from kinrank.problem import Items
+from kinrank.progress import Progress, ProgressOption
+from kinrank.stores.gallery import read_gallery
+
+
+def explain(
+    queries: ArrayLike | None,
+    gallery: ArrayLike,
+    *,
+    query: int,
+    item: int,
+    method: Method | str | None = None,
+    flows: int = 5,
+    progress: ProgressOption = None,
+    metric: str | None = None,
+) -> Chain:
+    """Find the cheapest chain from a query to a gallery item, by the computation that ranks it (joint graph).
+
+    Args:
+        queries, gallery: as for `rerank`; with None, `query` is the number of a gallery item.
+        query, item: numbers of the query and of the result.
+        method: an LPMT, the only method that is made of chains.
+        flows: number of the largest movements of mass to keep per step.
+        metric: "cosine" or "euclidean", as for `rerank`.
+
+    Example:
+        >>> print(kinrank.explain(queries, gallery, query=3, item=1041))
+    """
+    method = resolve_method(method)
+    method.require("explain")
+    items = read_gallery(gallery, metric).items(queries)
+    _check_number(query, len(items.queries), "query")
+    _check_number(item, len(items.gallery), "item")
+    flows = check_whole_number(flows, "flows", low=0)
+    return explain_in_graph(method.prepare(items, Progress(progress)), query, item, flows)
+
+
+def explain_in_graph(prepared: Any, query: int, item: int, flows: int = 5) -> Chain:
+    """Explain a result in a graph that LPMT has already prepared, so that several explanations cost one preparation."""
+    items: Items = prepared.items
+    source, first = int(items.queries[query]), 0 if items.self_query else len(items.queries)
+
+    def describe(node: int) -> Link:
+        kind, number = ("item", node - first) if node >= first else ("query", node)
+        return Link(kind, number, f"{kind} {number}")
+
+    return find_graph_chain(prepared, source, int(items.gallery[item]), flows).rename(
+        Link("query", source, f"query {source}"), describe
+    )
+
+
+def find_graph_chain(prepared: Any, source: int, target: int, flows: int) -> Chain:
+    """Find the cheapest chain between two nodes of a graph that LPMT has prepared; names are numbers of nodes."""
+    items: Items = prepared.items
+    chain, totals = _find_cheapest_path(prepared, source, target)
+    steps = _build_transitions(prepared, chain)
+    difference = items.vectors[source] - items.vectors[target]
+    shared, direct = 0.0, prepared.powers.direct
+    if direct:
+        gap = stages.states.wide_distances(prepared.wide, np.array([source]), np.array([target]))
+        shared = 1.0 - float(gap[0, 0]) if difference.any() else 1.0
+    return Chain(
+        links=tuple(Link("query" if node == source else "item", node, node) for node in chain),
+        costs=tuple(b - a for a, b in itertools.pairwise(totals)),
+        total=totals[-1],
+        flows=tuple(tuple(step.flows[:flows]) for step in steps),
+        moved=tuple(step.moved for step in steps),
+        entropy_of_states=tuple(step.entropy_production().states for step in steps),
+        shared=shared,
+        direct=direct,
+        distance=float(np.sqrt(difference @ difference)),
+    )
+
+
+def trace_transitions(prepared: Any, query: int, item: int) -> list[thermodynamics.Stage]:
+    """Return the steps of the cheapest chain as flows of mass, in a graph prepared by LPMT; empty without a chain.
+
+    Items are numbered as in the joint graph: queries first, then the gallery (`prepared.items` has both).
+    """
+    items: Items = prepared.items
+    ends = int(items.queries[query]), int(items.gallery[item])
+    return _build_transitions(prepared, _find_cheapest_path(prepared, *ends)[0])
+
+
+def _find_cheapest_path(prepared: Any, source: int, target: int) -> tuple[list[int], list[float]]:
+    """Return the items of the cheapest chain and the total cost up to each; only the target if no chain leads to it."""
+    totals, parents = stages.step_costs.find_chains(np.array([source]), prepared.steps, parents=True)
+    chain = stages.step_costs.trace_chain(parents[0], target) if np.isfinite(totals[0, target]) else [target]
+    return chain, [float(totals[0, node]) for node in chain]
+
+
+def _build_transitions(prepared: Any, chain: list[int]) -> list[thermodynamics.Stage]:
+    items, rho = prepared.items, prepared.powers.rho
+    passed = [stages.transport.get_state(prepared.states, node) for node in chain]
+    return [
+        thermodynamics.stage_between(a, b, items.vectors, rho=rho, unit=items.unit)
+        for a, b in itertools.pairwise(passed)
+    ]
+
+
+def _check_number(number: int, count: int, name: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not 0 <= number < count:
+        raise InputError(
+            "does not exist", parameter=name, given=number, allowed=f"a whole number from 0 to {count - 1}"
+        )

@@ -1,0 +1,189 @@
+"""Data structures of kernels: arrays that they start from, heaps, and selection of the k largest numbers.
+
+* A binary heap of (value, number) entries whose root is the worst entry: `comes_after`, `sift_down`. The larger value
+  comes first and, among equal values, the lower number.
+* An indexed heap with four children per node: `sift_up`, `pop_first`. The smallest label comes first; equal labels are
+  ordered by node number, so that the order never depends on how the heap was built. Negate the labels to get the
+  largest first. Arguments of both functions:
+
+  heap (capacity,) int32: node numbers, the smallest at 0; entries beyond the heap's size are free;
+  place (nodes,) int32: position of each node in `heap`, -1 if absent;
+  label (nodes,) any ordered type: order of the nodes; it may only fall while a node is in the heap.
+
+`select_largest` counts instead of comparing: the bits of non-negative float32 numbers sort like integers. Their leading
+bits are counted; the counts show from which bits on all are kept, and only numbers that share the last kept bits are
+compared. A heap takes twice as long, because its comparisons are unpredictable for the processor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kinrank.stages.kernels.compiler import compile_inner
+from kinrank.stages.kernels.fastmath import to_bits
+
+UNTOUCHED = np.float32(-1.0)  # marks an item that a sum of masses has not reached; masses are never negative
+BIN_SHIFT = np.int32(19)  # keeps 8 bits of the exponent and 4 of the fraction
+BIN_COUNT = 4096
+
+
+@compile_inner
+def new_untouched_sums(count: Any) -> Any:
+    """Return (count,) float32, all UNTOUCHED."""
+    sums = np.empty(count, np.float32)
+    for place in range(count):
+        sums[place] = UNTOUCHED
+    return sums
+
+
+@compile_inner
+def new_missing_numbers(count: Any) -> Any:
+    """Return (count,) int32, all -1."""
+    numbers = np.empty(count, np.int32)
+    for place in range(count):
+        numbers[place] = -1
+    return numbers
+
+
+@compile_inner
+def new_range(count: Any) -> Any:
+    """Return (count,) int32: 0, 1, 2 and so on."""
+    numbers = np.empty(count, np.int32)
+    for place in range(count):
+        numbers[place] = place
+    return numbers
+
+
+@compile_inner
+def allows_item(mask: Any, item: Any) -> Any:
+    """Return True if the mask contains the item; an empty mask contains all items."""
+    return len(mask) == 0 or mask[item]
+
+
+@compile_inner
+def comes_after(s1: Any, i1: Any, s2: Any, i2: Any) -> Any:
+    """Return True if (s1, i1) comes after (s2, i2): smaller value, or an equal one with a higher number."""
+    return s1 < s2 or (s1 == s2 and i1 > i2)
+
+
+@compile_inner
+def sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
+    """Restore a heap whose root is the worst entry."""
+    root = start
+    while True:
+        child = 2 * root + 1
+        if child >= size:
+            return
+        other = child + 1
+        if other < size and comes_after(products[other], numbers[other], products[child], numbers[child]):
+            child = other
+        if not comes_after(products[child], numbers[child], products[root], numbers[root]):
+            return
+        products[root], products[child] = products[child], products[root]
+        numbers[root], numbers[child] = numbers[child], numbers[root]
+        root = child
+
+
+@compile_inner
+def sift_up(heap: Any, place: Any, label: Any, node: Any, at: Any) -> None:
+    """Move a node up to the position of its label, from `at`: its current position or the free one at the end."""
+    mine = label[node]
+    while at > 0:
+        above = (at - 1) >> 2
+        other = heap[above]
+        if label[other] < mine or (label[other] == mine and other < node):
+            break
+        heap[at] = other
+        place[other] = at
+        at = above
+    heap[at] = node
+    place[node] = at
+
+
+@compile_inner
+def pop_first(heap: Any, place: Any, label: Any, size: Any) -> Any:
+    """Remove the first node of a heap of `size` >= 1 nodes and return it; the heap then has one node less."""
+    root = heap[0]
+    place[root] = -1
+    size -= 1
+    if size == 0:
+        return root
+    node = heap[size]
+    mine = label[node]
+    at = 0
+    while True:
+        first = 4 * at + 1
+        if first >= size:
+            break
+        least = heap[first]
+        best = first
+        for child in range(first + 1, min(first + 4, size)):
+            other = heap[child]
+            if label[other] < label[least] or (label[other] == label[least] and other < least):
+                least = other
+                best = child
+        if mine < label[least] or (mine == label[least] and node < least):
+            break
+        heap[at] = least
+        place[least] = at
+        at = best
+    heap[at] = node
+    place[node] = at
+    return root
+
+
+class TopKScratch(NamedTuple):
+    """Work arrays of `select_largest`: counts (BIN_COUNT,) int32, zeros before and after; ties (n + 1,) int32."""
+
+    counts: Any
+    ties: Any
+
+
+@compile_inner
+def new_top_k_scratch(n: Any) -> Any:
+    """Allocate work arrays for up to n numbers."""
+    return TopKScratch(np.zeros(BIN_COUNT, np.int32), np.empty(n + 1, np.int32))
+
+
+@compile_inner
+def select_largest(values: Any, numbers: Any, count: Any, k: Any, scratch: Any, chosen: Any) -> Any:
+    """Write to chosen[:m] the positions of the m = min(k, count) largest of values[:count]; return m.
+
+    values float32, none negative; numbers int32: among equal values the lower number wins; scratch from
+    `new_top_k_scratch`; chosen (>= count + 1,) int32, unordered.
+    """
+    if count <= k:
+        for place in range(count):
+            chosen[place] = place
+        return count
+    counts, ties = scratch.counts, scratch.ties
+    for place in range(count):
+        counts[to_bits(values[place]) >> BIN_SHIFT] += 1
+    last = BIN_COUNT - 1
+    above = 0
+    while above + counts[last] < k:
+        above += counts[last]
+        last -= 1
+    kept = 0  # everything in higher bins and some of the last one
+    tied = 0
+    for place in range(count):
+        leading = to_bits(values[place]) >> BIN_SHIFT
+        counts[leading] = 0
+        chosen[kept] = place
+        kept += np.int64(leading > last)
+        ties[tied] = place
+        tied += np.int64(leading == last)
+    while kept < k:
+        best = -1
+        for entry in range(tied):
+            place = ties[entry]
+            if place < 0:
+                continue
+            if best < 0 or comes_after(values[ties[best]], numbers[ties[best]], values[place], numbers[place]):
+                best = entry
+        chosen[kept] = ties[best]
+        ties[best] = -1
+        kept += 1
+    return k

@@ -1,0 +1,316 @@
+"""Steps that a chain may take, the price of each, W(p_i, p_j; d^rho)^gamma, and the cheapest chains (TMT: Sec. 4.3).
+
+d' is the cost of the cheapest chain. With gamma = 1 and an unrestricted region the direct step is the cheapest, because
+W1 obeys the triangle inequality; gamma > 1 makes many small steps cheaper than one large one. online_query.py handles
+queries outside the graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinrank.stages.csr import Rows
+from kinrank.stages.gaussian_graph import mutual_pattern, union_pattern
+from kinrank.stages.kernels.compiler import (
+    THREAD_RUNNER,
+    Output,
+    Runner,
+    compile_inner,
+    compile_kernel,
+    run_in_chunks,
+    single_blas_thread,
+    thread_count,
+)
+from kinrank.stages.kernels.data_structures import pop_first, sift_up
+from kinrank.stages.sparse_rows import Pattern
+from kinrank.stages.transport import (
+    TransportSettings,
+    compute_ground_costs,
+    get_state,
+    longest_row,
+    new_transport_scratch,
+    price_step,
+    solve_exact_flows,
+)
+from kinrank.vector_input import Vectors
+
+MAX_TABLE_ITEMS = 6000  # up to here ground costs of all pairs are computed at once: 144 MB, a third less time
+STEPS_PER_BLOCK = 16  # steps of one item whose ground costs are computed together
+TABLE_BLOCK_ITEMS = 128  # rows and columns of one matrix product for the table of ground costs
+NO_TABLE = np.empty((0, 0), np.float32)
+
+
+def build_step_pattern(nearest: NDArray[np.int32], k: int, both: bool = False) -> Pattern:
+    """Return the steps between items of which one has the other among its k nearest; rows ascend.
+
+    `both`: only between items that list each other. nearest (n, > k), each row starting with the item itself.
+    """
+    lists = np.ascontiguousarray(nearest[:, 1 : k + 1])
+    return mutual_pattern(lists) if both else union_pattern(lists)
+
+
+def price_steps(
+    pattern: Pattern, states: Rows, vectors: Vectors, settings: TransportSettings, run: Runner = THREAD_RUNNER
+) -> NDArray[np.float32]:
+    """Return (steps,) the price of every step of a symmetric pattern, each solved once, from its lower item."""
+    firsts = np.empty(len(pattern.indptr) - 1, np.int64)
+    THREAD_RUNNER(find_first_higher, len(firsts), (pattern,), (Output(firsts),))
+    costs = _solve_steps(StepRanges(firsts, *pattern), states, vectors, settings, run)
+    mirror_prices(pattern, costs)
+    return costs
+
+
+def mirror_prices(pattern: Pattern, costs: NDArray[np.float32]) -> None:
+    """Copy the price of each step to a lower item from its reverse step, in place."""
+    THREAD_RUNNER(mirror_costs, len(pattern.indptr) - 1, (pattern,), (Output(costs, pattern.indptr),))
+
+
+def price_pairs(
+    sources: NDArray[np.int64], targets: NDArray[np.int32], states: Rows, vectors: Vectors, settings: TransportSettings
+) -> NDArray[np.float32]:
+    """Return (pairs,) the prices of single steps; those from one source are solved together."""
+    n = len(states.indptr) - 1
+    order = np.argsort(sources, kind="stable")
+    indptr = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(sources, minlength=n), out=indptr[1:])
+    steps = StepRanges(indptr[:-1].copy(), indptr, targets[order].astype(np.int32, copy=False))
+    costs = np.empty(len(order), np.float32)
+    costs[order] = _solve_steps(steps, states, vectors, settings, THREAD_RUNNER)
+    return costs
+
+
+class StepRanges(NamedTuple):
+    """Steps to price: entries firsts[i] to indptr[i + 1] of every item i; firsts (n,) int64, the rest as in Pattern."""
+
+    firsts: NDArray[np.int64]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+
+
+class GroundCosts(NamedTuple):
+    """Ground costs d^rho: a table (n, n) float32, or (0, 0) to compute them from the vectors (n, d) float32."""
+
+    vectors: Vectors
+    table: NDArray[np.float32]
+
+
+def _solve_steps(
+    steps: StepRanges, states: Rows, vectors: Vectors, settings: TransportSettings, run: Runner
+) -> NDArray[np.float32]:
+    """Return the prices of the steps."""
+    costs = run.empty((len(steps.indices),), np.float32)
+    if not settings.iterations:
+        _solve_exactly(steps, states, vectors, settings, costs)
+        return costs
+    with single_blas_thread():
+        inputs = steps, states, GroundCosts(vectors, _build_ground_table(vectors, settings)), settings
+        run(solve_step_costs, len(steps.firsts), inputs, (Output(costs, steps.indptr),), "steps")
+    return costs
+
+
+def _solve_exactly(
+    steps: StepRanges, states: Rows, vectors: Vectors, settings: TransportSettings, costs: NDArray[np.float32]
+) -> None:
+    """Solve exact transport step by step: for comparisons only, so not worth a kernel of its own."""
+    for item in range(len(steps.firsts)):
+        for entry in range(int(steps.firsts[item]), int(steps.indptr[item + 1])):
+            pair = get_state(states, item), get_state(states, int(steps.indices[entry]))
+            flows = solve_exact_flows(*pair, vectors, settings.rho, settings.unit)
+            costs[entry] = sum(mass * cost for _, _, mass, cost in flows) ** settings.gamma
+
+
+def _build_ground_table(vectors: Vectors, settings: TransportSettings) -> NDArray[np.float32]:
+    """Return d^rho between all items if there are few; otherwise NO_TABLE, and kernels compute it from the vectors."""
+    n = len(vectors)
+    if n > MAX_TABLE_ITEMS:
+        return NO_TABLE
+    table = np.empty((n, n), np.float32)
+    inputs = vectors, float(settings.rho), settings.unit
+    THREAD_RUNNER(fill_ground_table, -(-n // TABLE_BLOCK_ITEMS), inputs, (Output(table),), "steps")
+    return table
+
+
+@compile_kernel
+def fill_ground_table(start: Any, stop: Any, vectors: Any, rho: Any, unit: Any, table: Any) -> None:
+    """Write blocks start..stop of the ground costs d^rho between all items, table (n, n) float32.
+
+    vectors (n, d) float32. A block has TABLE_BLOCK_ITEMS rows and all columns from its first row on, and their mirror
+    image. Matrix products have a fixed size, because those of other shapes may round differently.
+    """
+    for block in range(start, stop):
+        first, last = block * TABLE_BLOCK_ITEMS, min((block + 1) * TABLE_BLOCK_ITEMS, len(vectors))
+        rows = vectors[first:last]
+        for left in range(first, len(vectors), TABLE_BLOCK_ITEMS):
+            columns = vectors[left : min(left + TABLE_BLOCK_ITEMS, len(vectors))]
+            costs = np.dot(rows, columns.T)
+            compute_ground_costs(costs, rows, columns, rho, unit)
+            for row in range(len(rows)):
+                line = table[first + row]
+                for column in range(len(columns)):
+                    line[left + column] = costs[row, column]
+            for column in range(len(columns)):
+                line = table[left + column]
+                for row in range(len(rows)):
+                    line[first + row] = costs[row, column]
+
+
+@compile_inner
+def _copy_row(source: Any, target: Any) -> None:
+    """Copy one row into another; a slice assignment would take several seconds to compile."""
+    for column in range(len(source)):
+        target[column] = source[column]
+
+
+@compile_inner
+def _fill_ground_block(i: Any, others: Any, states: Any, vectors: Any, settings: Any, scratch: Any) -> Any:
+    """Return ground costs from the items of p_i to those of all `others`; `scratch.slots` has the column of each item.
+
+    The states of neighbours overlap, so together they have far fewer items than one after the other.
+    """
+    begin, end = states.indptr[i], states.indptr[i + 1]
+    for entry in range(begin, end):
+        _copy_row(vectors[states.indices[entry]], scratch.rows[entry - begin])
+    used = 0
+    for j in others:
+        for entry in range(states.indptr[j], states.indptr[j + 1]):
+            item = states.indices[entry]
+            if scratch.slots[item] < 0:
+                scratch.slots[item] = used
+                _copy_row(vectors[item], scratch.columns[used])
+                used += 1
+    products = np.dot(scratch.rows[: end - begin], scratch.columns[:used].T)
+    compute_ground_costs(products, scratch.rows, scratch.columns, settings.rho, settings.unit)
+    return products
+
+
+@compile_inner
+def release_slots(others: Any, states: Any, slots: Any) -> None:
+    """Forget the columns of the items of `others`."""
+    for j in others:
+        for entry in range(states.indptr[j], states.indptr[j + 1]):
+            slots[states.indices[entry]] = -1
+
+
+@compile_inner
+def _new_workspace(states: Any, dimensions: Any) -> Any:
+    """Allocate the work arrays of `solve_step_costs`."""
+    n, longest = len(states.indptr) - 1, longest_row(states.indptr)
+    rows = np.empty((longest, dimensions), np.float32)
+    columns = np.empty((min(n, STEPS_PER_BLOCK * longest), dimensions), np.float32)
+    slots = np.empty(n, np.int32)
+    for item in range(n):
+        slots[item] = -1
+    return new_transport_scratch(longest, rows, columns, slots)
+
+
+@compile_kernel
+def solve_step_costs(start: Any, stop: Any, steps: Any, states: Any, ground: Any, settings: Any, costs: Any) -> None:
+    """Write costs (steps,) float32 of the steps from items start to stop.
+
+    steps: StepRanges; states: Rows; ground: GroundCosts; settings: TransportSettings. Steps are priced in groups that
+    do not depend on the range, so that a step has the same bits in every run.
+    """
+    indptr, indices, table = steps.indptr, steps.indices, ground.table
+    whole = len(table) > 0
+    scratch = _new_workspace(states, 0 if whole else ground.vectors.shape[1])
+    for low in range(start, stop):
+        begin = steps.firsts[low]
+        while begin < indptr[low + 1]:
+            group = indices[begin : min(begin + STEPS_PER_BLOCK, indptr[low + 1])]
+            block = table if whole else _fill_ground_block(low, group, states, ground.vectors, settings, scratch)
+            for position in range(len(group)):
+                costs[begin + position] = price_step(low, group[position], states, block, whole, scratch, settings)
+            if not whole:
+                release_slots(group, states, scratch.slots)
+            begin += len(group)
+
+
+@compile_kernel
+def find_first_higher(start: Any, stop: Any, pattern: Any, firsts: Any) -> None:
+    """Write firsts[i] (int64), the first entry of the ascending row i that leads to a higher item; rows start..stop."""
+    indptr, indices = pattern
+    for low in range(start, stop):
+        begin = indptr[low + 1]
+        while begin > indptr[low] and indices[begin - 1] > low:
+            begin -= 1
+        firsts[low] = begin
+
+
+@compile_kernel
+def mirror_costs(start: Any, stop: Any, pattern: Any, costs: Any) -> None:
+    """Copy the costs of steps from items start..stop to lower items from the reverse steps; costs (steps,) float32."""
+    indptr, indices = pattern
+    for high in range(start, stop):
+        for entry in range(indptr[high], indptr[high + 1]):
+            low = indices[entry]
+            if low >= high:
+                break
+            first, last = indptr[low], indptr[low + 1]
+            while first < last:
+                middle = (first + last) // 2
+                if indices[middle] < high:
+                    first = middle + 1
+                else:
+                    last = middle
+            costs[entry] = costs[first]
+
+
+def find_chains(
+    sources: NDArray[np.int64], steps: Rows, parents: bool = False
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return (totals, parents): (sources, n) costs of the cheapest chains, inf without a chain, and previous items."""
+    n = len(steps.indptr) - 1
+    totals = np.empty((len(sources), n), np.float32)
+    before = np.full((len(sources) if parents else 0, n), -1, np.int32)
+    chunk = max(1, min(16, len(sources) // (2 * thread_count())))
+    run_in_chunks(search_cheapest_chains, len(sources), sources, steps, totals, before, chunk=chunk)
+    return totals, before
+
+
+def trace_chain(parents: NDArray[np.int32], item: int) -> list[int]:
+    """Return the items of one chain, from its source to `item`; only `item` itself if no chain leads there."""
+    chain = [item]
+    while parents[chain[-1]] >= 0:
+        chain.append(int(parents[chain[-1]]))
+    return chain[::-1]
+
+
+@compile_kernel
+def search_cheapest_chains(start: Any, stop: Any, sources: Any, steps: Any, totals: Any, parents: Any) -> None:
+    """Run Dijkstra's search from sources start..stop.
+
+    sources (m,) int64; steps csr.Rows with prices as data -> totals (m, n) float32, inf without a chain; parents (m, n)
+    int32, the previous item on the chain to each item, -1 for none; shape (0, n) if they are not needed.
+    """
+    n = len(steps.indptr) - 1
+    heap, place, before = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    for row in range(start, stop):
+        label = totals[row]
+        for item in range(n):
+            label[item] = np.inf
+            place[item] = -1
+            before[item] = -1
+        label[sources[row]] = 0.0
+        size = 0 * n  # a literal has another type, for which Numba would compile the callees again
+        sift_up(heap, place, label, np.int32(sources[row]), size)
+        size += 1
+        while size > 0:
+            item = pop_first(heap, place, label, size)
+            size -= 1
+            for entry in range(steps.indptr[item], steps.indptr[item + 1]):
+                other = steps.indices[entry]
+                total = label[item] + steps.data[entry]
+                if total < label[other]:
+                    label[other] = total
+                    before[other] = item
+                    at = place[other]
+                    if at < 0:
+                        at = size
+                        size += 1
+                    sift_up(heap, place, label, other, at)
+        if len(parents) > 0:
+            for item in range(n):
+                parents[row, item] = before[item]

@@ -1,1 +1,0 @@
-"""Changes -> a log, then the folder: what is acknowledged survives the death of the process."""

@@ -1,1 +1,0 @@
-"""Settings -> processes that listen, within limits, and are replaced when they die."""

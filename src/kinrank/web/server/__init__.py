@@ -1,0 +1,1 @@
+"""Server processes: they listen within limits, and are replaced when they die."""

@@ -1,1 +1,0 @@
-"""What a command was given -> Settings, with a prepared gallery on disk."""

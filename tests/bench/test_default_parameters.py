@@ -1,0 +1,59 @@
+"""`kinrank bench defaults`: the constant is fitted without the set it is evaluated on, and LPMT does well there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kinrank_bench.default_parameters import GRID, defaults, fit_thin, mean_places
+from kinrank_bench.registry import format_record
+
+pytestmark = pytest.mark.slow
+
+ELSEWHERE = dict.fromkeys(GRID, 9.0)
+
+
+def test_the_middle_of_nearly_equal_values_is_taken() -> None:
+    left = ELSEWHERE | {0.24: 0.3, 0.26: 0.0, 0.28: 0.4}
+    right = ELSEWHERE | {0.34: 0.0, 0.36: 0.0}
+    assert fit_thin({"a": left}) == 0.26
+    assert fit_thin({"a": left, "b": right}, left_out="b") == 0.26
+    assert fit_thin({"a": left, "b": right}, left_out="a") == 0.35
+
+
+def test_the_largest_loss_decides() -> None:
+    flat = dict.fromkeys(GRID, 0.1)
+    steep = {value: 100 * abs(value - 0.3) for value in GRID}
+    assert fit_thin({"flat": flat, "steep": steep}) == 0.3
+
+
+def test_places_are_means_over_sets_of_means_over_truths() -> None:
+    def row(name: str, truth: str, method: str, mean: float) -> dict[str, object]:
+        return {"set": name, "truth": truth, "method": method, "mean": mean}
+
+    rows = [row("x", "medium", "a", 0.5), row("x", "medium", "b", 0.6), row("x", "hard", "a", 0.3)]
+    rows += [row("x", "hard", "b", 0.2), row("y", "class", "a", 0.9), row("y", "class", "b", 0.1)]
+    rows.append({"set": "y", "truth": "class", "method": "refused", "error": "too large"})
+    assert mean_places(rows) == {"a": (1.5 + 1) / 2, "b": (1.5 + 2) / 2}
+
+
+def test_a_single_set_is_refused(shared_dir) -> None:
+    with pytest.raises(ValueError, match="cannot be evaluated without another set"):
+        defaults(shared_dir / "data", ["orl"])
+    with pytest.raises(ValueError, match="part 'alone' is not known"):
+        defaults(shared_dir / "data", ["orl", "mpeg7"], parts=["alone"])
+
+
+def test_defaults_hold_on_sets_left_out(shared_dir) -> None:
+    record = defaults(shared_dir / "data", ["orl", "esc50", "mousebladder"], ["bcd"], ["joint", "online"])
+    json.dumps(record)
+    text = format_record(record)
+    assert "mean place: lpmt 1.0" in text
+    assert {row["set"] for row in record["fitted"]} == {"orl", "esc50", "mousebladder", None}
+    for name in ("orl", "esc50", "mousebladder"):
+        for mode in ("joint", "online"):
+            found = {row["method"]: row for row in record["results"] if (row["set"], row["mode"]) == (name, mode)}
+            assert found["lpmt"]["mean"] > found["none"]["mean"]
+            assert found["lpmt"]["first"] > found["none"]["first"] - 0.015
+        assert found.keys() >= {"none", "lpmt"}
