@@ -33,7 +33,7 @@ MAX_BLOCK_ITEMS = 1024  # up to here rows of F are computed in blocks, from all 
 BLOCK_COLUMNS = 64  # rows of F in such a block, one per column
 ENERGY_ROUNDING = 1e-9  # relative rounding of H, whose rows are float32
 SWEEP_SECONDS, PUSH_SECONDS = 2e-10, 3e-9  # per edge that mass passes; kinrank.methods.base says how they were measured
-SAMPLE_ROWS = 128, 2048  # fewest and most rows of F that graph weights are estimated from; in between, every fourth
+SAMPLE_ROWS = 128, 512  # fewest and most rows of F that graph weights are estimated from; in between, every fourth
 
 
 def estimate_diffusion_seconds(rows: int, items: int, degree: float, mu: float, tolerance: float) -> float:

@@ -231,7 +231,9 @@ class _Update:
         truncated[outdated] = True
         rows = np.flatnonzero(truncated)
         near = self.record.near.indices
-        fresh = states.build_wide_states(rows, self.record.graph, near, embedded, self.settings)
+        fresh = states.build_wide_states(
+            rows, self.record.graph, near, embedded, self.settings, self.before.powers.direct
+        )
         return _splice_states(former, fresh, rows)
 
 

@@ -71,7 +71,7 @@ class LpmtSettings:
         low=0.02,
         high=1000,
     )
-    iterations: int = parameter(4, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
+    iterations: int = parameter(3, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
     direct: float | None = parameter(
         None,
         "share of a direct comparison of wide states, which the paper does not have; 0: chains only",
@@ -79,9 +79,13 @@ class LpmtSettings:
         high=1,
     )
     direct_k: int = parameter(
-        160, "number of items, by a wider diffusion, whose states are averaged into a wide state", low=1
+        160,
+        "number of items, by a wider diffusion, whose states are averaged into a wide state; less if `direct` is small",
+        low=1,
     )
     direct_mu: float = parameter(
         0.02, "strength of the tie of that wider diffusion to its start; smaller reaches further", low=0.01, high=1000
     )
-    direct_support: int = parameter(128, "number of largest entries of a wide state to keep", low=1)
+    direct_support: int = parameter(
+        128, "number of largest entries of a wide state to keep; fewer if `direct` is small", low=1
+    )

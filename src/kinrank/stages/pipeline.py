@@ -239,7 +239,8 @@ def prepare_graph(
     del diffused, confident
     wide = states.empty_states(len(vectors))
     if powers.direct > 0:
-        wide = states.build_wide_states(np.arange(len(vectors)), graph, near.indices, embedded, settings, run)
+        everyone = np.arange(len(vectors))
+        wide = states.build_wide_states(everyone, graph, near.indices, embedded, settings, powers.direct, run)
     del near, graph, spread
     progress.stage("steps", 3, 4)
     pattern = step_costs.build_step_pattern(nearest, settings.path_k)
