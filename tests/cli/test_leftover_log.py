@@ -227,6 +227,19 @@ def test_the_log_of_another_gallery_stops_every_change(place: Path) -> None:
     assert "g7" in rows_of(kr.Manifold.open(place / "g"))
 
 
+def test_a_bug_while_applying_the_log_does_not_blame_the_log(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("operands could not be broadcast together")
+
+    before = files_in(place)
+    monkeypatch.setattr(type(kr.Manifold.open(place / "g").method), "change", fail)
+    result = run(place, "remove", "@g", "--item", "g7")
+    assert result.exit_code == 1
+    assert "ValueError: operands could not be broadcast together" in result.stderr
+    assert "another gallery" not in result.stderr
+    assert files_in(place) == before
+
+
 def test_an_empty_file_of_that_name_is_no_log(place: Path) -> None:
     log_path(place / "g").write_bytes(b"")  # such as `kinrank add g ... > g.log`
     assert run(place, "remove", "@g", "--item", "g7").stderr == ""

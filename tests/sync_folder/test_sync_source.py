@@ -333,6 +333,21 @@ def test_the_loop_repeats_and_reports_changes(followable: Followable, tmp_path: 
     assert len(followable.ids) == 31
 
 
+def test_the_loop_logs_the_traceback_of_a_bug(
+    followable: Followable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> SyncResult:
+        raise ValueError("operands could not be broadcast together")
+
+    monkeypatch.setattr("kinrank.sync_folder.sync.sync_source", fail)
+    troubles: list[str] = []
+    ledger = Ledger(str(followable.photos), "pictures", RECIPE, {"encoder": "small"})
+    seen = SyncSetup(ledger, followable.place, FolderTarget(followable.folder), Small())
+    watch_source(seen, every=0.01, looks=3, trouble=troubles.append)
+    assert troubles == ["operands could not be broadcast together"]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
 def test_synchronisation_continues_the_last_one(followable: Followable, tmp_path: Path) -> None:
     seen = prepare_sync(followable.photos, followable.folder, "encoders.fake_encoders:pixels")
     sync_source(*seen)

@@ -285,7 +285,7 @@ def replay_log(snapshot: Snapshot, log: ChangeLog, folder: Path) -> Snapshot:
     """Apply all changes that the log contains and the folder lacks. Raises an InputError if they do not fit."""
     try:
         return replay_changes(snapshot, log.left)
-    except (ValueError, KeyError) as error:
+    except InputError as error:
         raise InputError(
             f"the changes in {log.path} cannot be applied to {folder} ({error}); the log belongs to another gallery",
             remedy="move it away, which discards its changes",

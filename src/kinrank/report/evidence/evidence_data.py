@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.display import Display
 from kinrank.errors import InputError
-from kinrank.evaluation import Measure, Truth
+from kinrank.evaluation import Truth
 from kinrank.evaluation.relevance import Relevance
+from kinrank.evaluation.scores import parse_measures
 from kinrank.evaluation.trials import BASELINE
 from kinrank.progress import Progress, ProgressOption
 from kinrank.report.evidence.gain_chains import (
@@ -122,9 +123,7 @@ def gather(
         progress: True for a bar, or a callable `f(label, done, total)`.
     """
     queries, gallery, truth, items = material.queries, material.gallery, material.truth, material.items
-    measures = [str(Measure.parse(measure)) for measure in material.measures]
-    if not measures:
-        raise InputError("is empty", parameter="measures", remedy="give at least one, such as mAP")
+    measures = [str(measure) for measure in parse_measures(material.measures, truth)]
     run, report = choose_runner(queries, gallery, options), Progress(progress)
     asked = items if queries is None else material.asked or Display("query")
     count = len(gallery)  # type: ignore[arg-type]
