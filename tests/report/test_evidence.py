@@ -329,7 +329,7 @@ def test_many_queries_share_bars(evidence: Evidence) -> None:
     many = replace(
         evidence,
         values=np.tile(evidence.values, 200),
-        asked=Display.of(names=[f"{number} {'long ' * 60}" for number in range(12_000)]),
+        query_display=Display.of(names=[f"{number} {'long ' * 60}" for number in range(12_000)]),
     )
     text = evidence_page(many)
     assert "Each bar is the mean of about 12 queries" in text

@@ -50,9 +50,9 @@ def merge_changes(changes: Sequence[Change], columns: int, following: int | None
     none = np.empty((0, columns), np.float32)
     rows = np.concatenate([none, *(change.vectors for change in changes if change.vectors is not None)])
     queries = np.concatenate([none, *(change.queries for change in changes if change.queries is not None)])
-    asked = queries if len(queries) else None
+    observed = queries if len(queries) else None
     if following is not None:
-        return Change(_find_removed_numbers(changes, following), rows, None, asked)
+        return Change(_find_removed_numbers(changes, following), rows, None, observed)
     last: dict[Any, int] = {}  # the last row of an id; -1 if it was removed
     row = 0
     for change in changes:
@@ -65,7 +65,7 @@ def merge_changes(changes: Sequence[Change], columns: int, following: int | None
             row += 1
     came = {name: place for name, place in last.items() if place >= 0}
     gone = [name for name, place in last.items() if place < 0]
-    return Change(gone, rows[list(came.values())], list(came), asked)
+    return Change(gone, rows[list(came.values())], list(came), observed)
 
 
 def _find_removed_numbers(changes: Sequence[Change], following: int) -> list[int]:
