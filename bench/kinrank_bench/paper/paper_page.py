@@ -27,14 +27,14 @@ from kinrank_bench.paper.order_checks import (
     FAILS,
     HOLDS,
     MEASURED_COLUMNS,
-    OPEN,
     PAIR_COLUMNS,
     PRINTED_COLUMN,
+    UNDECIDED,
     OrderTable,
     build_orders,
 )
 
-VERDICT_CLASSES = {HOLDS: "holds", FAILS: "fails", OPEN: "open"}
+VERDICT_CLASSES = {HOLDS: "holds", FAILS: "fails", UNDECIDED: "open"}
 PAPER_CITATION = "Locality Preserving Markovian Transition for Instance Retrieval (Luo, Wu, Yao, Yu, Xu, ICML 2025)"
 
 
