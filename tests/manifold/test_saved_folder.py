@@ -689,9 +689,9 @@ def test_four_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     """For two seconds; `make test-faults` runs longer, with readers, and by the command line."""
     target = tmp_path / "target"
     names = a_gallery(target, kr.methods.AQE(k=3))
-    said = at_once(target, ["in_turn"] * 4, 2.0)
-    assert all(said)
-    assert set(kr.Manifold.load(target).ids.tolist()) == names | left_by_lines(said)
+    expected = at_once(target, ["in_turn"] * 4, 2.0)
+    assert all(expected)
+    assert set(kr.Manifold.load(target).ids.tolist()) == names | left_by_lines(expected)
     assert verify(target).whole
 
 

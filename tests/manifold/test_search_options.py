@@ -92,7 +92,7 @@ def test_every_prepared_method_fills_its_rows(method: str, over: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "expected"),
     [
         ([], "where leaves no item; allow at least one, or leave it out"),
         (np.zeros(300, bool), "where leaves no item"),
@@ -108,8 +108,8 @@ def test_every_prepared_method_fills_its_rows(method: str, over: Any) -> None:
     ],
     ids=str,
 )
-def test_invalid_filters(named: kr.Manifold, where: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_filters(named: kr.Manifold, where: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         named.search(QUERIES, where=where)
 
 
@@ -151,7 +151,7 @@ def test_a_group_is_certain_if_all_of_it_is(named: kr.Manifold) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "said"),
+    ("groups", "expected"),
     [
         ([], "groups has 0 labels but there are 12 queries; give one for each"),
         (["a"] * 11, "groups has 11 labels but there are 12 queries"),
@@ -164,8 +164,8 @@ def test_a_group_is_certain_if_all_of_it_is(named: kr.Manifold) -> None:
     ],
     ids=str,
 )
-def test_invalid_groups(named: kr.Manifold, groups: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_groups(named: kr.Manifold, groups: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         named.search(QUERIES, groups=groups)
 
 
