@@ -568,8 +568,8 @@ def test_the_second_of_two_concurrent_saves_is_refused(saved: Path) -> None:
         second.save(saved)
     assert isinstance(ConcurrentSaveError(), ValueError)
     assert kr.Manifold.load(saved).ids.tolist()[90:] == ["first"]
-    second.save(saved.parent / "beside")  # as the message says
-    assert kr.Manifold.load(saved.parent / "beside").ids.tolist()[90:] == ["second"]
+    second.save(saved.parent / "elsewhere")  # as the message says
+    assert kr.Manifold.load(saved.parent / "elsewhere").ids.tolist()[90:] == ["second"]
     with pytest.raises(ConcurrentSaveError):  # it has not forgotten
         second.save(saved)
     first.add(rows_of(9, 1), ["third"])
