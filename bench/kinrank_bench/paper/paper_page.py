@@ -61,7 +61,7 @@ def render_page(record: dict[str, Any]) -> str:
 
 def _side_by_side(parts: Sequence[str]) -> str:
     """Put sections next to each other if the window is wide enough."""
-    return f'<div class="beside">{"".join(parts)}</div>' if parts else ""
+    return f'<div class="side-by-side">{"".join(parts)}</div>' if parts else ""
 
 
 def paper_summary(record: dict[str, Any]) -> list[str]:
