@@ -4,7 +4,7 @@ WORKDIR /build
 RUN python -m venv /opt/kinrank
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
-# All loops are compiled now. Machine code is kept beside the sources, where the service may read it and not change it.
+# Compile all loops now. The machine code is stored next to the sources, where the service can read but not change it.
 RUN /opt/kinrank/bin/pip install --no-cache-dir '.[web,pgvector]' \
  && /opt/kinrank/bin/kinrank warmup --quiet
 
@@ -12,7 +12,7 @@ FROM python:3.12-slim
 COPY --from=build /opt/kinrank /opt/kinrank
 RUN useradd --uid 10001 --user-group --home-dir /data --no-create-home --shell /usr/sbin/nologin kinrank \
  && install -d -o kinrank -g kinrank -m 0750 /data
-# Thumbnails, and loops that have to be compiled for another kind of processor, are kept beside the gallery.
+# Thumbnails, and loops compiled for another kind of processor, are stored next to the gallery.
 ENV PATH=/opt/kinrank/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -23,7 +23,7 @@ VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-c", "from urllib import request as r; r.build_opener(r.ProxyHandler({})).open('http://127.0.0.1:8000/ready', timeout=4)"]
-# Beyond this machine a token is needed: -e KINRANK_TOKENS=read:READ-SECRET,write:WRITE-SECRET; make each secret with
+# Access from other machines requires a token: -e KINRANK_TOKENS=read:READ-SECRET,write:WRITE-SECRET; generate each secret with
 # openssl rand -hex 16
 ENTRYPOINT ["kinrank"]
 CMD ["serve", "/data/gallery.manifold", "--host", "0.0.0.0"]

@@ -1,16 +1,19 @@
-# Every target makes its own virtual environment; only Python 3, make and a compiler are needed.
-#   make serve   a page that shows why an item moved            make test    all tests
-#   make demo    the same as one file, without a service
-#   make demo-photos   pictures encoded, searched and re-ranked: how fast, how much better
-#   make bench   accuracy, speed, memory (DATA=folder)          make check   style, types, import directions
-#   make bench-paper   the paper's tables and figures on the features in DATA, as a page in out/paper
-#   make docs    the documentation, as a site in site/          make fuzz    file readers against random bytes (SECONDS=60)
-#   make test-stores   over real vector databases, and inside frameworks: installs them all first
-#   make test-web      the page in a real browser, the service under random requests: installs Chromium where it is missing
-#   make test-encoders  pictures and texts by real networks: installs torch and their weights first
-#   make test-learned   learned methods, fitted: installs torch first
-#   make test-faults   kills, many writers, broken folders, full disks, senseless arguments
-#   make soak    a service that is changed, searched and killed for 20 minutes (SOAK_SECONDS=1200), against a model of its state
+# Every target creates its own virtual environment; you need only Python 3, make and a compiler.
+#   make serve          web page that shows why an item moved
+#   make demo           the same page as one file, without a service
+#   make demo-photos    encode, search and re-rank pictures; print speed and gain
+#   make test           run all tests
+#   make check          check style, types and import directions
+#   make bench          measure accuracy, speed and memory (DATA=folder)
+#   make bench-paper    write the paper's tables and figures for the features in DATA to out/paper
+#   make docs           build the documentation in site/
+#   make fuzz           feed random bytes to the file readers (SECONDS=60 each)
+#   make test-stores    test vector databases and frameworks; installs them first
+#   make test-web       test the page in a browser and the service with random requests; installs Chromium if missing
+#   make test-encoders  test encoders with real networks; installs torch and their weights first
+#   make test-learned   fit and test learned methods; installs torch first
+#   make test-faults    test kills, concurrent writers, damaged folders, full disks and invalid arguments
+#   make soak           change, search and kill a service for 20 minutes (SOAK_SECONDS=1200); compare it with a model
 PYTHON ?= python3
 VENV ?= .venv
 DATA ?= ../shared/data
@@ -18,7 +21,7 @@ RESULTS ?= out/bench.jsonl
 PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 
 AXE = out/web/node_modules/axe-core/axe.min.js
-TWO = -n 2 --dist loadfile  # two processes, each with files of its own
+TWO = -n 2 --dist loadfile  # two processes; all tests of a file run in the same one
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 SOAK_SECONDS ?= 1200
@@ -26,7 +29,7 @@ SOAK_SECONDS ?= 1200
 .PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 16
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -76,7 +79,7 @@ serve: $(VENV)/web.stamp
 demo: $(VENV)/core.stamp | out
 	$(VENV)/bin/kinrank demo -o out/demo.html
 
-# the thumbnails of ROxford5k where they are, toys drawn on the spot where they are not
+# uses the thumbnails of ROxford5k if they exist, and generated toys otherwise
 demo-photos: $(VENV)/images.stamp | out
 	$(VENV)/bin/kinrank bench photos $(if $(wildcard $(DATA)/roxford5k_thumbnails.zip),--data $(DATA)) -o $(RESULTS)
 
@@ -90,7 +93,7 @@ test-stores: $(VENV)/engines.stamp
 	$(VENV)/bin/python -m pytest tests/stores tests/integrations tests/test_examples.py tests/bench/test_vector_databases.py
 	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (stores or integrations)'
 
-# timm and OpenCLIP need torchvision, of which there is no CPU build: they stand apart, where tests mend what it lacks
+# timm and OpenCLIP need torchvision, which has no CPU build: install them separately; the tests stub what is missing
 out/torchvision/stamp: $(VENV)/encoders.stamp | out
 	$(PIP) --no-deps --upgrade --target out/torchvision torchvision==0.28.0 timm==1.0.30 open_clip_torch==3.3.0 ftfy wcwidth
 	@touch $@
@@ -103,7 +106,7 @@ test-learned: $(VENV)/learned.stamp
 	$(VENV)/bin/python -m pytest $(TWO) tests/learned tests/methods/test_learned_method.py tests/cli/test_fit.py tests/bench/test_fit_gain.py 'tests/test_examples.py::test_example_runs[learned_reranker.py]'
 	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (csa or ssr or lattqe or learned)'
 
-# axe-core finds what people who cannot see or use a mouse would stumble over
+# axe-core checks accessibility
 $(AXE): | out
 	npm install --silent --prefix out/web --no-save --no-audit --no-fund axe-core@4
 

@@ -1,4 +1,4 @@
-"""METHODS and the records in benchmarks/ -> docs/methods/*.md, docs/which-method-when.md and its figures,
+"""Write docs/methods/*.md and docs/which-method-when.md with its figures, from METHODS and the records in benchmarks/,
 and the numbers in README.md, docs/stores/README.md, docs/service/README.md, docs/paper.md, docs/diagnose.md,
 docs/photos.md, docs/whitening.md and docs/learned.md.
 
@@ -36,17 +36,17 @@ def build(found: Measurements) -> dict[Path, str]:
     made = {
         DOCS / "methods" / "README.md": pages.index(METHODS),
         DOCS / "which-method-when.md": which.page(found),
-        README: readme.with_numbers(README.read_text("utf-8"), readme.parts(found)),
-        STORES: readme.with_numbers(STORES.read_text("utf-8"), stores.parts(found)),
-        SERVICE: readme.with_numbers(SERVICE.read_text("utf-8"), service.parts(found)),
-        PAPER: readme.with_numbers(PAPER.read_text("utf-8"), paper.parts(found)),
-        DIAGNOSE: readme.with_numbers(DIAGNOSE.read_text("utf-8"), diagnosis.parts(found)),
-        PHOTOS: readme.with_numbers(PHOTOS.read_text("utf-8"), photos.parts(found)),
-        LEARNED: readme.with_numbers(LEARNED.read_text("utf-8"), learned.parts(found)),
-        WHITENING: readme.with_numbers(WHITENING.read_text("utf-8"), whitening.parts(found)),
+        README: readme.insert_numbers(README.read_text("utf-8"), readme.parts(found)),
+        STORES: readme.insert_numbers(STORES.read_text("utf-8"), stores.parts(found)),
+        SERVICE: readme.insert_numbers(SERVICE.read_text("utf-8"), service.parts(found)),
+        PAPER: readme.insert_numbers(PAPER.read_text("utf-8"), paper.parts(found)),
+        DIAGNOSE: readme.insert_numbers(DIAGNOSE.read_text("utf-8"), diagnosis.parts(found)),
+        PHOTOS: readme.insert_numbers(PHOTOS.read_text("utf-8"), photos.parts(found)),
+        LEARNED: readme.insert_numbers(LEARNED.read_text("utf-8"), learned.parts(found)),
+        WHITENING: readme.insert_numbers(WHITENING.read_text("utf-8"), whitening.parts(found)),
     }
     for name, kind in METHODS.items():
-        made[DOCS / "methods" / f"{name}.md"] = pages.page(kind, which.measured(found, name))
+        made[DOCS / "methods" / f"{name}.md"] = pages.page(kind, which.list_scores(found, name))
     return made
 
 
@@ -65,9 +65,9 @@ def main(arguments: list[str]) -> int:
     for path in gone:
         path.unlink()
     if found.panels:
-        figure.picture(found, PICTURE)
+        figure.draw_accuracy(found, PICTURE)
     if found.remembered:
-        figure.remembered_picture(found, REMEMBERED)
+        figure.draw_observed_queries(found, REMEMBERED)
     print(f"{len(made)} pages, {len(stale)} of them new")
     return 0
 

@@ -1,4 +1,4 @@
-"""Files outside docs/, examples and public names -> further pages of the site, its navigation and working links.
+"""Further pages of the site (files outside docs/, examples, public names), its navigation and working links.
 
 The Markdown files are written to be read in the repository. mkdocs calls the functions below while it
 builds the site from them.
@@ -79,7 +79,7 @@ def on_config(config: Any) -> Any:
             "API reference": [
                 "reference/index.md",
                 *({name: path_of(name)} for name in PUBLIC),
-                *({room: [{_last(name): path_of(name)} for name in modules(room)]} for room in INNER),
+                *({package: [{_last(name): path_of(name)} for name in modules(package)]} for package in INNER),
             ]
         },
         {"Decisions": ["decisions/README.md", *(f"decisions/{name}" for name in decisions)]},
@@ -99,7 +99,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Any, config: Any) -> Any:
     """Pages that have no file in docs/."""
-    made = {page: _relocated(name, (ROOT / name).read_text("utf-8")) for name, page in TEXTS.items()}
+    made = {page: _adapt_links(name, (ROOT / name).read_text("utf-8")) for name, page in TEXTS.items()}
     made |= {name: (ROOT / name).read_text("utf-8") for name in COPIES}
     made["examples.md"] = _examples()
     for path, text in (made | reference()).items():
@@ -110,7 +110,7 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Redirect links that leave docs/ to the pages generated from their targets."""
     where = page.file.src_uri
-    return markdown if page.file.generated_by else _relocated(f"docs/{where}", markdown, where)
+    return markdown if page.file.generated_by else _adapt_links(f"docs/{where}", markdown, where)
 
 
 def _titles(folder: str) -> list[tuple[str, str]]:
@@ -123,18 +123,18 @@ def _last(module: str) -> str:
     return module.rpartition(".")[2]
 
 
-def _relocated(name: str, text: str, page: str | None = None) -> str:
+def _adapt_links(name: str, text: str, page: str | None = None) -> str:
     """The text of a file in the repository, with links adapted to the site."""
     start = posixpath.dirname(page or TEXTS[name])
 
-    def moved(found: re.Match[str]) -> str:
+    def replace_link(found: re.Match[str]) -> str:
         if re.match(r"[a-z]+:", found[1]):
             return found[1]
         target = posixpath.normpath(posixpath.join(posixpath.dirname(name), found[1]))
         return posixpath.relpath(_page_of(target), start or ".")
 
     parts = CODE.split(text)
-    return "".join(part if number % 2 else LINK.sub(moved, part) for number, part in enumerate(parts))
+    return "".join(part if number % 2 else LINK.sub(replace_link, part) for number, part in enumerate(parts))
 
 
 def _page_of(target: str) -> str:

@@ -135,6 +135,7 @@ def option_cases() -> Iterator[tuple[str, Case]]:
     yield "fuse nothing", lambda _: kr.fuse([])
     yield "fuse other things", lambda _: kr.fuse([GALLERY, GALLERY])
     yield "fuse weights", lambda _: kr.fuse([RANKING, RANKING], weights=[1.0])
+    yield "fuse text weights", lambda _: kr.fuse([RANKING, RANKING], weights=["a", "b"])  # type: ignore[list-item]
     yield "fuse negative weights", lambda _: kr.fuse([RANKING, RANKING], weights=[1.0, -1.0])
     yield "combine nothing", lambda _: kr.combine([])
     yield "combine counts", lambda _: kr.combine([GALLERY, rows(ROWS - 1)])
@@ -152,6 +153,9 @@ def option_cases() -> Iterator[tuple[str, Case]]:
     yield "tune folds", lambda _: kr.tune(SEARCHED, GALLERY, TRUTH, folds=1)
     yield "tune measure", lambda _: kr.tune(SEARCHED, GALLERY, TRUTH, measure="mBP")
     yield "tune methods", lambda _: kr.tune(SEARCHED, GALLERY, TRUTH, methods=[])
+    yield "tune labels", lambda _: kr.tune(SEARCHED, GALLERY, LABELS)  # type: ignore[arg-type]
+    yield "compare labels", lambda _: kr.compare(SEARCHED, GALLERY, LABELS)  # type: ignore[arg-type]
+    yield "evaluate labels", lambda _: kr.evaluate(RANKING, LABELS)  # type: ignore[arg-type]
     yield "compare methods", lambda _: kr.compare(SEARCHED, GALLERY, TRUTH, methods=["no-such-method"])
     yield "compare measures", lambda _: kr.compare(SEARCHED, GALLERY, TRUTH, methods=["aqe"], measures=["mBP"])
     yield "diagnose right", lambda _: kr.diagnose(GALLERY, right=-1)
@@ -191,6 +195,7 @@ def truth_cases() -> Iterator[tuple[str, Case]]:
     yield "labels in two axes", lambda _: kr.Truth.from_labels([[1]], [1])
     yield "item outside", lambda _: kr.Truth.from_lists([[99]], gallery_size=5)
     yield "negative item", lambda _: kr.Truth.from_lists([[-1]], gallery_size=5)
+    yield "gallery size", lambda _: kr.Truth.from_lists([[1]], gallery_size="5")  # type: ignore[arg-type]
     yield "both right and junk", lambda _: kr.Truth.from_lists([[1]], [[1]], gallery_size=5)
     yield "junk for one query", lambda _: kr.Truth.from_lists([[1], [2]], [[3]], gallery_size=5)
     yield "precision", lambda _: kr.Truth.from_lists([[1]], gallery_size=5, average_precision="area")  # type: ignore[arg-type]

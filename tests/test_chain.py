@@ -20,30 +20,30 @@ def manifold() -> kr.Manifold:
 
 @pytest.mark.parametrize("item", ["n0", "n7", "n30", "n59"])
 def test_sent_as_json_it_is_the_same(manifold: kr.Manifold, item: str) -> None:
-    told = manifold.explain(manifold.snapshot.vectors[0], item, flows=3)
-    again = Chain.from_dict(json.loads(json.dumps(told.to_dict())) | {"version": 3})
-    assert again == told
-    assert again.to_dict() == told.to_dict()
-    assert str(again) == str(told)
+    output = manifold.explain(manifold.snapshot.vectors[0], item, flows=3)
+    again = Chain.from_dict(json.loads(json.dumps(output.to_dict())) | {"version": 3})
+    assert again == output
+    assert again.to_dict() == output.to_dict()
+    assert str(again) == str(output)
 
 
 def test_an_unreached_item_survives_json() -> None:
     centres = np.repeat(np.eye(8)[:2], 30, axis=0)  # two groups far apart
     rows = centres + 0.01 * np.random.default_rng(0).normal(size=centres.shape)
-    told = kr.Manifold.build(rows, kr.LPMT(k1=8, k2=3)).explain(rows[0], 59)
-    again = Chain.from_dict(json.loads(json.dumps(told.to_dict())))
-    assert not told.reached
-    assert again == told
+    output = kr.Manifold.build(rows, kr.LPMT(k1=8, k2=3)).explain(rows[0], 59)
+    again = Chain.from_dict(json.loads(json.dumps(output.to_dict())))
+    assert not output.reached
+    assert again == output
     assert not again.reached
 
 
 def test_other_dicts_are_not_explanations(manifold: kr.Manifold) -> None:
-    told = manifold.explain(manifold.snapshot.vectors[0], "n5").to_dict()
-    for key in set(told) - {"entropy"}:  # follows from `moved`
+    output = manifold.explain(manifold.snapshot.vectors[0], "n5").to_dict()
+    for key in set(output) - {"entropy"}:  # follows from `moved`
         with pytest.raises(ValueError, match=f"not the output of to_dict: .{key}"):
-            Chain.from_dict({name: value for name, value in told.items() if name != key})
+            Chain.from_dict({name: value for name, value in output.items() if name != key})
     with pytest.raises(ValueError, match="not the output of to_dict"):
-        Chain.from_dict(told | {"chain": 3})
+        Chain.from_dict(output | {"chain": 3})
 
 
 def test_the_drawing_is_an_svg_file_with_a_bar_per_step_and_no_markup_of_names() -> None:

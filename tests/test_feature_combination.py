@@ -53,7 +53,7 @@ def test_a_weight_of_zero_leaves_a_feature_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "message"),
     [
         ([1, -1], "numbers >= 0"),
         ([0, 0], "at least one of them above 0"),
@@ -64,8 +64,8 @@ def test_a_weight_of_zero_leaves_a_feature_out() -> None:
         ("equal", "give 2 numbers"),
     ],
 )
-def test_bad_weights(weights: Any, said: str) -> None:
-    with pytest.raises(ValueError, match="weights=.* is not allowed; .*" + said):
+def test_bad_weights(weights: Any, message: str) -> None:
+    with pytest.raises(ValueError, match="weights=.* is not allowed; .*" + message):
         kr.combine(list(made(20)), weights)
 
 
@@ -190,7 +190,7 @@ def test_commands_take_several_files(files: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("build --gallery @a.npy --gallery @qb.npy -o @m", "different numbers of items: 50, 10"),
         (
@@ -207,8 +207,8 @@ def test_commands_take_several_files(files: Path) -> None:
         ("rerank --gallery @a.npy --gallery @b.npy --queries @qa.npy -o @r.npz", "13 dimensions are needed"),
     ],
 )
-def test_commands_refuse_what_does_not_fit(words: str, said: str, files: Path) -> None:
-    assert said in bad(files, *words.split())
+def test_commands_refuse_what_does_not_fit(words: str, message: str, files: Path) -> None:
+    assert message in bad(files, *words.split())
 
 
 def test_rows_that_are_not_aligned_at_the_command_line(tmp_path: Path) -> None:
@@ -216,9 +216,9 @@ def test_rows_that_are_not_aligned_at_the_command_line(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", first)
     np.save(tmp_path / "b.npy", second[::-1])
     words = "build --gallery @a.npy --gallery @b.npy -m aqe -o @m"
-    said = bad(tmp_path, *words.split())
-    assert "do not seem to belong to the same items" in said
-    assert "--no-check-rows" in said
+    message = bad(tmp_path, *words.split())
+    assert "do not seem to belong to the same items" in message
+    assert "--no-check-rows" in message
     good(tmp_path, *words.split(), "--no-check-rows")
 
 

@@ -125,10 +125,10 @@ def test_an_item_explains_itself_by_no_step_at_all() -> None:
 
 def test_words_and_dictionary_tell_the_same_chain() -> None:
     found = explain(None, arc(), query=0, item=20, method=METHOD)
-    told = found.to_dict()
-    assert [link["number"] for link in told["chain"]] == list(found.items)
-    assert told["total"] == found.total
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    output = found.to_dict()
+    assert [link["number"] for link in output["chain"]] == list(found.items)
+    assert output["total"] == found.total
+    assert json.loads(json.dumps(output, allow_nan=False)) == output
     lines = str(found).splitlines()
     assert lines[0] == "query 0"
     assert len(lines) == len(found.items) + 1
@@ -175,11 +175,11 @@ def test_what_counts_beside_the_chain_is_said(direct: float | None) -> None:
         assert found.direct == prepared.powers.direct > 0
         assert found.shared == pytest.approx(np.minimum(wide[query], wide[item]).sum(), abs=1e-5)
         assert replace(found, shared=0.0, direct=0.0) == plain
-        said = (
+        message = (
             f"; wide neighbourhoods have {found.shared:.0%} in common: this counts {found.direct:.0%}, "
             f"the chain {1 - found.direct:.0%}"
         )
-        assert str(found) == str(plain) + said
+        assert str(found) == str(plain) + message
         assert found.to_dict() == {**plain.to_dict(), "shared": found.shared, "direct": found.direct}
     assert explain(None, rows, query=5, item=6, method=method).shared > 0
 

@@ -257,8 +257,8 @@ def test_the_command_line_takes_a_metric(tmp_path: Path) -> None:
     words = "compare --gallery @g.npy --labels @labels.csv --methods aqe --metric"
     assert good(tmp_path, *words.split(), "euclidean") != good(tmp_path, *words.split(), "cosine")
     for command in ("build --gallery @g.npy -o @n", "rerank --gallery @g.npy -o @r.npz", words[:-9]):
-        said = bad(tmp_path, *command.split(), "--metric", "manhattan")
-        assert "--metric 'manhattan' is not allowed; give one of: cosine, euclidean" in said
+        message = bad(tmp_path, *command.split(), "--metric", "manhattan")
+        assert "--metric 'manhattan' is not allowed; give one of: cosine, euclidean" in message
     assert "--max-distance" in bad(tmp_path, "near-duplicates", "@m")
 
 

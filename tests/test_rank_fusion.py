@@ -114,7 +114,7 @@ def test_fusing_two_models_of_the_same_data_helps(rng: np.random.Generator) -> N
 
 
 @pytest.mark.parametrize(
-    ("rankings", "options", "said"),
+    ("rankings", "options", "message"),
     [
         ([], {}, "rankings is empty"),
         ([ranked([[1]], 1), ranked([[1], [2]], 1)], {}, "of 1 and of 2 queries cannot be fused row by row"),
@@ -127,8 +127,8 @@ def test_fusing_two_models_of_the_same_data_helps(rng: np.random.Generator) -> N
         ([ranked([[1]], 1)], {"k": 0}, "k=0 is not allowed"),
     ],
 )
-def test_what_cannot_be_fused_is_refused(rankings: Any, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_cannot_be_fused_is_refused(rankings: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         kr.fuse(rankings, **options)
 
 

@@ -286,13 +286,13 @@ NO_ROWS = {
 
 @pytest.mark.parametrize("what", NO_ROWS)
 def test_what_can_be_no_rows_is_answered_with_what_to_pass(what: str) -> None:
-    make, said = NO_ROWS[what]
-    with pytest.raises(ValueError, match=said.replace("NAME", "vectors")):
+    make, message = NO_ROWS[what]
+    with pytest.raises(ValueError, match=message.replace("NAME", "vectors")):
         vector_input.check_vectors(make())
     for candidates in (None, 2):
-        with pytest.raises(ValueError, match="gallery must .*" + said.replace("NAME", "gallery")):
+        with pytest.raises(ValueError, match="gallery must .*" + message.replace("NAME", "gallery")):
             kinrank.rerank(np.eye(3), make(), "aqe", candidates=candidates)
-        with pytest.raises(ValueError, match="queries must .*" + said.replace("NAME", "queries")):
+        with pytest.raises(ValueError, match="queries must .*" + message.replace("NAME", "queries")):
             kinrank.rerank(make(), np.eye(3), "aqe", candidates=candidates)
 
 

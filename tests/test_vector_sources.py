@@ -170,7 +170,7 @@ def test_a_single_query_of_several_features() -> None:
 
 
 @pytest.mark.parametrize(
-    ("vectors", "said"),
+    ("vectors", "message"),
     [
         (lambda: DLPack(2), r"cannot be copied to main memory \(no copy from this device\); pass a numpy array"),
         (lambda: np.array([np.zeros(2), np.zeros(3)], dtype=object), "is not an array of equal rows"),
@@ -181,8 +181,8 @@ def test_a_single_query_of_several_features() -> None:
         (lambda: pytest.importorskip("pyarrow").array([[1.0], [None]]), "contains 1 missing entries"),
     ],
 )
-def test_vectors_that_cannot_be_read(vectors: Callable[[], Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_vectors_that_cannot_be_read(vectors: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         check_vectors(vectors())
 
 

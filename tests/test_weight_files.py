@@ -58,9 +58,9 @@ def rewritten(
     """Return the file with other arrays (None removes one) and facts, with a valid checksum."""
     with np.load(file) as opened:
         kept = {name: opened[name] for name in opened if name not in checksummed_npz.SEAL_KEYS} | (arrays or {})
-        told = json.loads(str(opened["about"])) | about
+        output = json.loads(str(opened["about"])) | about
     kept = {name: array for name, array in kept.items() if array is not None}
-    checksummed_npz.write_npz(file, kept, {**told, "arrays": about.get("arrays", list(kept))}, version)
+    checksummed_npz.write_npz(file, kept, {**output, "arrays": about.get("arrays", list(kept))}, version)
     return file
 
 
@@ -68,7 +68,7 @@ SMALL = np.zeros(16, np.float32)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"version": 2}, "has version 2 of the format, but this program reads version 1; fit them again"),
         ({"method": None}, "does not name the weights that it holds; fit them again"),
@@ -94,9 +94,9 @@ SMALL = np.zeros(16, np.float32)
         ({"sizes": NETWORK_SIZES["csa"] | {"depth": 3}}, "lacks the array 'blocks.2"),
     ],
 )
-def test_files_that_hold_something_else(file: Path, changes: dict[str, Any], said: str) -> None:
+def test_files_that_hold_something_else(file: Path, changes: dict[str, Any], message: str) -> None:
     arrays = changes.pop("arrays", None)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         load(rewritten(file, arrays, **changes))
 
 
@@ -136,11 +136,11 @@ def test_every_truncation_and_many_flipped_bytes_are_refused_in_a_sentence(file:
         damaged = bytearray(content)
         damaged[place] ^= 0x55
         file.write_bytes(damaged)
-        said = _refusal(file)
-        if said is None:  # a byte without effect, such as a date in the archive
+        message = _refusal(file)
+        if message is None:  # a byte without effect, such as a date in the archive
             assert load(file).record["sha256"] == str(np.load(file)["sha256"])
         else:
-            assert str(file) in said
+            assert str(file) in message
 
 
 def _refusal(file: Path) -> str | None:

@@ -94,9 +94,9 @@ def photo_summary(record: dict[str, Any]) -> str:
     skipped = f", {record['skipped']} skipped" if record["skipped"] else ""
     threads = record["machine"]["threads"]
     return (
-        f"{record['set']}: {record['pictures']} pictures{skipped} became vectors of {record['dimensions']} numbers by "
-        f"{encoder} in {record['seconds']:.0f} s: {record['rate']:.1f} pictures a second, {threads} threads; the "
-        f"encoder was ready after {record['opened']:.1f} s."
+        f"{record['set']}: {encoder} encoded {record['pictures']} pictures{skipped} as vectors of "
+        f"{record['dimensions']} numbers in {record['seconds']:.0f} s ({record['rate']:.1f} pictures per second, "
+        f"{threads} threads). Loading the encoder took {record['opened']:.1f} s."
     )
 
 

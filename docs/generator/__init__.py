@@ -1,1 +1,1 @@
-"""Classes in METHODS and records of `kinrank bench` -> the generated pages of the documentation."""
+"""Generated pages of the documentation, from the classes in METHODS and the records of `kinrank bench`."""

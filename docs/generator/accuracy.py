@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - sentences
-"""Scores of one mode -> a table of all methods and sets, and its legend."""
+"""Table of the scores of all methods and sets in one mode, and its legend."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def section(mode: str, scores: Scores) -> list[str]:
     if not panels(scores):
         return []
     most = max(result["queries"] for results in scores.values() for result in results.values())
-    head, said = HEADS[mode]
-    return [f"## {head}", said.format(most=most), table_of(scores), legend(scores)]
+    head, text = HEADS[mode]
+    return [f"## {head}", text.format(most=most), table_of(scores), legend(scores)]
 
 
 def panels(scores: Scores) -> list[tuple[str, str, str]]:

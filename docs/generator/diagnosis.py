@@ -1,4 +1,4 @@
-"""The record of `kinrank bench diagnosis` -> the tables of docs/diagnose.md, between its two marks."""
+"""Tables of docs/diagnose.md, between its two marks, from the record of `kinrank bench diagnosis`."""
 
 from __future__ import annotations
 

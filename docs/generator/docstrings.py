@@ -1,4 +1,4 @@
-"""Docstrings in our style -> docstrings in the style of the API reference; a griffe extension.
+"""Griffe extension that converts our docstrings to the style of the API reference.
 
 `Example:` becomes an Examples section, whose lines are code. A line `queries, gallery: as in rerank` about
 several parameters becomes one line for each.
@@ -16,7 +16,7 @@ SHARED = re.compile(
 )
 
 
-class HouseStyle(Extension):
+class GoogleStyle(Extension):
     """griffe calls this for every function and class."""
 
     def on_function(self, *, func: Any, **_: Any) -> None:
@@ -31,16 +31,16 @@ class HouseStyle(Extension):
 
 def _rewrite(thing: Any, known: set[str]) -> None:
     if thing.docstring:
-        thing.docstring.value = readable(thing.docstring.value, known)
+        thing.docstring.value = to_google_style(thing.docstring.value, known)
 
 
-def readable(text: str, known: set[str]) -> str:
+def to_google_style(text: str, known: set[str]) -> str:
     """The docstring in Google's style; only names that exist are split."""
 
-    def apart(found: re.Match[str]) -> str:
+    def split_names(found: re.Match[str]) -> str:
         names = found["names"].split(", ")
         if not known.issuperset(names):
             return found[0]
         return "\n".join(f"{found['indent']}{name}: {found['text']}" for name in names)
 
-    return re.sub(r"^Example:$", "Examples:", SHARED.sub(apart, text), flags=re.MULTILINE)
+    return re.sub(r"^Example:$", "Examples:", SHARED.sub(split_names, text), flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Measurements -> figures: accuracy against time, a panel per set; online accuracy by observed queries."""
+"""Figures of measurements: accuracy against time, a panel per set; online accuracy by observed queries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARES = {"none": 0, "a quarter": 25, "half": 50, "all others": 100}
 OTHERS = ("unrelated", "repeated")
 
 
-def picture(found: Measurements, path: Path) -> None:
+def draw_accuracy(found: Measurements, path: Path) -> None:
     """Accuracy against time, as SVG."""
     plt = _pyplot()
     from matplotlib.lines import Line2D
@@ -47,7 +47,7 @@ def picture(found: Measurements, path: Path) -> None:
     _save(figure, path)
 
 
-def remembered_picture(found: Measurements, path: Path) -> None:
+def draw_observed_queries(found: Measurements, path: Path) -> None:
     """Online mAP against the share of the other queries that were observed, a line per set and truth, as SVG."""
     plt = _pyplot()
     figure, (lines, bars) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(3, 2))

@@ -1,4 +1,4 @@
-"""The record of `kinrank bench learned` -> the table of docs/learned.md, between its two marks."""
+"""Table of docs/learned.md, between its two marks, from the record of `kinrank bench learned`."""
 
 from __future__ import annotations
 

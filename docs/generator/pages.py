@@ -1,4 +1,4 @@
-"""A method class -> its page: summary, equation, parameters, cost, unusual input, known mistakes, measurements."""
+"""Page of a method, from its class: summary, equation, parameters, cost, unusual input, mistakes, measurements."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from generator.odd_input import answers
-from generator.published import published
+from generator.published import read_published_notes
+from generator.unusual_input import list_results
 from kinrank.cli.methods import name_flag
 from kinrank.memory_limit import format_bytes
 from kinrank.methods import Method
@@ -21,12 +21,12 @@ from kinrank.parameters import Parameter
 
 NOTE = "<!-- Written by docs/build.py (`make docs`) from the source; change the docstring, not this page. -->"
 
-ASKED = "Each result was computed when this page was built; the tests compute it again."
-MADE_UP = " With small random weights; other weights may give a different order."
+COMPUTED_NOTE = "Each result was computed when this page was built; the tests compute it again."
+RANDOM_WEIGHTS_NOTE = " With small random weights; other weights may give a different order."
 
 
 @dataclass
-class Told:
+class MethodDocs:
     """The paragraphs of a docstring by topic."""
 
     summary: list[str] = field(default_factory=list)
@@ -36,9 +36,9 @@ class Told:
     example: str = ""
 
 
-def told(kind: type[Method]) -> Told:
+def parse_docs(kind: type[Method]) -> MethodDocs:
     """Paragraphs before the equation are the summary; `Cost:`, `Helps` and `Example:` start their own."""
-    found = Told()
+    found = MethodDocs()
     for paragraph in (inspect.getdoc(kind) or "").split("\n\n"):
         if paragraph.startswith("Cost:"):
             found.cost = _line(paragraph.removeprefix("Cost:"))
@@ -51,8 +51,8 @@ def told(kind: type[Method]) -> Told:
         elif paragraph.startswith("Equation:"):
             found.equation += _formula(_line(paragraph.removeprefix("Equation:"), escape=False))
         elif paragraph.startswith(("Equation,", "Algorithm:")) or found.equation:
-            said = _line(paragraph.removeprefix("Equation,").removeprefix("Algorithm:"))
-            found.equation.append(said[:1].upper() + said[1:])
+            text = _line(paragraph.removeprefix("Equation,").removeprefix("Algorithm:"))
+            found.equation.append(text[:1].upper() + text[1:])
         else:
             found.summary.append(_line(paragraph))
     return found
@@ -60,7 +60,7 @@ def told(kind: type[Method]) -> Told:
 
 def page(kind: type[Method], measured: list[str]) -> str:
     """The whole page; `measured` are lines from the benchmark records, empty if there are none."""
-    text = told(kind)
+    text = parse_docs(kind)
     helps, hurts = ([*re.split(r"(?<=\.) (?=Hurts)", text.helps, maxsplit=1), ""])[:2]
     parts = [
         NOTE,
@@ -73,15 +73,15 @@ def page(kind: type[Method], measured: list[str]) -> str:
         parameter_table(kind),
         "## Cost",
         text.cost[:1].upper() + text.cost[1:],
-        reserved(kind),
+        describe_memory(kind),
         *(["## When it helps, when it hurts", helps, hurts] if helps else []),
         "## Unusual input",
-        ASKED + (MADE_UP if issubclass(kind, LearnedMethod) else ""),
-        table([("input", "result"), *answers(kind)]),
+        COMPUTED_NOTE + (RANDOM_WEIGHTS_NOTE if issubclass(kind, LearnedMethod) else ""),
+        table([("input", "result"), *list_results(kind)]),
         "For input that all methods treat alike (NaN, wrong shapes, no items, too little memory), see the "
         "[guide](../guide.md#bad-input).",
         "## Variants and the published program",
-        published().get(kind.name) or variants(kind),
+        read_published_notes().get(kind.name) or variants(kind),
         *(["## Measured", *measured] if measured else []),
         "## Example",
         f"```python\n{text.example if 'ranking = ' in text.example else f'ranking = {text.example}'}\n```",
@@ -96,16 +96,16 @@ def parameter_table(kind: type[Method]) -> str:
     declared = kind.parameters()
     if not declared:
         return "None."
-    rows = [(f"`{entry.name}`", shown(entry), entry.allowed, entry.meaning) for entry in declared]
+    rows = [(f"`{entry.name}`", format_default(entry), entry.allowed, entry.meaning) for entry in declared]
     return table([("name", "default", "allowed", "meaning"), *rows])
 
 
-def shown(declared: Parameter) -> str:
+def format_default(declared: Parameter) -> str:
     """The default as a Python expression."""
     return f"`{declared.default!r}`"
 
 
-def reserved(kind: type[Method]) -> str:
+def describe_memory(kind: type[Method]) -> str:
     """The method's own estimate of its memory; some methods need an array per thread."""
     with mock.patch.dict(os.environ, KINRANK_THREADS="2"):
         estimate = kind().memory(40_100, 100, 128)
@@ -121,7 +121,7 @@ def reserved(kind: type[Method]) -> str:
 def variants(kind: type[Method]) -> str:
     """For a method that is not in published.md: the sentences about variants in its docstring."""
     sentences = re.split(r"(?<=[.:;]) ", _line(inspect.getdoc(kind) or ""))
-    return " ".join(said for said in sentences if "variant=" in said) or "No difference is known."
+    return " ".join(sentence for sentence in sentences if "variant=" in sentence) or "No difference is known."
 
 
 def command(kind: type[Method]) -> str:
@@ -139,7 +139,7 @@ def index(methods: dict[str, type[Method]]) -> str:
     """The page that lists all others."""
     rows: list[tuple[Any, ...]] = [("method", "class", "summary", "paper")]
     for name, kind in methods.items():
-        sentence = re.split(r"(?<=\.) ", " ".join(told(kind).summary))[0]
+        sentence = re.split(r"(?<=\.) ", " ".join(parse_docs(kind).summary))[0]
         rows.append((f"[`{name}`]({name}.md)", f"`{kind.__name__}`", sentence, kind.paper))
     parts = [
         NOTE,

@@ -1,4 +1,4 @@
-"""The record of `kinrank bench paper` -> the results, between the two marks of docs/paper.md."""
+"""Results between the two marks of docs/paper.md, from the record of `kinrank bench paper`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measurements -> encoding speed of images and the gain of re-ranking on them, between two marks."""
+"""Encoding speed of images, and the gain of re-ranking on them, between two marks of a page."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""Measurements -> the numbers in the README, between two marks."""
+"""Numbers of the README, between its two marks."""
 
 from __future__ import annotations
 
-from generator import left_out
+from generator import held_out_sets
 from generator.pages import table
 from generator.records import Measurements
-from generator.titles import TITLES, ranked
+from generator.titles import TITLES, describe_features
 
 BEGIN, END = "<!-- numbers: written by make docs -->", "<!-- end of numbers -->"
 
 
-def with_numbers(text: str, written: list[str]) -> str:
+def insert_numbers(text: str, written: list[str]) -> str:
     """A page with these paragraphs between its marks."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
@@ -22,7 +22,7 @@ def parts(found: Measurements) -> list[str]:
         return ["Nothing has been measured yet: `make bench`, then `make docs`."]
     made = [
         _accuracy(found),
-        f"{ranked(name for name, *_ in found.scores)} [The files](docs/datasets.md#the-fixed-sets).",
+        f"{describe_features(name for name, *_ in found.scores)} [The files](docs/datasets.md#the-fixed-sets).",
         "Bold: better than no re-ranking, ↓: worse; the whole interval of the gain is on that side of 0, for each row "
         "separately. 95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the "
         "published tables); one set of defaults for all sets; ROxford5k under the revisited protocol. A single query "
@@ -30,7 +30,7 @@ def parts(found: Measurements) -> list[str]:
         f"`kinrank bench accuracy --data DIR`, {found.machines['accuracy']}.",
     ]
     if found.left_out:
-        made.append(left_out.sentence(found))
+        made.append(held_out_sets.sentence(found))
     ours = found.speeds.get("lpmt")
     if ours:
         search = found.search

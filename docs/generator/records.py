@@ -1,4 +1,4 @@
-"""JSON lines files written by `kinrank bench` -> the newest number of every kind."""
+"""The newest number of every kind, from the JSON lines files that `kinrank bench` writes."""
 
 from __future__ import annotations
 

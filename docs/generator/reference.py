@@ -1,4 +1,4 @@
-"""Public names of kinrank, and its internal modules -> pages of the API reference, filled by mkdocstrings.
+"""Pages of the API reference, for the public names of kinrank and its internal modules; mkdocstrings fills them.
 
 Only names are read here: the texts come from the docstrings when the site is built. A new public name, method, stage or
 module is included automatically.
@@ -54,20 +54,20 @@ def reference() -> dict[str, str]:
     placed: dict[str, str] = {}  # every object is described once; other pages link to it
     for package in PUBLIC:
         made[path_of(package)] = _methods() if package == "kinrank.methods" else _names(package, placed)
-    for room in INNER:
-        made |= {path_of(module): _module(module, placed) for module in modules(room)}
+    for package in INNER:
+        made |= {path_of(module): _module(module, placed) for module in modules(package)}
     return made
 
 
 def path_of(module: str) -> str:
-    """The path of a module's page: `kinrank.stages.gaussian_graph` -> `reference/stages/graph.md`."""
+    """The path of a module's page: `kinrank.stages.gaussian_graph` -> `reference/stages/gaussian_graph.md`."""
     return "reference/" + (module.removeprefix("kinrank.").replace(".", "/")) + ".md"
 
 
-def modules(room: str) -> list[str]:
+def modules(package: str) -> list[str]:
     """The modules of a package in alphabetical order, without kernels and private ones."""
-    folder = SOURCE.joinpath(*room.split(".")[1:])
-    return [f"{room}.{path.stem}" for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_")]
+    folder = SOURCE.joinpath(*package.split(".")[1:])
+    return [f"{package}.{path.stem}" for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_")]
 
 
 def names_of(package: str) -> dict[str, str]:
@@ -76,7 +76,7 @@ def names_of(package: str) -> dict[str, str]:
     methods = {kind.__name__ for kind in METHODS.values()} | {"Method", "METHODS"}
     shown = [name for name in module.__all__ if package != "kinrank" or name not in methods]
     shown.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name.lower()))
-    found = {name: _defined(package, name, getattr(module, name)) for name in shown}
+    found = {name: _find_definition(package, name, getattr(module, name)) for name in shown}
     return found | {path.rpartition(".")[2]: path for path in MORE.get(package, [])}
 
 
@@ -92,7 +92,7 @@ def members_of(place: str) -> list[str]:
     ]
 
 
-def _defined(package: str, name: str, thing: Any) -> str:
+def _find_definition(package: str, name: str, thing: Any) -> str:
     if inspect.isclass(thing) or inspect.isfunction(thing):
         return f"{thing.__module__}.{thing.__qualname__}"
     for module in sorted(SOURCE.joinpath(*package.split(".")[1:]).glob("*.py")):  # constants have no __module__
@@ -161,12 +161,12 @@ def _module(module: str, placed: dict[str, str]) -> str:
 
 def _index() -> str:
     parts = ["# API reference", "Generated from the docstrings. Import only from the modules in the first table."]
-    parts.append(table([("module", "content"), *((_link(package), said) for package, said in PUBLIC.items())]))
+    parts.append(table([("module", "content"), *((_link(package), text) for package, text in PUBLIC.items())]))
     parts += ["## For contributors", "Internal modules. Their names may change from version to version."]
-    rows = [("module", "from -> to")]
-    for room, said in INNER.items():
-        rows.append((f"**{room}**", f"**{said}**"))
-        rows += [(_link(module), _opening(module)) for module in modules(room)]
+    rows = [("module", "content")]
+    for package, text in INNER.items():
+        rows.append((f"**{package}**", f"**{text}**"))
+        rows += [(_link(module), _first_paragraph(module)) for module in modules(package)]
     return "\n\n".join([*parts, table(rows)]) + "\n"
 
 
@@ -174,14 +174,14 @@ def _link(module: str) -> str:
     return f"[`{module}`]({path_of(module).removeprefix('reference/')})"
 
 
-def _opening(module: str) -> str:
+def _first_paragraph(module: str) -> str:
     """The first paragraph of a module's docstring, read without importing it."""
     text = SOURCE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text("utf-8")
     return " ".join(text.split('"""')[1].split("\n\n")[0].split())
 
 
-def _sentence(said: str) -> str:
-    return said[:1].upper() + said[1:] + "."
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
 
 
 def _entry(place: str, options: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Measurements -> the numbers on the service page, between two marks."""
+"""Numbers of the service page, between its two marks."""
 
 from __future__ import annotations
 

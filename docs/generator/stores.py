@@ -1,4 +1,4 @@
-"""Measurements -> the numbers on the page of the stores, between two marks."""
+"""Numbers of the page of the stores, between its two marks."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ TITLES = {
 }
 
 
-def ranked(names: Iterable[str]) -> str:
+def describe_features(names: Iterable[str]) -> str:
     """A sentence with the features of these sets: the numbers depend on them."""
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         if name in BENCHMARKS:
             found.setdefault(BENCHMARKS[name].features, []).append(TITLES[name])
-    said = "; ".join(f"{', '.join(titles)}: {features}" for features, titles in found.items())
-    return f"Features: {said}. Stronger features have higher scores without re-ranking."
+    text = "; ".join(f"{', '.join(titles)}: {features}" for features, titles in found.items())
+    return f"Features: {text}. Stronger features have higher scores without re-ranking."

@@ -1,16 +1,16 @@
 # ruff: noqa: E501 - sentences
-"""Measurements -> the page "which method when", and the numbers on each method's page."""
+"""The page "which method when", and the numbers on each method's page."""
 
 from __future__ import annotations
 
 import statistics
 from pathlib import Path
 
-from generator import accuracy, left_out
+from generator import accuracy, held_out_sets
 from generator.accuracy import title
 from generator.pages import NOTE, table
 from generator.records import Measurements
-from generator.titles import ranked
+from generator.titles import describe_features
 from kinrank.memory_limit import format_bytes
 
 
@@ -34,7 +34,7 @@ def page(found: Measurements) -> str:
         ]
         return "\n\n".join(parts) + "\n"
     parts += [
-        f"{ranked(_sets(found))} [The files](datasets.md#the-fixed-sets).",
+        f"{describe_features(_sets(found))} [The files](datasets.md#the-fixed-sets).",
         "## Accuracy against time",
         "![Accuracy against time, one panel per set](figures/accuracy-against-time.svg)",
         "Each dot is a method, its bar the 95 % interval over queries. Labels are shown for no re-ranking, LPMT, and "
@@ -47,7 +47,7 @@ def page(found: Measurements) -> str:
     for mode, scores in sorted(found.apart.items()):
         parts += accuracy.section(mode, scores)
     if found.left_out:
-        parts += ["## Held-out sets", *left_out.section(found), f"Measured with {found.machines['defaults']}."]
+        parts += ["## Held-out sets", *held_out_sets.section(found), f"Measured with {found.machines['defaults']}."]
         parts.append(_console("defaults --data DIR"))
     if found.speeds:
         parts += ["## Time, as a multiple of an exact search", speed_table(found)]
@@ -67,7 +67,7 @@ def page(found: Measurements) -> str:
             "## Observed queries",
             "![Accuracy of a new query against the share of other queries that were observed](figures/remembered-queries.svg)",
             REMEMBERED,
-            remembered_table(found),
+            observed_queries_table(found),
             f"Measured with {found.machines['modes']}.",
             _console("modes --data DIR --parts remembered --queries 400"),
         ]
@@ -99,7 +99,7 @@ REMEMBERED = (
 )
 
 
-def remembered_table(found: Measurements) -> str:
+def observed_queries_table(found: Measurements) -> str:
     """A row per set and truth, a column per group of observed queries."""
     memories = list(dict.fromkeys(name for results in found.remembered.values() for name in results))
     rows: list[tuple[str, ...]] = [("mAP", *memories)]
@@ -204,13 +204,13 @@ def speed_table(found: Measurements) -> str:
             "" if peak is None else format_bytes(int(peak)),
         )
         rows.append((f"[`{name}`](methods/{name}.md)", *cells))
-    said = (
+    text = (
         f"The search: {search['library']}, the {search['k']} nearest neighbours of {search['items']} items with "
         f"{search['dimensions']} dimensions in {search['seconds']:.2f} s, same threads, same run. "
         f"Measured with {found.machines['speed']}."
     )
     console = _console("speed --data DIR --methods all")
-    return f"{table(list(rows))}\n\n{said}\n\n{console}"
+    return f"{table(list(rows))}\n\n{text}\n\n{console}"
 
 
 def memory_table(found: Measurements) -> str:
@@ -219,15 +219,15 @@ def memory_table(found: Measurements) -> str:
         answer = f"rejected: {result['error']}" if "error" in result else format_bytes(int(result["peak_bytes"]))
         seconds = result.get("seconds")
         rows.append((f"[`{name}`](methods/{name}.md)", answer, "" if seconds is None else f"{seconds:.1f}"))
-    said = (
+    text = (
         f"{found.size['items']} items with {found.size['dimensions']} dimensions, "
         f"{found.size['queries']} queries. Measured with {found.machines['memory']}."
     )
     console = _console("memory")
-    return f"{table(list(rows))}\n\n{said}\n\n{console}"
+    return f"{table(list(rows))}\n\n{text}\n\n{console}"
 
 
-def measured(found: Measurements, name: str) -> list[str]:
+def list_scores(found: Measurements, name: str) -> list[str]:
     """The lines on a method's own page: its scores and those of no re-ranking."""
     rows: list[tuple[str, ...]] = [("set", "measure", name, "no re-ranking", "seconds")]
     for key, results in found.scores.items():
@@ -237,12 +237,12 @@ def measured(found: Measurements, name: str) -> list[str]:
             rows.append((title(key), key[2], shown, f"{100 * plain['mean']:.1f}", f"{mine['seconds']:.2f}"))
     if len(rows) == 1:
         return []
-    said = "In percent, with the 95 % interval over queries; joint, with the defaults. "
+    text = "In percent, with the 95 % interval over queries; joint, with the defaults. "
     fits = [results[name] for results in found.scores.values() if "fitted" in results.get(name, {})]
     if fits:
         usual = statistics.median(row["fit_seconds"] for row in fits)
-        said += f"Fitted on {fits[0]['fitted']}; the seconds do not include fitting (median {usual:.0f} s). "
-    return [table(list(rows)), f"{said}Measured with {found.machines['accuracy']}."]
+        text += f"Fitted on {fits[0]['fitted']}; the seconds do not include fitting (median {usual:.0f} s). "
+    return [table(list(rows)), f"{text}Measured with {found.machines['accuracy']}."]
 
 
 def _console(bench: str) -> str:

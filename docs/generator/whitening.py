@@ -1,4 +1,4 @@
-"""The records of `kinrank bench whitening` -> the tables of docs/whitening.md, between its two marks."""
+"""Tables of docs/whitening.md, between its two marks, from the records of `kinrank bench whitening`."""
 
 from __future__ import annotations
 

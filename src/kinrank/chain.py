@@ -169,7 +169,7 @@ class Chain:
         return ranks + (f"d' {self.total:.3g}" if self.reached else f"no chain leads to {self.links[-1].name}")
 
     def to_svg(self) -> str:
-        """Return the content of an .svg file with one bar per step: its cost, and the mass it moves beside it."""
+        """Return the content of an .svg file with one bar per step, its cost, and the mass it moves."""
         highest, rows = max(self.costs, default=0.0) or 1.0, []
         for place, (name, cost, share, moved) in enumerate(
             zip(self.names, self.costs, self.shares, self.moved, strict=False)

@@ -32,7 +32,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns:
         A Manifold (folder), a Ranking (.npz, .trec, .csv, .parquet), a Whitening (.npz), a learned method with its
-        weights (.npz), an Embedded with the ids of its items (.npy that `embed` wrote, beside its other two files), or
+        weights (.npz), an Embedded with the ids of its items (.npy that `embed` wrote, next to its other two files), or
         else the vectors of a file, see `kinrank.vector_input.load`; "FILE.npz:KEY" names one of several arrays.
 
     Any other file raises an InputError. Use `Manifold.load`, `Ranking.load` and so on for their options, and for files

@@ -36,9 +36,9 @@ def refuse_mask_of_numbers(entries: Any, count: int) -> None:
     """Raise an InputError if a filter could be a mask written as 0 and 1 instead of a list of ids.
 
     The rule also holds for one and two items, where `[0]` and `[0, 1]` may be the ids of all items. Read as ids they
-    would filter nothing, read as a mask they exclude items that must not be returned. Refusing them costs a caller
-    little, who can leave the filter out; guessing wrong would return excluded items silently. A single id outside a
-    list and a set of ids cannot be masks and are never refused here.
+    would filter nothing, as a mask they exclude items that must not be returned. Refusing them costs little, because
+    the caller can leave the filter out; a wrong guess would return excluded items silently. A single id outside a list
+    and a set of ids cannot be masks and are never refused here.
     """
     if looks_like_mask(entries, count):
         raise InputError(

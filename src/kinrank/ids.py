@@ -138,7 +138,7 @@ class Ids:
         for name in to_list(ids, parameter):
             place = self._find(name)
             if place is None:
-                example = self._example.replace("such", "which has ids such")
+                example = self._example.replace(", such as", "; its ids look like")
                 problem = f"contains {to_json_id(name)!r}, which is not in this manifold{example}{ending}"
                 raise InputError(problem, parameter=parameter)
             places.append(place)

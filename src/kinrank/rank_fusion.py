@@ -75,16 +75,13 @@ def _check_weights(rankings: list[Ranking], constant: float, weights: Sequence[f
         raise InputError("is empty", parameter="rankings", allowed="at least one Ranking")
     if isinstance(constant, bool) or not isinstance(constant, numbers.Real) or not 0 <= constant < math.inf:
         raise InputError(parameter="rank_constant", given=constant, allowed="a number >= 0, such as 60")
-    shares = [1.0] * len(rankings) if weights is None else [float(weight) for weight in weights]
+    shares = [1.0] * len(rankings) if weights is None else list(weights)
     if len(shares) != len(rankings):
-        raise InputError(
-            f"has {len(shares)} numbers but there are {len(rankings)} rankings",
-            parameter="weights",
-            allowed="one for each",
-        )
-    if not all(0 <= share < math.inf for share in shares) or not any(shares):
+        counts = f"has {len(shares)} numbers but there are {len(rankings)} rankings"
+        raise InputError(counts, parameter="weights", allowed="one for each")
+    if not all(isinstance(share, numbers.Real) and 0 <= share < math.inf for share in shares) or not any(shares):
         raise InputError(parameter="weights", given=weights, allowed="numbers >= 0, at least one of them above 0")
-    return shares
+    return [float(share) for share in shares]
 
 
 def _align_queries(rankings: list[Ranking]) -> tuple[NDArray[Any] | None, list[Integers]]:

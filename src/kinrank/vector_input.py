@@ -105,7 +105,7 @@ def check_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = 
         raise InputError(
             f"row {bad} contains NaN or Inf (or a number beyond float32)",
             parameter=name,
-            remedy=f"drop or repair it ({int((~finite).sum())} such rows)",
+            remedy=f"drop or repair it ({int((~finite).sum())} of {len(rows)} rows)",
         )
     return rows
 
@@ -118,7 +118,7 @@ def to_unit_rows(rows: Vectors, name: str = "vectors") -> Vectors:
         raise InputError(
             f"row {int(zero[0])} is a zero vector and has no direction",
             parameter=name,
-            remedy=f"drop it ({zero.size} such rows)",
+            remedy=f"drop it ({zero.size} of {len(rows)} rows)",
         )
     scaled = rows / peak  # first, so that squares neither overflow nor underflow
     norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled, dtype=np.float64))

@@ -57,14 +57,14 @@ def test_modes_and_queries(data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "said"),
+    ("ending", "message"),
     [(".md", "| none |"), (".tex", r"\begin{tabular}"), (".csv", "mode,conditions,set,truth,measure,method")],
 )
-def test_tables_are_written_beside_what_is_printed(data: Path, tmp_path: Path, ending: str, said: str) -> None:
+def test_tables_are_written_beside_what_is_printed(data: Path, tmp_path: Path, ending: str, message: str) -> None:
     path = tmp_path / f"table{ending}"
     result = run(data, "--modes", "joint", "--table", path)
     assert "orl, class: 60 queries, 60 items; joint" in result.stdout
-    assert said in path.read_text("utf-8")
+    assert message in path.read_text("utf-8")
 
 
 def test_a_damaged_entry_is_a_remark(data: Path, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_stopped_and_gone_on(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--modes", "alone"], "mode 'alone' is not known"),
         (["--modes", ","], "no mode is named"),
@@ -110,8 +110,8 @@ def test_stopped_and_gone_on(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
         (["--cache", __file__], "is a file"),
     ],
 )
-def test_mistakes(data: Path, words: list[str], said: str) -> None:
+def test_mistakes(data: Path, words: list[str], message: str) -> None:
     result = run(data, *words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("kinrank: error: ")
-    assert said in result.stderr
+    assert message in result.stderr

@@ -50,8 +50,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(folder / "flat.npy", np.ones(6, np.float32))
     (folder / "foreign").mkdir()
     (folder / "foreign" / "thesis.txt").write_text("years of work")
-    said = good(folder, "build", "-g", "@g.npy", "--ids", "@names.txt", *FLAGS, "-o", "@m")
-    assert "m: 60 items x 6 dimensions, LPMT(" in said
+    message = good(folder, "build", "-g", "@g.npy", "--ids", "@names.txt", *FLAGS, "-o", "@m")
+    assert "m: 60 items x 6 dimensions, LPMT(" in message
     good(folder, "build", "-g", "@both.npz:d", *FLAGS, "-o", "@numbered", "-q")
     return folder
 
@@ -94,14 +94,14 @@ def test_build_from_any_store(folder: Path, store: str) -> None:
     assert (facts["items"], facts["dimensions"], facts["method"]) == (60, 6, "lpmt")
     assert facts["parameters"]["k2"] == 4
     assert facts["store"] == (None if store == "array" else "FaissStore")
-    told = store in ("faiss-ivf", "faiss-hnsw")
-    with pytest.warns(ExactSearchWarning) if told else contextlib.nullcontext():
+    output = store in ("faiss-ivf", "faiss-hnsw")
+    with pytest.warns(ExactSearchWarning) if output else contextlib.nullcontext():
         loaded = kr.Manifold.load(folder / "s")
     found = loaded.search(np.load(folder / "q.npy"))
     np.testing.assert_array_equal(found.indices, expected(folder).indices)  # 60 items: every index finds all
     searched = run(folder, "search", "@s", "--queries", "@q.npy")
-    assert ("query is compared with all" in searched.stderr) == told
-    assert searched.stderr.count("\n") == told
+    assert ("query is compared with all" in searched.stderr) == output
+    assert searched.stderr.count("\n") == output
     assert good(folder, "search", "@s", "--queries", "@q.npy", "-q")
 
 
@@ -135,7 +135,7 @@ def test_build_replaces_a_manifold(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["-g", "@absent.npy", "-o", "@x"], "absent.npy"),
         (["-g", "@nan.npy", "-o", "@x"], "gallery row 4 contains NaN"),
@@ -164,8 +164,8 @@ def test_build_replaces_a_manifold(folder: Path) -> None:
         (["-g", "@g.npy"], "--output"),
     ],
 )
-def test_build_mistakes(whole: Path, words: list[str], said: str) -> None:
-    assert said in bad(whole, "build", *words, "-q")
+def test_build_mistakes(whole: Path, words: list[str], message: str) -> None:
+    assert message in bad(whole, "build", *words, "-q")
     assert not (whole / "x").exists()
 
 
@@ -176,8 +176,8 @@ def test_build_knows_before_it_works_that_it_cannot_write(folder: Path, monkeypa
     monkeypatch.setattr(tempfile, "TemporaryFile", refused)
     monkeypatch.setattr(kr.Manifold, "build", lambda *given: pytest.fail("it built"))
     for target in ("@m", "@new"):
-        said = bad(folder, "build", "-g", "@g.npy", "-o", target, "-q")
-        assert "cannot be written to (Read-only file system)" in said
+        message = bad(folder, "build", "-g", "@g.npy", "-o", target, "-q")
+        assert "cannot be written to (Read-only file system)" in message
 
 
 def test_a_full_disk_leaves_no_new_folder_and_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,8 +185,8 @@ def test_a_full_disk_leaves_no_new_folder_and_is_named(folder: Path, monkeypatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("kinrank.manifold.saved_folder.write_array", full)
-    said = bad(folder, "build", "-g", "@q.npy", "-o", "@fresh", "-q")
-    assert f"{folder / 'fresh'} (No space left on device)" in said
+    message = bad(folder, "build", "-g", "@q.npy", "-o", "@fresh", "-q")
+    assert f"{folder / 'fresh'} (No space left on device)" in message
     assert not (folder / "fresh").exists()
 
 
@@ -206,9 +206,9 @@ def test_a_disk_that_fills_up_leaves_the_old_state(folder: Path, monkeypatch: py
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "vectors.npy")
 
     monkeypatch.setattr("kinrank.manifold.saved_folder.write_array", full)
-    said = bad(folder, "build", "-g", "@q.npy", "-o", "@m", "-q")
-    assert "No space left on device" in said
-    assert "[Errno" not in said
+    message = bad(folder, "build", "-g", "@q.npy", "-o", "@m", "-q")
+    assert "No space left on device" in message
+    assert "[Errno" not in message
     monkeypatch.undo()
     assert len(kr.Manifold.load(folder / "m")) == 60
 
@@ -226,9 +226,9 @@ def test_a_read_only_folder_is_searched_and_not_written(folder: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["npz", "trec", "csv"])
 def test_search_writes_what_the_library_returns(folder: Path, ending: str) -> None:
-    said = good(folder, *ASK, "-k", "5", "-o", f"@r.{ending}")
-    assert f"r.{ending}: 7 queries x 5 items, online" in said
-    assert "the first 5 certain for 100%" in said
+    message = good(folder, *ASK, "-k", "5", "-o", f"@r.{ending}")
+    assert f"r.{ending}: 7 queries x 5 items, online" in message
+    assert "the first 5 certain for 100%" in message
     found = Ranking.load(folder / f"r.{ending}")
     np.testing.assert_array_equal(found.ids, expected(folder, 5).ids)
 
@@ -274,7 +274,7 @@ def test_search_of_no_queries(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["@m", "--queries", "@nan.npy"], "queries row 4 contains NaN"),
         (["@m", "--queries", "@zero.npy"], "queries row 0"),
@@ -293,8 +293,8 @@ def test_search_of_no_queries(folder: Path) -> None:
         (["@g.npy", "--queries", "@q.npy"], "is not a saved manifold"),
     ],
 )
-def test_search_mistakes(whole: Path, words: list[str], said: str) -> None:
-    assert said in bad(whole, "search", *words)
+def test_search_mistakes(whole: Path, words: list[str], message: str) -> None:
+    assert message in bad(whole, "search", *words)
 
 
 VERBS = [
@@ -343,7 +343,7 @@ def test_explain_draws_a_figure(folder: Path, ending: str, start: bytes) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["@m", "--queries", "@q.npy", "--item", "n1", "-o", "@chain.txt"], "unknown ending"),
         (["@m", "--queries", "@q.npy", "--item", "n1", "-o", "@no/chain.svg"], "create it, or choose"),
@@ -359,8 +359,8 @@ def test_explain_draws_a_figure(folder: Path, ending: str, start: bytes) -> None
         (["@foreign", "--queries", "@q.npy", "--item", "n1"], "is not a saved manifold"),
     ],
 )
-def test_explain_mistakes(whole: Path, words: list[str], said: str) -> None:
-    assert said in bad(whole, "explain", *words)
+def test_explain_mistakes(whole: Path, words: list[str], message: str) -> None:
+    assert message in bad(whole, "explain", *words)
 
 
 def test_info_in_words_and_json(whole: Path) -> None:

@@ -65,8 +65,8 @@ ASK = ("rerank", "--queries", "@q.npy", "--gallery", "@g.npy")
 
 @pytest.mark.parametrize("ending", ["npz", "trec", "csv"])
 def test_rerank_writes_what_the_library_returns(folder: Path, ending: str) -> None:
-    said = good(folder, *ASK, "--method", "k-reciprocal", "--k1", "5", "--k2=3", "-o", f"@r.{ending}")
-    assert "6 queries x 30 items, joint, KReciprocal(k1=5, k2=3" in said
+    message = good(folder, *ASK, "--method", "k-reciprocal", "--k1", "5", "--k2=3", "-o", f"@r.{ending}")
+    assert "6 queries x 30 items, joint, KReciprocal(k1=5, k2=3" in message
     expected = kinrank.rerank(np.load(folder / "q.npy"), np.load(folder / "g.npy"), kinrank.KReciprocal(k1=5, k2=3))
     np.testing.assert_array_equal(Ranking.load(folder / f"r.{ending}").indices, expected.indices)
 
@@ -88,10 +88,10 @@ def test_rerank_candidates_depth_keys_and_names(folder: Path) -> None:
 
 
 def test_rerank_default_method(folder: Path) -> None:
-    said = good(folder, *ASK, "--theta", "0.3", "--path_k=4", "-o", "@r.npz")
-    assert "LPMT(" in said
-    assert "theta=0.3" in said
-    assert "path_k=4" in said
+    message = good(folder, *ASK, "--theta", "0.3", "--path_k=4", "-o", "@r.npz")
+    assert "LPMT(" in message
+    assert "theta=0.3" in message
+    assert "path_k=4" in message
 
 
 @pytest.mark.parametrize("spelled", [["--max-iter", "3"], ["--max_iter=3"]])
@@ -138,7 +138,7 @@ def test_parameters_with_the_name_of_an_option_have_a_prefix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--gallery", "@nan.npy"], "row 4 contains NaN"),
         (["--gallery", "@zero.npy"], "row 7 is a zero vector"),
@@ -171,14 +171,14 @@ def test_parameters_with_the_name_of_an_option_have_a_prefix() -> None:
         ([], "--gallery"),
     ],
 )
-def test_a_mistake_is_one_line_and_leaves_no_file(folder: Path, words: list[str], said: str) -> None:
+def test_a_mistake_is_one_line_and_leaves_no_file(folder: Path, words: list[str], message: str) -> None:
     before = sorted(folder.iterdir())
-    assert said in bad(folder, "rerank", *words, "-o", "@r.npz", "-q")
+    assert message in bad(folder, "rerank", *words, "-o", "@r.npz", "-q")
     assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "message"),
     [
         ("@r.json", "unknown ending '.json'; give .npz | .trec | .csv"),
         ("@r", "unknown ending ''"),
@@ -187,11 +187,11 @@ def test_a_mistake_is_one_line_and_leaves_no_file(folder: Path, words: list[str]
         ("/proc/self/r.npz", "cannot be written to"),
     ],
 )
-def test_where_the_ranking_goes_is_checked_first(folder: Path, output: str, said: str) -> None:
+def test_where_the_ranking_goes_is_checked_first(folder: Path, output: str, message: str) -> None:
     # The gallery is absent too: the complaint about the output comes before anything is read.
     if output.startswith("/proc") and not Path("/proc/self").is_dir():
-        pytest.skip("no folder that nobody may write to")
-    assert said in bad(folder, "rerank", "--gallery", "@absent.npy", "-o", output)
+        pytest.skip("this system has no /proc")
+    assert message in bad(folder, "rerank", "--gallery", "@absent.npy", "-o", output)
 
 
 def test_a_failed_run_keeps_the_old_ranking(folder: Path) -> None:
@@ -248,7 +248,7 @@ def test_evaluate_agrees_with_the_library(ranked: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["@absent.npz", "--truth", "@gnd.pkl"], "does not exist"),
         (["@foreign.npz", "--truth", "@gnd.pkl"], "not a saved ranking"),
@@ -265,9 +265,9 @@ def test_evaluate_agrees_with_the_library(ranked: Path) -> None:
         (["@r.npz", "--truth", "@evil.pkl"], "evil.pkl"),
     ],
 )
-def test_evaluate_mistakes(ranked: Path, words: list[str], said: str) -> None:
+def test_evaluate_mistakes(ranked: Path, words: list[str], message: str) -> None:
     (ranked / "evil.pkl").write_bytes(b"cos\nsystem\n(S'touch touched'\ntR.")
-    assert said in bad(ranked, "evaluate", *words)
+    assert message in bad(ranked, "evaluate", *words)
     assert not Path("touched").exists()
 
 

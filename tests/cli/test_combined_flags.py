@@ -66,14 +66,14 @@ def test_everything_together(folder: Path, metric: str) -> None:
 
 def test_mistakes_with_several_features(folder: Path) -> None:
     good(folder, "build", "--gallery", "@g1.npy", "--gallery", "@g2.npy", "-o", "@m", "-q")
-    said = bad(folder, "observe", "@m", "--queries", "@q1.npy")
-    assert "queries has shape (6, 7) but 12 dimensions are needed" in said
-    said = bad(folder, "observe", "@m", "--queries", "@q1.npy", "--queries", "@q2.npy", "--queries", "@q2.npy")
-    assert "holds 3 features but the gallery was combined from 2" in said
+    message = bad(folder, "observe", "@m", "--queries", "@q1.npy")
+    assert "queries has shape (6, 7) but 12 dimensions are needed" in message
+    message = bad(folder, "observe", "@m", "--queries", "@q1.npy", "--queries", "@q2.npy", "--queries", "@q2.npy")
+    assert "holds 3 features but the gallery was combined from 2" in message
     assert "give either --queries" in bad(folder, "observe", "@m")
     assert "give either --queries" in bad(folder, "observe", "@m", "--queries", "@q1.npy", "--forget")
-    said = bad(
+    message = bad(
         folder, "search", "@m", "--queries", "@q1.npy", "--queries", "@q2.npy", "--query-ids", "@names.txt"
     )  # fmt: skip
-    assert "--query-ids has 60 ids but there are 6 queries" in said
+    assert "--query-ids has 60 ids but there are 6 queries" in message
     assert kr.Manifold.load(folder / "m").n_observed == 0

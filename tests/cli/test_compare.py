@@ -97,14 +97,14 @@ def test_persons_across_cameras(folder: Path) -> None:
 
 
 def test_the_table_is_sorted_and_says_how_long_it_took(folder: Path) -> None:
-    said = good(folder, *EVERYONE, "--methods", "aqe,dfs").splitlines()
-    assert said[0].split()[:2] == ["method", "mAP"]
-    assert "ms/query" in said[0]
-    values = [float(line.split()[1]) for line in said[1:4]]
+    message = good(folder, *EVERYONE, "--methods", "aqe,dfs").splitlines()
+    assert message[0].split()[:2] == ["method", "mAP"]
+    assert "ms/query" in message[0]
+    values = [float(line.split()[1]) for line in message[1:4]]
     assert values == sorted(values, reverse=True)
-    assert {line.split()[0] for line in said[1:4]} == {"none", "aqe", "dfs"}
-    assert "48 queries, 48 items, joint; best mAP first" in said[4]
-    assert any("no re-ranking in mAP" in line for line in said[5:])
+    assert {line.split()[0] for line in message[1:4]} == {"none", "aqe", "dfs"}
+    assert "48 queries, 48 items, joint; best mAP first" in message[4]
+    assert any("no re-ranking in mAP" in line for line in message[5:])
 
 
 def test_tables_as_files(folder: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_figure(folder: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--gallery", "@all.npy"], "give the relevant items, once"),
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe,lmpt"], "did you mean lpmt"),
@@ -178,7 +178,7 @@ def test_a_figure(folder: Path, ending: str) -> None:
         (["--gallery", "@absent.npy", "--plot", "@figure.gif"], "give .png | .svg | .pdf"),
     ],
 )
-def test_mistakes(folder: Path, words: list[str], said: str) -> None:
+def test_mistakes(folder: Path, words: list[str], message: str) -> None:
     before = sorted(folder.iterdir())
-    assert said in bad(folder, "compare", *words, "-q")
+    assert message in bad(folder, "compare", *words, "-q")
     assert sorted(folder.iterdir()) == before

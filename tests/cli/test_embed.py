@@ -40,10 +40,10 @@ def test_embed_says_what_it_made_and_what_it_skipped(photos: Path, tmp_path: Pat
     assert lines[1] == "  skipped x.jpg: it is empty"
     assert lines[2] == "  left out 1 times: a link that leads out of the folder"
     assert np.load("f.npy").shape == (30, 192)
-    told = json.loads(good(tmp_path, "embed", "photos", "-o", "f.npy", *SMALL, "--json"))
-    assert told["items"] == 30
-    assert told["skipped"] == {"x.jpg": "it is empty"}
-    assert told["names"] == "f.names.txt"
+    output = json.loads(good(tmp_path, "embed", "photos", "-o", "f.npy", *SMALL, "--json"))
+    assert output["items"] == 30
+    assert output["skipped"] == {"x.jpg": "it is empty"}
+    assert output["names"] == "f.names.txt"
     assert good(tmp_path, "embed", "photos", "-o", "f.npy", *SMALL, "-q") == ""
     refused = bad(tmp_path, "embed", "photos", "-o", "f.npy", *SMALL, "--strict")
     assert "1 items cannot be encoded: 'x.jpg': it is empty" in refused
@@ -79,8 +79,8 @@ def test_watch_once_builds_and_follows(photos: Path) -> None:
     assert first == "p.manifold: 30 added; 30 items\n"
     draw(photos / "new.png", 77)
     (photos / "03.png").unlink()
-    told = json.loads(good(photos, "watch", "photos", "p.manifold", "--once", "--json", *SMALL))
-    assert told == {
+    output = json.loads(good(photos, "watch", "photos", "p.manifold", "--once", "--json", *SMALL))
+    assert output == {
         "manifold": "p.manifold", "added": ["new.png"], "changed": [], "removed": ["03.png"], "skipped": {}, "items": 30
     }  # fmt: skip
     again = good(photos, "watch", "photos", "p.manifold", "--once", *SMALL)

@@ -51,23 +51,23 @@ def interrupted(command: list[str], imports: int) -> tuple[int, str]:
         ),  # a test that runs in the background ignores it
     )
     assert running.stderr is not None
-    behind, said = -1, []
+    behind, message = -1, []
     for line in running.stderr:
         if not line.startswith("import time:"):
-            said.append(line)
+            message.append(line)
             continue
         behind += behind >= 0 or line.split("|")[-1].strip() == "kinrank_entry.start"
         if behind == imports:
             running.send_signal(signal.SIGINT)
     running.stderr.close()
-    return running.wait(timeout=60), "".join(said)
+    return running.wait(timeout=60), "".join(message)
 
 
 @pytest.mark.parametrize("words", VERBS)
 def test_ctrl_c_during_imports_is_one_line(folder: Path, words: str) -> None:
     for imports in (1, random.Random(words).randrange(2, 600)):
-        code, said = interrupted([SCRIPT, *words_in(folder, words)], imports)
-        assert (code, said.strip()) == (130, "kinrank: interrupted"), imports
+        code, message = interrupted([SCRIPT, *words_in(folder, words)], imports)
+        assert (code, message.strip()) == (130, "kinrank: interrupted"), imports
 
 
 def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
@@ -176,8 +176,8 @@ def test_a_result_for_a_closed_output_is_one_sentence(folder: Path) -> None:
 def test_closed_input_is_one_sentence(folder: Path) -> None:
     done = shell(folder, "rerank --gallery - -o @x.npz", "<&-")
     assert done.returncode == 2
-    said = "standard input is closed; give the path of a file, or pipe the content in"
-    assert done.stderr == f"kinrank: error: {said}\n"
+    message = "standard input is closed; give the path of a file, or pipe the content in"
+    assert done.stderr == f"kinrank: error: {message}\n"
     done = shell(folder, "methods lpmt", "<&-")
     assert (done.returncode, done.stderr) == (0, "")
 

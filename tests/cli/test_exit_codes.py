@@ -55,10 +55,10 @@ def test_a_reader_that_leaves_early_is_left_in_peace(words: list[str], folder: P
 @pytest.mark.parametrize("value", ["0", "-1", "abc", "1.5", "²", " ", "1000000"])
 def test_a_wrong_number_of_threads_is_refused(value: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KINRANK_THREADS", value)
-    said = f"KINRANK_THREADS={value!r} is not allowed; set it to a whole number from 1 to 1024, or unset it"
-    assert said in bad(folder, "rerank", "--gallery", "@rows.npy", "-o", "@r.npz")
-    assert said in bad(folder, "search", "@m", "--queries", "@few.npy")
-    assert said in bad(folder, "build", "--gallery", "@rows.npy", "-o", "@n")
+    message = f"KINRANK_THREADS={value!r} is not allowed; set it to a whole number from 1 to 1024, or unset it"
+    assert message in bad(folder, "rerank", "--gallery", "@rows.npy", "-o", "@r.npz")
+    assert message in bad(folder, "search", "@m", "--queries", "@few.npy")
+    assert message in bad(folder, "build", "--gallery", "@rows.npy", "-o", "@n")
 
 
 @pytest.mark.parametrize("value", ["1", "3", ""])

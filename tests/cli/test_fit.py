@@ -48,13 +48,13 @@ def torch() -> None:
 @pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("name", SMALL)
 def test_fitted_and_used(folder: Path, name: str) -> None:
-    said = good(folder, "fit", name, "--features", "@f.npy", "--labels", "@l.npy", "-o", "@w.npz", *SMALL[name])
-    assert f"w.npz: weights of {name}, " in said
-    command = said.splitlines()[1]
+    message = good(folder, "fit", name, "--features", "@f.npy", "--labels", "@l.npy", "-o", "@w.npz", *SMALL[name])
+    assert f"w.npz: weights of {name}, " in message
+    command = message.splitlines()[1]
     words = shlex.split(command.removeprefix("Use them: kinrank "))
     files = {"q.npy": "@f.npy", "g.npy": "@f.npy", "ranking.npz": "@r.npz"}
-    told = good(folder, *(files.get(word, word) for word in words))  # as it is printed
-    assert f"weights='{folder}/w.npz'" in told
+    text = good(folder, *(files.get(word, word) for word in words))  # as it is printed
+    assert f"weights='{folder}/w.npz'" in text
     rows, labels = np.load(folder / "f.npy"), np.load(folder / "l.npy")
     flags = [word.lstrip("-").split("=")[0] for word in SMALL[name] if word.startswith("--")]
     options = {flag.removeprefix("method-") for flag in flags}
@@ -68,19 +68,19 @@ def test_fitted_and_used(folder: Path, name: str) -> None:
 @pytest.mark.usefixtures("torch")
 def test_json_tells_the_record(folder: Path) -> None:
     words = ("fit", "csa", "--features", "@both.npz:y", "--labels", "@both.npz:other")
-    told = json.loads(good(folder, *words, "--seed", "3", "-o", "@w.npz", "--json", *SMALL["csa"]))
-    assert (told["method"], told["labels"], told["seed"], told["steps"]) == ("csa", "given", 3, told["of_steps"])
-    assert told["sizes"] == {"anchors": 8, "width": 16, "depth": 1, "heads": 2}
-    assert told["stopped_early"] is False
-    assert len(told["sha256"]) == 64
-    assert str(folder) not in json.dumps({key: value for key, value in told.items() if key != "output"})
+    text = json.loads(good(folder, *words, "--seed", "3", "-o", "@w.npz", "--json", *SMALL["csa"]))
+    assert (text["method"], text["labels"], text["seed"], text["steps"]) == ("csa", "given", 3, text["of_steps"])
+    assert text["sizes"] == {"anchors": 8, "width": 16, "depth": 1, "heads": 2}
+    assert text["stopped_early"] is False
+    assert len(text["sha256"]) == 64
+    assert str(folder) not in json.dumps({key: value for key, value in text.items() if key != "output"})
 
 
 @pytest.mark.usefixtures("torch")
 def test_pseudo_labels_texts_and_quiet(folder: Path) -> None:
     words = ("fit", "csa", "--features", "@f.npy", *SMALL["csa"])
-    told = json.loads(good(folder, *words, "--pseudo-labels", "-o", "@p.npz", "--json"))
-    assert told["labels"] == "pseudo"
+    text = json.loads(good(folder, *words, "--pseudo-labels", "-o", "@p.npz", "--json"))
+    assert text["labels"] == "pseudo"
     assert good(folder, *words, "--labels", "@l.csv", "-o", "@t.npz", "-q") == ""  # a blank line: not known
     assert (folder / "t.npz").is_file()
 
@@ -92,8 +92,8 @@ def test_published_weights_are_taken_over(folder: Path) -> None:
     method = add_random_weights("ssr", folder / "made.npz")
     arrays = {name: torch.from_numpy(np.array(array)) for name, array in method.network().arrays.items()}  # type: ignore[attr-defined]
     torch.save({"state_dict": {**arrays, "scale_cls": torch.ones(1)}}, folder / "published.pth")
-    said = good(folder, "fit", "ssr", "--checkpoint", "@published.pth", "--lr", "0.02", "--steps", "2", "--variant", "cut", "-o", "@w.npz")  # fmt: skip  # noqa: E501
-    assert "w.npz: weights of ssr, 0" in said
+    message = good(folder, "fit", "ssr", "--checkpoint", "@published.pth", "--lr", "0.02", "--steps", "2", "--variant", "cut", "-o", "@w.npz")  # fmt: skip  # noqa: E501
+    assert "w.npz: weights of ssr, 0" in message
     rows = np.load(folder / "f.npy")
     expected, found = (kinrank.rerank(None, rows, kinrank.methods.SSR(weights=str(folder / name))) for name in ("made.npz", "w.npz"))  # fmt: skip  # noqa: E501
     np.testing.assert_array_equal(expected.indices, found.indices)
@@ -104,7 +104,7 @@ LABELS = ("--labels", "@l.npy")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("lpmt", *FEATURES, *LABELS, "-o", "@w.npz"), "LPMT has nothing to fit; give one of: csa, ssr, lattqe"),
         (("gss", *FEATURES, *LABELS, "-o", "@w.npz"), "GSS learns from the gallery that it ranks"),
@@ -134,8 +134,10 @@ LABELS = ("--labels", "@l.npy")
         (("lattqe", "--checkpoint", "@l.npy", "-o", "@w.npz"), "LAttQE has no published weights to import; fit"),
     ],
 )
-def test_mistakes_in_one_line_and_before_anything_is_learned(folder: Path, words: tuple[str, ...], said: str) -> None:
-    assert said in bad(folder, "fit", *words)
+def test_mistakes_in_one_line_and_before_anything_is_learned(
+    folder: Path, words: tuple[str, ...], message: str
+) -> None:
+    assert message in bad(folder, "fit", *words)
     assert not (folder / "w.npz").exists()
 
 
@@ -169,24 +171,24 @@ def test_what_was_stopped_later_is_kept_and_a_script_notices(folder: Path, monke
 
 def test_torch_is_asked_for_in_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    said = bad(folder, "fit", "csa", *FEATURES, *LABELS, "-o", "@w.npz")
-    assert "fitting CSA needs torch, which cannot be imported" in said
-    assert "pip install 'kinrank[torch]'" in said
+    message = bad(folder, "fit", "csa", *FEATURES, *LABELS, "-o", "@w.npz")
+    assert "fitting CSA needs torch, which cannot be imported" in message
+    assert "pip install 'kinrank[torch]'" in message
 
 
 def test_weights_are_asked_for_in_flags(folder: Path) -> None:
-    said = bad(folder, "rerank", "--gallery", "@f.npy", "--method", "csa", "-o", "@r.npz")
-    assert "give --weights, a file of `kinrank fit csa`" in said
-    said = bad(folder, "rerank", "--gallery", "@f.npy", "--method", "csa", "--weights", "@f.npy", "-o", "@r.npz")
-    assert "unknown ending '.npy'; a file of weights is saved as .npz" in said
+    message = bad(folder, "rerank", "--gallery", "@f.npy", "--method", "csa", "-o", "@r.npz")
+    assert "give --weights, a file of `kinrank fit csa`" in message
+    message = bad(folder, "rerank", "--gallery", "@f.npy", "--method", "csa", "--weights", "@f.npy", "-o", "@r.npz")
+    assert "unknown ending '.npy'; a file of weights is saved as .npz" in message
     assert "--weights needs a value: the path of a file" in bad(folder, "rerank", "--gallery", "@f.npy", "-m", "csa", "-o", "@r.npz", "--weights")  # fmt: skip  # noqa: E501
 
 
 def test_help_names_every_size(folder: Path) -> None:
-    said = run(folder, "fit", "--help").stdout
-    assert "kinrank fit csa --features f.npy --labels l.npy -o csa.npz" in said
+    message = run(folder, "fit", "--help").stdout
+    assert "kinrank fit csa --features f.npy --labels l.npy -o csa.npz" in message
     for name, kind in RECIPES.items():
-        (line,) = [line for line in said.splitlines() if line.strip().startswith(f"{name} ")]
+        (line,) = [line for line in message.splitlines() if line.strip().startswith(f"{name} ")]
         for entry in kind.parameters():
             shown = (
                 "8" if entry.default is None else f"{entry.default:g}" if entry.kind is float else str(entry.default)

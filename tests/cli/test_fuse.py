@@ -32,8 +32,8 @@ def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
 @pytest.mark.parametrize("ending", ["npz", "trec", "csv"])
 def test_fuse_writes_what_the_library_returns(folder: Path, ending: str) -> None:
     words = ("fuse", "@x.npz", "@y.trec", "--rank-constant", "10", "--weights", "2,1", "-k", "7", "-o", f"@f.{ending}")
-    said = good(folder, *words)
-    assert "4 queries x 7 items, reciprocal rank fusion of 2, k=10" in said
+    message = good(folder, *words)
+    assert "4 queries x 7 items, reciprocal rank fusion of 2, k=10" in message
     runs = [kinrank.Ranking.load(folder / file) for file in ("x.npz", "y.trec")]
     expected = kinrank.fuse(runs, rank_constant=10, weights=[2, 1], k=7)
     np.testing.assert_array_equal(kinrank.Ranking.load(folder / f"f.{ending}").indices, expected.indices)
@@ -55,7 +55,7 @@ def test_names_of_the_files_are_written_again(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["@x.npz", "@absent.npz"], "does not exist"),
         (["@x.npz", "@y.npz", "--weights", "1,many"], "--weights has 'many'"),
@@ -65,6 +65,6 @@ def test_names_of_the_files_are_written_again(folder: Path) -> None:
         ([], "argument 'rankings'"),
     ],
 )
-def test_mistakes(folder: Path, words: list[str], said: str) -> None:
-    assert said in bad(folder, "fuse", *words, "-o", "@f.npz")
+def test_mistakes(folder: Path, words: list[str], message: str) -> None:
+    assert message in bad(folder, "fuse", *words, "-o", "@f.npz")
     assert not (folder / "f.npz").exists()

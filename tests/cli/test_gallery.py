@@ -83,7 +83,7 @@ def test_the_manifest_is_read_twice(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("add", "@named", "--vectors", "@wide.npy", "--ids", "@old.txt"), "9"),
         (("add", "@named", "--vectors", "@new.npz:d"), "ids is missing"),
@@ -98,11 +98,11 @@ def test_the_manifest_is_read_twice(folder: Path, monkeypatch: pytest.MonkeyPatc
         (("remove", "@numbered", "--item", "first"), "'first'"),
     ],
 )
-def test_mistakes_are_one_line_and_change_nothing(folder: Path, words: tuple[str, ...], said: str) -> None:
+def test_mistakes_are_one_line_and_change_nothing(folder: Path, words: tuple[str, ...], message: str) -> None:
     before = {
         path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != LOCK_NAME
     }
-    assert said in bad(folder, *words)
+    assert message in bad(folder, *words)
     after = {path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != LOCK_NAME}
     assert after == before
 
@@ -117,9 +117,9 @@ def test_four_at_once_are_all_there(folder: Path) -> None:
         words = ["add", f"{folder}/named", "--vectors", f"{folder}/part{number}.npy"]
         words += ["--ids", f"{folder}/part{number}.txt", "--json"]
         running.append(subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE, text=True))
-    said = [process.communicate()[0] for process in running]
+    message = [process.communicate()[0] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0, 0]
-    assert sorted(json.loads(document)["items"] for document in said) == [60, 70, 80, 90]
+    assert sorted(json.loads(document)["items"] for document in message) == [60, 70, 80, 90]
     there = kr.Manifold.load(folder / "named").ids.tolist()
     assert sorted(there) == sorted(NAMES[:50] + [f"p{number}-{row}" for number in range(4) for row in range(10)])
 
@@ -166,9 +166,9 @@ def test_add_replaces_those_that_are_there_if_told_to(folder: Path) -> None:
 
 def test_who_waits_too_long_is_told(folder: Path) -> None:
     with folder_lock(folder / "named"):
-        said = bad(folder, "remove", "@named", "--item", "n1", "--wait", "0.1")
-    assert f"named is being changed by process {os.getpid()} on" in said
-    assert "did not finish within 0.1 seconds" in said
+        message = bad(folder, "remove", "@named", "--item", "n1", "--wait", "0.1")
+    assert f"named is being changed by process {os.getpid()} on" in message
+    assert "did not finish within 0.1 seconds" in message
     assert len(kr.Manifold.load(folder / "named")) == 50
     assert "--wait" in bad(folder, "remove", "@named", "--item", "n1", "--wait", "-1")
     good(folder, "remove", "@named", "--item", "n1", "--wait", "0", "-q")

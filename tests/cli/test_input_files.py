@@ -63,12 +63,12 @@ def test_build_add_and_search_name_by_columns(folder: Path) -> None:
     assert Manifold.load(folder / "m").ids.tolist() == NAMES
     good(folder, "add", "@m", "--vectors", "@few.csv", "--id-column", "0", "-q")
     assert Manifold.load(folder / "m").ids.tolist() == [*NAMES, "ask0", "ask1", "ask2"]
-    said = good(folder, "search", "@m", "--queries", "@few.csv", "--id-column", "0", "-k", "1", "--json", "-q")
-    assert [entry["query"] for entry in json.loads(said)["results"]] == ["ask0", "ask1", "ask2"]
+    message = good(folder, "search", "@m", "--queries", "@few.csv", "--id-column", "0", "-k", "1", "--json", "-q")
+    assert [entry["query"] for entry in json.loads(message)["results"]] == ["ask0", "ask1", "ask2"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--gallery", "@named.csv"], "--id-column 'name'"),
         (["--gallery", "@g.csv", "--queries", "@few.csv"], "--query-id-column 0"),
@@ -81,8 +81,8 @@ def test_build_add_and_search_name_by_columns(folder: Path) -> None:
         (["--gallery", "-"], "standard input is empty"),
     ],
 )
-def test_mistakes_name_flags(folder: Path, words: list[str], said: str) -> None:
-    assert said in bad(folder, "rerank", *words, "-m", "aqe", "-o", "@r.npz")
+def test_mistakes_name_flags(folder: Path, words: list[str], message: str) -> None:
+    assert message in bad(folder, "rerank", *words, "-m", "aqe", "-o", "@r.npz")
 
 
 @pytest.mark.parametrize("name", ["g.npy", "g.csv"])

@@ -205,9 +205,9 @@ def test_a_damaged_log_stops_every_change(place: Path, kind: str) -> None:
     log = log_path(place / "g")
     log.write_bytes(damage(log.read_bytes(), kind))
     before = files_in(place)
-    said = bad(place, "add", "@g", "--vectors", "@new.npy", "--ids", "@new.txt", "--replace")
-    assert "g.log" in said
-    assert "move it away" in said
+    message = bad(place, "add", "@g", "--vectors", "@new.npy", "--ids", "@new.txt", "--replace")
+    assert "g.log" in message
+    assert "move it away" in message
     manifold.remove(["g3"])
     with pytest.raises(ConcurrentSaveError, match=r"move it away|has unreadable bytes|lacks . changes?"):
         manifold.save(place / "g")
@@ -222,9 +222,22 @@ def test_the_log_of_another_gallery_stops_every_change(place: Path) -> None:
     log = ChangeLog(log_path(place / "g"), 0)
     log.append([Change(vectors=np.ones((1, 3), np.float32), ids=["g8"], version=1)])
     log.close()
-    said = bad(place, "remove", "@g", "--item", "g7")
-    assert "the log belongs to another gallery; move it away" in said
+    message = bad(place, "remove", "@g", "--item", "g7")
+    assert "the log belongs to another gallery; move it away" in message
     assert "g7" in rows_of(kr.Manifold.open(place / "g"))
+
+
+def test_a_bug_while_applying_the_log_does_not_blame_the_log(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("operands could not be broadcast together")
+
+    before = files_in(place)
+    monkeypatch.setattr(type(kr.Manifold.open(place / "g").method), "change", fail)
+    result = run(place, "remove", "@g", "--item", "g7")
+    assert result.exit_code == 1
+    assert "ValueError: operands could not be broadcast together" in result.stderr
+    assert "another gallery" not in result.stderr
+    assert files_in(place) == before
 
 
 def test_an_empty_file_of_that_name_is_no_log(place: Path) -> None:
@@ -271,9 +284,9 @@ def test_quiet_does_not_hide_that_bytes_of_the_log_were_removed(place: Path) -> 
         assert process.stdout is not None
         assert process.stdout.readline().startswith("http://")
         process.terminate()
-        _, said = process.communicate(timeout=60)
-    assert "g.log: the last 20 bytes are not a complete change and were removed" in said
-    assert said.count("\n") == 1
+        _, message = process.communicate(timeout=60)
+    assert "g.log: the last 20 bytes are not a complete change and were removed" in message
+    assert message.count("\n") == 1
 
 
 def test_quiet_does_not_hide_that_changes_are_missing(place: Path) -> None:

@@ -32,11 +32,11 @@ def folder(tmp_path: Path, rng: np.random.Generator) -> Path:
 
 
 def test_groups_are_printed_largest_first_and_say_what_the_threshold_was(folder: Path) -> None:
-    said = good(folder, "near-duplicates", "--gallery", "@g.npy").splitlines()
-    assert [line.split()[0] for line in said[:3]] == ["size", "4", "2"]
-    assert "0, 1, 2, 3" in said[1]
-    assert said[-1] == "2 groups hold 6 of 30 items (cosine distance at most 0.05)"
-    assert good(folder, "near-duplicates", "--gallery", "@g.npy", "-q").splitlines() == said[:3]
+    message = good(folder, "near-duplicates", "--gallery", "@g.npy").splitlines()
+    assert [line.split()[0] for line in message[:3]] == ["size", "4", "2"]
+    assert "0, 1, 2, 3" in message[1]
+    assert message[-1] == "2 groups hold 6 of 30 items (cosine distance at most 0.05)"
+    assert good(folder, "near-duplicates", "--gallery", "@g.npy", "-q").splitlines() == message[:3]
     facts = json.loads(good(folder, "near-duplicates", "@g.manifold", "--json", "-q"))
     assert [entry["size"] for entry in facts["found"]] == [4, 2]
     assert facts["found"][1]["items"] == ['picture "10", a', 'picture "11", a']
@@ -54,13 +54,13 @@ def test_groups_go_to_a_table(folder: Path) -> None:
 
 
 def test_groups_doubt_a_threshold_that_swallows_the_gallery(folder: Path) -> None:
-    said = good(folder, "near-duplicates", "--gallery", "@g.npy", "--max-distance", "2")
-    assert "--max-distance is probably too large" in said
+    message = good(folder, "near-duplicates", "--gallery", "@g.npy", "--max-distance", "2")
+    assert "--max-distance is probably too large" in message
     assert "--max-distance is probably too large" not in good(folder, "near-duplicates", "--gallery", "@g.npy")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "give either a prepared gallery or --gallery"),
         (["@g.manifold", "--gallery", "@g.npy"], "give either a prepared gallery or --gallery"),
@@ -72,17 +72,17 @@ def test_groups_doubt_a_threshold_that_swallows_the_gallery(folder: Path) -> Non
         (["--gallery", "@absent.npy"], "does not exist"),
     ],
 )
-def test_mistakes_of_groups(folder: Path, words: list[str], said: str) -> None:
-    assert said in bad(folder, "near-duplicates", *words, "-q")
+def test_mistakes_of_groups(folder: Path, words: list[str], message: str) -> None:
+    assert message in bad(folder, "near-duplicates", *words, "-q")
 
 
 def test_export_writes_a_matrix_per_file_and_the_ids(folder: Path) -> None:
-    said = good(folder, "export", "@g.manifold", "-o", "@matrices")
+    message = good(folder, "export", "@g.manifold", "-o", "@matrices")
     manifold = kinrank.Manifold.load(folder / "g.manifold")
     for name, matrix in kinrank.manifold.export(manifold).items():
         read = sparse.load_npz(folder / "matrices" / f"{name}.npz")
         assert abs(read - matrix).max() == 0
-        assert f"{name}.npz" in said
+        assert f"{name}.npz" in message
         np.load(folder / "matrices" / f"{name}.npz", allow_pickle=False).close()
     with open(folder / "matrices" / "ids.csv", newline="") as file:
         assert [line["id"] for line in csv.DictReader(file)] == manifold.ids.tolist()
@@ -96,7 +96,7 @@ def test_export_of_some(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["@g.manifold", "-o", "@g.manifold"], "would overwrite"),
         (["@g.manifold", "-o", "@dfs.manifold"], "is a prepared gallery"),
@@ -107,6 +107,6 @@ def test_export_of_some(folder: Path) -> None:
         (["@absent", "-o", "@m"], "absent"),
     ],
 )
-def test_mistakes_of_export(folder: Path, words: list[str], said: str) -> None:
-    assert said in bad(folder, "export", *words, "-q")
+def test_mistakes_of_export(folder: Path, words: list[str], message: str) -> None:
+    assert message in bad(folder, "export", *words, "-q")
     assert not (folder / "m").exists()

@@ -38,8 +38,8 @@ def test_the_folder_remembers_and_forgets(folder: Path) -> None:
     asked = np.load(folder / "q.npy")
     expected = kr.Manifold.build(np.load(folder / "rows.npy"), METHOD)
     expected.observe(asked)
-    said = good(folder, "observe", "@m", "--queries", "@q.npy")
-    assert "m: 60 items x 6 dimensions, remembered queries: 12 (12 of 12 kept), staleness 0." in said
+    message = good(folder, "observe", "@m", "--queries", "@q.npy")
+    assert "m: 60 items x 6 dimensions, remembered queries: 12 (12 of 12 kept), staleness 0." in message
     loaded = kr.Manifold.load(folder / "m")
     assert (len(loaded), loaded.n_observed) == (60, 12)
     np.testing.assert_array_equal(loaded.search(asked, k=60).indices, expected.search(asked, k=60).indices)
@@ -48,8 +48,8 @@ def test_the_folder_remembers_and_forgets(folder: Path) -> None:
     assert "observed" in good(folder, "info", "@m")
     assert json.loads(good(folder, "info", "@m", "--json"))["observed"] == 12
     assert "whole" in good(folder, "verify", "@m")
-    said = good(folder, "observe", "@m", "--forget", "--refresh")
-    assert "m: 60 items x 6 dimensions, staleness 0.000" in said
+    message = good(folder, "observe", "@m", "--forget", "--refresh")
+    assert "m: 60 items x 6 dimensions, staleness 0.000" in message
     assert kr.Manifold.load(folder / "m").n_observed == 0
 
 
@@ -76,7 +76,7 @@ def test_others_are_waited_for(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("observe @m", "give either --queries or --forget"),
         ("observe @m --queries @q.npy --forget", "give either --queries or --forget"),
@@ -91,6 +91,6 @@ def test_others_are_waited_for(folder: Path) -> None:
         ("build --gallery @rows.npy -o @n --observed-limit 0", "--observed-limit 0 is not allowed"),
     ],
 )
-def test_mistakes(words: str, said: str, folder: Path) -> None:
-    assert said in bad(folder, *words.split())
+def test_mistakes(words: str, message: str, folder: Path) -> None:
+    assert message in bad(folder, *words.split())
     assert kr.Manifold.load(folder / "m").n_observed == 0

@@ -45,8 +45,8 @@ def test_a_ranking_does_not_replace_its_vectors(folder: Path, output: str, place
 
 @pytest.mark.parametrize("flag", ["--query-ids", "--item-ids"])
 def test_a_ranking_does_not_replace_a_file_of_names(folder: Path, flag: str) -> None:
-    said = bad(folder, "rerank", "--gallery", "@mine.npz", flag, "@names.csv", "-m", "aqe", "-o", "@names.csv")
-    assert "would overwrite" in said
+    message = bad(folder, "rerank", "--gallery", "@mine.npz", flag, "@names.csv", "-m", "aqe", "-o", "@names.csv")
+    assert "would overwrite" in message
     assert (folder / "names.csv").read_text().startswith("item0\n")
 
 
@@ -55,7 +55,7 @@ def test_every_verb_keeps_its_inputs(folder: Path) -> None:
     inside = next(path for path in (folder / "m").rglob("*.npy") if path.name == "vectors.npy")
     kept = {path: path.read_bytes() for path in (folder / "m").rglob("*") if path.is_file()}
     (folder / "m" / "names.txt").write_text("x")
-    for words, said in (
+    for words, message in (
         (["build", "--gallery", str(inside), "-m", "aqe", "-o", "@m"], "copy it to another place"),
         (["build", "--gallery", "@mine.npz", "--ids", "@m/names.txt", "-m", "aqe", "-o", "@m"], "copy it"),
         (["add", "@m", "--vectors", str(inside)], "copy it"),
@@ -66,7 +66,7 @@ def test_every_verb_keeps_its_inputs(folder: Path) -> None:
         (["search", "@m", "--queries", "@mine.npz", "--query-ids", "@names.csv", "-o", "@names.csv"], "overwrite"),
         (["explain", "@m", "--queries", "@mine.npz", "--item", "1", "-o", "@m/x.svg"], "is inside the input"),
     ):
-        assert said in bad(folder, *words), words
+        assert message in bad(folder, *words), words
     assert all(path.read_bytes() == content for path, content in kept.items())
 
 
@@ -96,6 +96,6 @@ def test_where_a_ranking_can_go(tmp_path: Path, capfdbinary: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("output", [STDIO_PATH, Path("r.csv"), None])
 def test_what_was_done_does_not_mix_with_the_result(output: Path | None, capsys: pytest.CaptureFixture[str]) -> None:
-    for json, quiet, said in ((False, False, "3 items\n"), (True, True, '{\n  "items": 3\n}\n'), (False, True, "")):
+    for json, quiet, message in ((False, False, "3 items\n"), (True, True, '{\n  "items": 3\n}\n'), (False, True, "")):
         OutputOptions(json=json, quiet=quiet).print_summary("{items} items", {"items": 3}, output)
-        assert capsys.readouterr() == (("", said) if output == STDIO_PATH else (said, ""))
+        assert capsys.readouterr() == (("", message) if output == STDIO_PATH else (message, ""))

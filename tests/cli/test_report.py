@@ -57,15 +57,15 @@ def test_a_page_of_items_with_pictures(folder: Path) -> None:
 
 
 def test_json_has_the_numbers_of_compare(folder: Path) -> None:
-    said = json.loads(good(folder, *EVERYONE, "--json", "-o", "@numbers.html"))
+    message = json.loads(good(folder, *EVERYONE, "--json", "-o", "@numbers.html"))
     compared = json.loads(
         good(folder, "compare", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "lpmt,aqe", "--json")
     )
-    assert Path(said.pop("page")).name == "numbers.html"
-    for facts in (said, compared):
+    assert Path(message.pop("page")).name == "numbers.html"
+    for facts in (message, compared):
         for method in facts["methods"]:
             del method["seconds_per_query"]
-    assert said == compared
+    assert message == compared
 
 
 def test_names_and_texts_are_shown(folder: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_published_set(shared_dir: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "give --gallery, or a published set with --data"),
         (["--gallery", "@all.npy"], "give the relevant items, once"),
@@ -134,9 +134,9 @@ def test_a_published_set(shared_dir: Path, tmp_path: Path) -> None:
         (["--data", "@broken", "--gallery", "@all.npy"], "leave out other files, such as"),
     ],
 )
-def test_mistakes(folder: Path, words: list[str], said: str) -> None:
+def test_mistakes(folder: Path, words: list[str], message: str) -> None:
     before = sorted(folder.iterdir())
     sentence = bad(folder, "report", "-o", "@new.html", *words, "-q")
-    assert said in sentence
+    assert message in sentence
     assert "Path(" not in sentence
     assert sorted(folder.iterdir()) == before

@@ -77,7 +77,7 @@ def test_rerank_where(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("search @m --queries @q.npy --where @wrong.txt", "where contains 'zz', which is not in this manifold"),
         ("search @m --queries @q.npy --where @empty.txt", "where leaves no item; allow at least one"),
@@ -106,8 +106,8 @@ def test_rerank_where(folder: Path) -> None:
         ("search @m --queries @q.npy --where @some.csv -o @some.csv", "some.csv"),
     ],
 )
-def test_mistakes(words: str, said: str, folder: Path) -> None:
-    assert said in bad(folder, *words.split())
+def test_mistakes(words: str, message: str, folder: Path) -> None:
+    assert message in bad(folder, *words.split())
 
 
 def test_marks_without_items_and_words_in_flags(folder: Path) -> None:
@@ -132,8 +132,8 @@ def test_an_id_is_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_search_says_how_many_are_remembered(folder: Path, tmp_path: Path) -> None:
     target = str(tmp_path / "m")
     good(folder, "build", "--gallery", "@g.npy", "-o", target)
-    said = json.loads(good(folder, "search", target, "--queries", "@q.npy", "--observe", "--json"))
-    assert said["observed"] == kr.Manifold.load(target).n_observed > 0
+    message = json.loads(good(folder, "search", target, "--queries", "@q.npy", "--observe", "--json"))
+    assert message["observed"] == kr.Manifold.load(target).n_observed > 0
     assert "queries are remembered" in good(folder, "search", target, "--queries", "@q.npy", "--observe")
 
 

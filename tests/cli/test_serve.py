@@ -24,9 +24,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_help_teaches(tmp_path: Path) -> None:
-    said = good(tmp_path, "serve", "--help")
+    message = good(tmp_path, "serve", "--help")
     for words in ("--images", "--token", "--workers", "kinrank serve gallery.manifold", "Ctrl-C"):
-        assert words in said
+        assert words in message
 
 
 def test_others_need_a_token(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
     try:
         assert running.stdout is not None
-        said = running.stdout.readline()
-        address = re.search(r"http://127\.0\.0\.1:\d+", said)
-        assert address, said
+        message = running.stdout.readline()
+        address = re.search(r"http://127\.0\.0\.1:\d+", message)
+        assert address, message
         with urllib.request.urlopen(f"{address[0]}/v1/info", timeout=60) as answer:
             assert json.load(answer)["items"] == 50
         with kinrank.Client(address[0]) as client:

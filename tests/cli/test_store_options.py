@@ -38,9 +38,9 @@ def url(folder: Path) -> str:
 
 def test_candidates_from_a_store(folder: Path) -> None:
     words = ("--queries", "@q.npy", "--candidates", "20", "-o", "@r.npz")
-    said = json.loads(good(folder, "rerank", "--store", url(folder), *words, "--json", "-q"))
-    assert said["mode"] == "candidates"
-    assert set(said["seconds_in"]) == {"search", "fetch", "rerank", "rest"}
+    message = json.loads(good(folder, "rerank", "--store", url(folder), *words, "--json", "-q"))
+    assert message["mode"] == "candidates"
+    assert set(message["seconds_in"]) == {"search", "fetch", "rerank", "rest"}
     expected = kr.rerank(ROWS[60:], ROWS[:60], candidates=20)
     np.testing.assert_array_equal(kr.Ranking.load(folder / "r.npz").ids, expected.indices)
     good(folder, "rerank", "--store", url(folder), *words, "--expand", "1", "-q")
@@ -53,9 +53,9 @@ def test_candidates_from_a_store(folder: Path) -> None:
 
 
 def test_a_manifold_of_a_store(folder: Path) -> None:
-    said = json.loads(good(folder, "build", "--store", url(folder), "-o", "@m", "--json", "-q"))
-    assert said["items"] == 60
-    assert said["store"] == "DuckDBStore"
+    message = json.loads(good(folder, "build", "--store", url(folder), "-o", "@m", "--json", "-q"))
+    assert message["items"] == 60
+    assert message["store"] == "DuckDBStore"
     over = ("search", "@m", "--store", url(folder), "--queries", "@q.npy", "-k", "5", "--json")
     shown = json.loads(good(folder, *over))
     expected = kr.Manifold.build(ROWS[:60]).search(ROWS[60:], k=5).ids.tolist()
@@ -66,8 +66,8 @@ def test_a_manifold_of_a_store(folder: Path) -> None:
         connection.execute("DELETE FROM items WHERE id IN (1, 2)")
         connection.execute("INSERT INTO items VALUES (100, 'cat', ?)", [ROWS[60].tolist()])
         connection.execute("UPDATE items SET embedding = ? WHERE id = 5", [ROWS[61].tolist()])
-    said = json.loads(good(folder, "sync", "@m", "--store", url(folder), "--json", "-q"))
-    assert (said["added"], said["removed"], said["changed"], said["items"]) == (1, 2, 1, 59)
+    message = json.loads(good(folder, "sync", "@m", "--store", url(folder), "--json", "-q"))
+    assert (message["added"], message["removed"], message["changed"], message["items"]) == (1, 2, 1, 59)
     shown = json.loads(good(folder, *over))
     assert [row["items"][0]["item"] for row in shown["results"][:2]] == [100, 5]
     line = good(folder, "sync", "@m", "--store", url(folder))
@@ -82,13 +82,13 @@ def test_passwords_are_never_printed(folder: Path) -> None:
         ("rerank", "--store", hidden + "&table=twice", "--queries", "@q.npy", "-o", "@r.npz"),
         ("rerank", "--store", "nothing://me:open%20sesame@h/x", "--queries", "@q.npy", "-o", "@r.npz"),
     ):
-        said = bad(folder, *words)
-        assert "sesame" not in said
+        message = bad(folder, *words)
+        assert "sesame" not in message
     assert not (folder / "m").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("rerank", "--queries", "@q.npy", "-o", "@r.npz"), "give either --gallery, a file of vectors, or --store"),
         (("rerank", "--gallery", "@g.npy", "--store", "URL", "-o", "@r.npz"), "give either --gallery"),
@@ -107,10 +107,10 @@ def test_passwords_are_never_printed(folder: Path) -> None:
         (("sync", "@g.npy", "--store", "URL"), "g.npy"),
     ],
 )
-def test_mistakes(folder: Path, words: tuple[str, ...], said: str) -> None:
+def test_mistakes(folder: Path, words: tuple[str, ...], message: str) -> None:
     written = tuple(word.replace("URL", url(folder)).replace("&vector=nobody", "").replace("embedding", "nobody")
                     if "nobody" in word else word.replace("URL", url(folder)) for word in words)  # fmt: skip
-    assert said in bad(folder, *written)
+    assert message in bad(folder, *written)
 
 
 def test_the_store_is_closed_after_an_error(folder: Path) -> None:

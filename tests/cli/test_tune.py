@@ -56,26 +56,26 @@ def parsed(line: str) -> kr.Method:
 
 
 def test_without_labels(folder: Path) -> None:
-    said = good(folder, "diagnose", "--gallery", "@curves.npy", "--methods", "lpmt, aqe")
+    message = good(folder, "diagnose", "--gallery", "@curves.npy", "--methods", "lpmt, aqe")
     found = kr.diagnose(np.load(folder / "curves.npy"))
-    assert said.splitlines()[0] == found.sentences[0]
-    assert "Give --right if you know it." in said
-    assert "right=" not in said
-    assert [parsed(line) for line in commands_in(said)] == [found.parameters("lpmt"), found.parameters("aqe")]
+    assert message.splitlines()[0] == found.sentences[0]
+    assert "Give --right if you know it." in message
+    assert "right=" not in message
+    assert [parsed(line) for line in commands_in(message)] == [found.parameters("lpmt"), found.parameters("aqe")]
 
 
 def test_right_answers_that_are_known(folder: Path) -> None:
-    said = good(folder, "diagnose", "--gallery", "@curves.npy", "--right", "1")
-    assert said.startswith("Re-ranking with LPMT is more likely to hurt than to help: -4 points")
-    assert [parsed(line) for line in commands_in(said)] == [kr.LPMT(k2=3)]
+    message = good(folder, "diagnose", "--gallery", "@curves.npy", "--right", "1")
+    assert message.startswith("Re-ranking with LPMT is more likely to hurt than to help: -4 points")
+    assert [parsed(line) for line in commands_in(message)] == [kr.LPMT(k2=3)]
 
 
 def test_queries_that_lie_apart(folder: Path) -> None:
     rng = np.random.default_rng(0)
     np.save(folder / "apart.npy", rng.standard_normal((9, 16)))
-    said = good(folder, "diagnose", "--gallery", "@curves.npy", "--queries", "@apart.npy")
-    assert "Queries are farther from the items" in said
-    assert "right=" not in said
+    message = good(folder, "diagnose", "--gallery", "@curves.npy", "--queries", "@apart.npy")
+    assert "Queries are farther from the items" in message
+    assert "right=" not in message
 
 
 def test_json_without_labels(folder: Path) -> None:
@@ -88,19 +88,19 @@ def test_json_without_labels(folder: Path) -> None:
 
 
 def test_all_methods(folder: Path) -> None:
-    said = good(folder, "diagnose", "--gallery", "@all.npy", "--methods", "all")
-    names = {parsed(line).name for line in commands_in(said)}
+    message = good(folder, "diagnose", "--gallery", "@all.npy", "--methods", "all")
+    names = {parsed(line).name for line in commands_in(message)}
     assert names == set(list_untrained_methods()) - {"none"}
     assert "csa" not in names
 
 
 def test_lengths_that_matter(folder: Path) -> None:
-    said = good(folder, "diagnose", "--gallery", "@all.npy", "--metric", "euclidean")
-    assert "If they were" not in said
-    assert commands_in(said)[0].endswith(" --metric euclidean")
-    said = good(folder, "tune", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe", "--metric", "euclidean")  # fmt: skip  # noqa: E501
-    assert "centred" not in said
-    assert commands_in(said)[0].endswith(" --metric euclidean")
+    message = good(folder, "diagnose", "--gallery", "@all.npy", "--metric", "euclidean")
+    assert "If they were" not in message
+    assert commands_in(message)[0].endswith(" --metric euclidean")
+    message = good(folder, "tune", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe", "--metric", "euclidean")  # fmt: skip  # noqa: E501
+    assert "centred" not in message
+    assert commands_in(message)[0].endswith(" --metric euclidean")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_lengths_that_matter(folder: Path) -> None:
     ],
 )
 def test_with_labels(folder: Path, words: list[str]) -> None:
-    said = good(folder, "tune", *words, "--methods", "aqe,dfs", "--folds", "3", "--seed", "2")
+    message = good(folder, "tune", *words, "--methods", "aqe,dfs", "--folds", "3", "--seed", "2")
     document = json.loads(good(folder, "tune", *words, "--methods", "aqe,dfs", "--folds", "3", "--seed", "2", "--json"))
     labels = np.arange(64) % 8
     rows = np.load(folder / "all.npy")
@@ -121,22 +121,22 @@ def test_with_labels(folder: Path, words: list[str]) -> None:
     pair = (None, rows) if everyone else (rows[:16], rows[16:])
     found = kr.tune(*pair, truth, methods=["aqe", "dfs"], folds=3, seed=2)
     assert document == json.loads(json.dumps(found.to_dict()))
-    assert said.startswith(str(found))
-    assert parsed(commands_in(said)[-1]) == found.method
-    assert ("--vectors-to writes them to a folder" in said) == (found.preparation is not None)
+    assert message.startswith(str(found))
+    assert parsed(commands_in(message)[-1]) == found.method
+    assert ("--vectors-to writes them to a folder" in message) == (found.preparation is not None)
 
 
 def test_vectors_as_chosen(folder: Path) -> None:
     asked = ("tune", "--gallery", "@g.npy", "--queries", "@q.npy", "--truth", "@qrels.txt", "--methods", "aqe")
-    said = good(folder, *asked, "--vectors-to", "@made")
+    message = good(folder, *asked, "--vectors-to", "@made")
     rows, labels = np.load(folder / "all.npy"), np.arange(64) % 8
     truth = kr.Truth.from_labels(labels[:16], labels[16:])
     found = kr.tune(rows[:16], rows[16:], truth, methods=["aqe"])
     assert found.preparation is not None
     np.testing.assert_array_equal(np.load(folder / "made" / "gallery.npy"), found.prepared(rows[16:]))
     np.testing.assert_array_equal(np.load(folder / "made" / "queries.npy"), found.prepared(rows[:16]))
-    assert "--vectors-to writes" not in said
-    line = shlex.split(commands_in(said)[0])[1:]
+    assert "--vectors-to writes" not in message
+    line = shlex.split(commands_in(message)[0])[1:]
     good(folder, *line, "--gallery", "@made/gallery.npy", "--queries", "@made/queries.npy", "-o", "@r.npz")
     score = kr.evaluate(kr.Ranking.load(folder / "r.npz"), truth, resamples=0)["mAP"]
     assert score.mean == pytest.approx(found.on_all.mean_b)
@@ -154,8 +154,8 @@ def test_every_item_asks_and_no_queries_are_written(folder: Path) -> None:
 def test_several_features(folder: Path) -> None:
     words = ["--gallery", "@g.npy", "--gallery", "@g.npy", "--queries", "@q.npy", "--queries", "@q.npy"]
     good(folder, "diagnose", *words)
-    said = good(folder, "tune", *words, "--truth", "@qrels.txt", "--methods", "aqe", "--vectors-to", "@made")
-    assert commands_in(said)
+    message = good(folder, "tune", *words, "--truth", "@qrels.txt", "--methods", "aqe", "--vectors-to", "@made")
+    assert commands_in(message)
     assert len(np.load(folder / "made" / "queries.npy")) == 16
 
 
@@ -163,7 +163,7 @@ LABELLED = ["--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aq
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--gallery", "@all.npy"], "there are no labels; give --truth, --labels or others, or use `kinrank diagnose`"),
         (["--gallery", "@none.npy", "--labels", "@labels.csv"], "none.npy"),
@@ -183,15 +183,15 @@ LABELLED = ["--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aq
         (["--gallery", "@g.npy", "--queries", "@q.npy", "--query-labels", "@ql.npy"], "need each other; give both"),
     ],
 )
-def test_mistakes_end_in_one_line(folder: Path, words: list[str], said: str) -> None:
+def test_mistakes_end_in_one_line(folder: Path, words: list[str], message: str) -> None:
     line = bad(folder, "tune", *words)
-    assert said in line
+    assert message in line
     assert "kinrank.diagnose" not in line
     assert not (folder / "made").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--gallery", "@none.npy"], "none.npy"),
         (["--gallery", "@few.npy"], "--gallery has 9 rows, but a diagnosis needs at least 20"),
@@ -205,9 +205,9 @@ def test_mistakes_end_in_one_line(folder: Path, words: list[str], said: str) -> 
         ([*LABELLED], "No such option: --labels"),
     ],
 )
-def test_mistakes_of_a_diagnosis(folder: Path, words: list[str], said: str) -> None:
+def test_mistakes_of_a_diagnosis(folder: Path, words: list[str], message: str) -> None:
     line = bad(folder, "diagnose", *words)
-    assert said in line
+    assert message in line
     assert "kinrank.diagnose" not in line
 
 
@@ -231,8 +231,8 @@ def test_refusals_are_told_in_flags(folder: Path, monkeypatch: pytest.MonkeyPatc
         return real(queries, gallery, method, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(cross_validation, "rerank", refusing)
-    said = good(folder, "tune", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe,dfs")
-    assert "DFS() refused: DFS needs 9 GB; give a larger max_memory" in said
+    message = good(folder, "tune", "--gallery", "@all.npy", "--labels", "@labels.csv", "--methods", "aqe,dfs")
+    assert "DFS() refused: DFS needs 9 GB; give a larger max_memory" in message
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -41,8 +41,10 @@ def lines(rows: np.ndarray) -> str:
 
 
 def test_learned_and_applied_at_once(folder: Path) -> None:
-    said = good(folder, "whiten", "--features", "@g.npy", "-o", "@w.npy")
-    assert said.endswith("w.npy: 40 vectors x 6, Whitening(pca, 6 -> 6 dimensions, power 0.5, learned on 40 vectors)\n")
+    message = good(folder, "whiten", "--features", "@g.npy", "-o", "@w.npy")
+    assert message.endswith(
+        "w.npy: 40 vectors x 6, Whitening(pca, 6 -> 6 dimensions, power 0.5, learned on 40 vectors)\n"
+    )
     found = np.load(folder / "w.npy")
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, whiten(np.load(folder / "g.npy")))
@@ -61,8 +63,8 @@ def test_learned_on_others_and_used_again(folder: Path, pairs: tuple[str, ...]) 
 
 
 def test_only_learned(folder: Path) -> None:
-    said = good(folder, "whiten", "--features", "@g.npy", "--power", "0", "--save", "@w.npz")
-    assert said.endswith("w.npz: Whitening(pca, 6 -> 6 dimensions, power 0, learned on 40 vectors)\n")
+    message = good(folder, "whiten", "--features", "@g.npy", "--power", "0", "--save", "@w.npz")
+    assert message.endswith("w.npz: Whitening(pca, 6 -> 6 dimensions, power 0, learned on 40 vectors)\n")
     assert Whitening.load(folder / "w.npz").power == 0
 
 
@@ -88,7 +90,7 @@ def test_few_rows_are_told(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--features @g.npy", "there is no output; give -o for the whitened vectors, --save for the whitening"),
         ("--features @g.npy -o @g.npy", "would overwrite"),
@@ -119,10 +121,10 @@ def test_few_rows_are_told(folder: Path) -> None:
         ("--features @named.csv -o @x.npy", "--id-column"),
     ],
 )
-def test_mistakes_in_one_line(folder: Path, words: str, said: str) -> None:
+def test_mistakes_in_one_line(folder: Path, words: str, message: str) -> None:
     good(folder, "whiten", "--features", "@g.npy", "--save", "@w.npz")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert said in bad(folder, "whiten", *words.split())
+    assert message in bad(folder, "whiten", *words.split())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -134,6 +136,6 @@ def test_advice_names_the_function_and_the_command(way: str, power: str) -> None
 
 
 def test_help_teaches(folder: Path) -> None:
-    said = good(folder, "whiten", "--help")
-    assert "kinrank whiten --features q.npy --with w.npz -o q.white.npy" in said
-    assert "Learn on another set" in said
+    message = good(folder, "whiten", "--help")
+    assert "kinrank whiten --features q.npy --with w.npz -o q.white.npy" in message
+    assert "Learn on another set" in message

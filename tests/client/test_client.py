@@ -156,11 +156,11 @@ def test_facts(client: Client, manifold: kr.Manifold) -> None:
     assert len(client) == 60
     assert client.ready()
     assert client.info()["dimensions"] == DIMENSIONS
-    told = client.get("item_007", vector=True)
-    assert told["id"] == "item_007"
-    assert len(told["neighbors"]) > 3
+    output = client.get("item_007", vector=True)
+    assert output["id"] == "item_007"
+    assert len(output["neighbors"]) > 3
     assert "vector" not in client.get("item_007")
-    near = np.array(told["vector"], np.float32)
+    near = np.array(output["vector"], np.float32)
     assert near.shape == (DIMENSIONS,)
 
 

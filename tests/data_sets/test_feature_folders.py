@@ -70,10 +70,10 @@ def test_unusable_files_are_named_with_a_source_for_the_rest(folder: Path) -> No
     (folder / "gnd_rparis6k.pkl").unlink()
     (folder / "indoor_split.txt").unlink()
     (folder / "caltech101_bad.npz").write_bytes(b"nothing")
-    said = describe_missing(folder)
-    assert "has no gnd_rparis6k.pkl next to it; gnd_rparis6k.pkl is published by the revisitop project" in said[0]
-    assert "indoor_split.txt of the PyRetri project" in said[1]
-    assert "caltech101_bad.npz is truncated, damaged or not an .npz file" in said[2]
+    message = describe_missing(folder)
+    assert "has no gnd_rparis6k.pkl next to it; gnd_rparis6k.pkl is published by the revisitop project" in message[0]
+    assert "indoor_split.txt of the PyRetri project" in message[1]
+    assert "caltech101_bad.npz is truncated, damaged or not an .npz file" in message[2]
     assert {entry.set for entry in find_feature_sets(folder)} == {"roxford5k", "cub200"}
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         find_feature_sets(folder / "absent")

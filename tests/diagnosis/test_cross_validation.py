@@ -112,9 +112,9 @@ def test_labels_that_mean_nothing_gain_nothing() -> None:
 def test_luck_is_told() -> None:
     rows, _ = classes()
     labels = np.random.default_rng(1).integers(0, 8, len(rows))
-    told = str(kr.tune(None, rows, kr.Truth.from_labels(labels), methods=["aqe", "dfs"]))
-    assert "That is not clearly better than no re-ranking: label more queries, or keep the search as it is." in told
-    assert "which is optimistic" in told
+    output = str(kr.tune(None, rows, kr.Truth.from_labels(labels), methods=["aqe", "dfs"]))
+    assert "That is not clearly better than no re-ranking: label more queries, or keep the search as it is." in output
+    assert "which is optimistic" in output
 
 
 @pytest.mark.parametrize("shift", [0.0, 2.0])
@@ -263,7 +263,7 @@ TRUTH = kr.Truth.from_labels(LABELS)
 
 
 @pytest.mark.parametrize(
-    ("given", "more", "said"),
+    ("given", "more", "message"),
     [
         ((None, ROWS, TRUTH), {"folds": 1}, "folds=1 is not allowed; give a whole number from 2 to 50"),
         ((None, ROWS, TRUTH), {"folds": 51}, "folds=51 is not allowed"),
@@ -280,8 +280,8 @@ TRUTH = kr.Truth.from_labels(LABELS)
         ((None, np.full((30, 4), np.nan), TRUTH), {}, "gallery row 0 contains NaN"),
     ],
 )  # fmt: skip
-def test_mistakes(given: Any, more: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_mistakes(given: Any, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         kr.tune(*given, **{"methods": ["aqe"], **more})
 
 

@@ -92,9 +92,9 @@ def test_right_answers_decide() -> None:
 
 
 def test_what_it_depends_on_is_told() -> None:
-    told = str(kr.diagnose(curves(300, 32)))
-    assert "It depends on the number of right answers per query: -4 with 1, +0 with 2, +" in told
-    assert "with 16 or more. Give `right` if you know it." in told
+    output = str(kr.diagnose(curves(300, 32)))
+    assert "It depends on the number of right answers per query: -4 with 1, +0 with 2, +" in output
+    assert "with 16 or more. Give `right` if you know it." in output
 
 
 def test_queries_that_lie_apart() -> None:
@@ -188,7 +188,7 @@ ZERO[3] = 0
 
 
 @pytest.mark.parametrize(
-    ("rows", "more", "said"),
+    ("rows", "more", "message"),
     [
         (noise(30, 4), {"right": 0}, "right=0 is not allowed; give the number of right answers per query, at least 1"),
         (noise(30, 4), {"right": float("nan")}, "right=nan is not allowed"),
@@ -206,6 +206,6 @@ ZERO[3] = 0
         ("rows.npy", {}, "rows.npy does not exist"),
     ],
 )
-def test_mistakes(rows: Any, more: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_mistakes(rows: Any, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         kr.diagnose(rows, **more)

@@ -98,8 +98,8 @@ def test_the_constants_are_those_that_were_measured() -> None:
     record = [one for one in map(json.loads, lines) if one["bench"] == "diagnosis"][-1]
     fit, seen = record["fit"], [row["facts"] for row in record["results"]]
     measured = [fit[name] for name in ("base", "per_thin", "no_kin", "few", "error", "error_right")]
-    told = [BASE_GAIN, GAIN_PER_THIN, NO_KIN_DROP, rule.FEW_KIN_DROP, rule.RMS_ERROR, rule.RMS_ERROR_WITH_RIGHT]
-    assert told == pytest.approx(measured, abs=0.051)
+    output = [BASE_GAIN, GAIN_PER_THIN, NO_KIN_DROP, rule.FEW_KIN_DROP, rule.RMS_ERROR, rule.RMS_ERROR_WITH_RIGHT]
+    assert output == pytest.approx(measured, abs=0.051)
     for name, ends in (("mutual", rule.PUBLISHED_MUTUAL), ("stability", rule.PUBLISHED_STABILITY)):
         values = [facts[name] for facts in seen]
         assert ends == pytest.approx((min(values), max(values)), abs=0.0051)

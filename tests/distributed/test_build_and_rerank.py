@@ -231,7 +231,7 @@ def test_no_queries_give_no_rows(client: Any, gallery: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda rows, client: spread.build(rows, block=0, client=client), "block"),
         (lambda rows, client: spread.build(rows, folder="nowhere", client=client), "folder='nowhere'"),
@@ -244,8 +244,8 @@ def test_no_queries_give_no_rows(client: Any, gallery: Any) -> None:
         (lambda rows, client: spread.rerank(rows[:, :5], rows, client=client), "dimensions are needed"),
     ],
 )
-def test_mistakes_are_told(client: Any, gallery: Any, call: Callable[[Any, Any], object], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_mistakes_are_told(client: Any, gallery: Any, call: Callable[[Any, Any], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         call(gallery[:20], client)
 
 
@@ -270,17 +270,17 @@ def test_without_workers_it_ends_with_a_sentence(call: Callable[..., object], de
 def test_when_all_workers_are_lost_it_ends_with_a_sentence(deserted: Any, gallery: Any) -> None:
     deserted.cluster.scale(1)
     deserted.wait_for_workers(1, timeout=30)
-    told: list[str] = []
+    reports: list[str] = []
 
     def lose(label: str, done: int, total: int) -> None:
-        told.append(label)
+        reports.append(label)
         deserted.cluster.scale(0)
         while deserted.nthreads():
             time.sleep(0.05)
 
     with pytest.raises(TimeoutError, match="no worker for 2 seconds"):
         spread.rerank(gallery[:60], gallery, "none", candidates=5, block=10, client=deserted, wait=2, progress=lose)
-    assert told
+    assert reports
 
 
 @pytest.mark.parametrize("wait", [0, -1, True, "soon", float("nan"), None])

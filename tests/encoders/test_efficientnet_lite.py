@@ -100,7 +100,7 @@ def test_weights_are_checked_and_never_executed(tmp_path: Path, monkeypatch: pyt
     whole = Path(File.get_model_file_path()).read_bytes()
     path, marker = hostile(tmp_path)
     monkeypatch.setattr(File, "get_model_file_path", staticmethod(lambda: str(path)))
-    for content, said in (
+    for content, message in (
         (None, "executed"),
         (whole[: len(whole) // 2], "truncated|not a torch checkpoint"),
         (b"", "empty"),
@@ -108,7 +108,7 @@ def test_weights_are_checked_and_never_executed(tmp_path: Path, monkeypatch: pyt
     ):
         if content is not None:
             path.write_bytes(content)
-        with pytest.raises(ValueError, match=said) as caught:
+        with pytest.raises(ValueError, match=message) as caught:
             open_encoder("efficientnet-lite")
         assert str(path) in str(caught.value)
         assert not marker.exists()

@@ -51,8 +51,13 @@ def test_files_are_written_with_names(photos: Path, tmp_path: Path) -> None:
     found = kr.embed(photos, Small(), tmp_path / "f.npy")
     assert np.array_equal(np.load(tmp_path / "f.npy"), found.vectors)
     assert (tmp_path / "f.names.txt").read_text().splitlines() == found.ids
-    told = json.loads((tmp_path / "f.embed.json").read_text())
-    assert told == {"made by": {"encoder": "small", "content": "pictures"}, "items": 6, "skipped": {}, "left out": {}}
+    reports = json.loads((tmp_path / "f.embed.json").read_text())
+    assert reports == {
+        "made by": {"encoder": "small", "content": "pictures"},
+        "items": 6,
+        "skipped": {},
+        "left out": {},
+    }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.embed.json", "f.names.txt", "f.npy", "photos"]
 
 
@@ -315,11 +320,13 @@ def test_interrupted_run_continues(photos: Path, tmp_path: Path) -> None:
         kr.embed(photos, Small(), tmp_path / "f.npy", workers=1, progress=stop)
     assert not (tmp_path / "f.npy").exists()
     small = Small()
-    told: list[tuple[int, int]] = []
-    found = kr.embed(photos, small, tmp_path / "f.npy", progress=lambda label, done, total: told.append((done, total)))
+    reports: list[tuple[int, int]] = []
+    found = kr.embed(
+        photos, small, tmp_path / "f.npy", progress=lambda label, done, total: reports.append((done, total))
+    )
     assert digest(found.vectors) == whole
     assert sum(small.calls) == 3
-    assert told[-1] == (6, 6)
+    assert reports[-1] == (6, 6)
     assert not (tmp_path / "f.npy.part").exists()
 
 

@@ -60,9 +60,9 @@ def test_pictures_give_the_same_bits_twice_and_after_a_kill(photos: Path, tmp_pa
     once = subprocess.run(
         command("embed", str(photos), "-o", str(tmp_path / "once.npy"), "--json"), capture_output=True, check=True
     )
-    told = json.loads(once.stdout)
-    assert told["items"] == 120
-    assert told["made_by"]["encoder"] == "efficientnet-lite"
+    output = json.loads(once.stdout)
+    assert output["items"] == 120
+    assert output["made_by"]["encoder"] == "efficientnet-lite"
     twice = tmp_path / "twice.npy"
     running = subprocess.Popen(command("embed", str(photos), "-o", str(twice), "--workers", "1"))
     done = tmp_path / "twice.npy.part" / "done.jsonl"

@@ -22,10 +22,10 @@ pytestmark = pytest.mark.slow
 FLOAT16 = onnx.TensorProto.FLOAT16
 
 
-def opened(weights: Path, said: Any = None, **options: Any) -> Any:
-    if said is not None:
+def opened(weights: Path, message: Any = None, **options: Any) -> Any:
+    if message is not None:
         path = weights.with_suffix(".json")
-        path.write_text(said if isinstance(said, str) else json.dumps(said))
+        path.write_text(message if isinstance(message, str) else json.dumps(message))
         options["preprocessing"] = str(path)
     return open_encoder("onnx", weights=str(weights), **options)
 
@@ -92,7 +92,7 @@ def test_facts_contain_everything_that_determines_vectors(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("model", "said", "options", "sentence"),
+    ("model", "message", "options", "sentence"),
     [
         ({"inputs": 2}, None, {}, "has 2 inputs"),
         ({"outputs": 2}, None, {}, "has the outputs vector, map; select one"),
@@ -125,10 +125,10 @@ def test_facts_contain_everything_that_determines_vectors(tmp_path: Path) -> Non
     ],
 )
 def test_wrong_models_and_settings_raise_one_sentence(
-    tmp_path: Path, model: dict[str, Any], said: Any, options: dict[str, Any], sentence: str
+    tmp_path: Path, model: dict[str, Any], message: Any, options: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence) as caught:
-        opened(saved(tmp_path / "small.onnx", **model), said, **options)
+        opened(saved(tmp_path / "small.onnx", **model), message, **options)
     assert "\n" not in str(caught.value)
 
 
@@ -160,12 +160,12 @@ def test_damaged_files_raise_one_sentence(tmp_path: Path) -> None:
         broken.append(bytes(turned))
     for content in broken:
         path.write_bytes(content)
-        said = "a model that still runs"
+        message = "a model that still runs"
         try:
             opened(path)
         except (ValueError, FileNotFoundError) as error:
-            said = str(error)
-        assert "\n" not in said
+            message = str(error)
+        assert "\n" not in message
 
 
 def test_weights_in_another_file_of_the_folder(tmp_path: Path) -> None:

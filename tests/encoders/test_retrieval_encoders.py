@@ -130,7 +130,7 @@ def test_weights_are_needed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"device": "abacus"}, "device='abacus' is not available"),
         ({"model": "x"}, "model has no meaning for the encoder"),
@@ -138,8 +138,8 @@ def test_weights_are_needed(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", NAMES)
-def test_wrong_options_are_reported_before_reading_the_file(name: str, given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_wrong_options_are_reported_before_reading_the_file(name: str, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         open_encoder(name, weights="nothing-here.pth", **given)
 
 
@@ -164,7 +164,7 @@ def test_error_without_torch_names_the_extra(name: str, monkeypatch: pytest.Monk
 def test_cirtorch_files_with_incomplete_meta(tmp_path: Path) -> None:
     path = tmp_path / "x.pth"
     weights = {"features.0.weight": torch.zeros(3)}
-    for meta, said in [
+    for meta, message in [
         ({}, "has no architecture in its part meta"),
         (
             {**META, "architecture": "resnet18"},
@@ -175,7 +175,7 @@ def test_cirtorch_files_with_incomplete_meta(tmp_path: Path) -> None:
         (META, "does not fit the encoder cirtorch: it lacks features.1.weight"),
     ]:
         torch.save({"meta": meta, "state_dict": weights}, path)
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             open_encoder("cirtorch", weights=str(path))
     torch.save(weights, path)
     with pytest.raises(ValueError, match="has no architecture in its part meta"):

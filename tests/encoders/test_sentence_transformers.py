@@ -76,7 +76,7 @@ def test_other_weights_are_other_facts(clip: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         ("somebody/nothing", "download it with: hf download somebody/nothing, or give the folder of a model"),
         ("nothing", "download it with: hf download sentence-transformers/nothing"),
@@ -87,8 +87,8 @@ def test_other_weights_are_other_facts(clip: Path, tmp_path: Path) -> None:
         (None, "needs `model`"),
     ],
 )
-def test_missing_model(model: str | None, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as caught:
+def test_missing_model(model: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
         open_encoder(NAME, model=model)
     assert "\n" not in str(caught.value)
 

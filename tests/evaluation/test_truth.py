@@ -39,7 +39,7 @@ def test_a_split_list_says_who_asks_and_who_is_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a/b.jpg 0\na/c.jpg 2\n", r"toy.txt line 2 is 'a/c.jpg 2'; write lines `folder/class/picture.jpg 0`"),
         ("a/b.jpg\n", "toy.txt line 1 is 'a/b.jpg'"),
@@ -49,10 +49,10 @@ def test_a_split_list_says_who_asks_and_who_is_right(tmp_path: Path) -> None:
         ("\n\n", "lists no image"),
     ],
 )
-def test_a_malformed_split_line_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_a_malformed_split_line_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "toy.txt"
     path.write_text(text)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         read_split(path)
 
 
@@ -83,7 +83,7 @@ def test_distractors_follow_the_images_of_a_ground_truth() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (ground_truth(hard=[5]), r"gnd_toy.pkl: query 0 lists image 5 as hard, but imlist has 5 images"),
         (ground_truth(junk=[-1]), "query 0 lists image -1 as junk"),
@@ -95,8 +95,8 @@ def test_distractors_follow_the_images_of_a_ground_truth() -> None:
         ([1, 2], "gnd_toy.pkl is not a revisited ground truth"),
     ],
 )
-def test_a_ground_truth_that_contradicts_itself_is_named(tmp_path: Path, content: object, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_ground_truth_that_contradicts_itself_is_named(tmp_path: Path, content: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         kr.Truth.revisited(saved(tmp_path, content), "medium")
 
 
@@ -116,7 +116,7 @@ def test_queries_without_a_right_item_are_left_out_and_counted(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("q Q0 a 1", "line 2 is 'q Q0 a 1' and not 'query Q0 item rank score tag'"),
         ("q Q0 a x 1 t", "line 2 is 'q Q0 a x 1 t'"),
@@ -124,10 +124,10 @@ def test_queries_without_a_right_item_are_left_out_and_counted(tmp_path: Path) -
         ("q Q0 d 2 1 t", "line 2: query q lists item d twice"),
     ],
 )
-def test_a_malformed_run_line_is_named(tmp_path: Path, line: str, said: str) -> None:
+def test_a_malformed_run_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "run.trec"
     path.write_text(f"q Q0 d 1 2 t\n{line}\n")
-    with pytest.raises(ValueError, match=r"run\.trec .*" + said):
+    with pytest.raises(ValueError, match=r"run\.trec .*" + message):
         kr.Ranking.load(path)
 
 
@@ -136,10 +136,10 @@ def test_the_command_line_takes_a_split_list(tmp_path: Path) -> None:
 
     (tmp_path / "toy.txt").write_text(LIST)
     kr.Ranking([[0, 1], [0, 1]], [[0.0, 1.0], [0.0, 1.0]]).save(tmp_path / "r.npz")
-    told = good(tmp_path, "evaluate", "@r.npz", "--truth", "@toy.txt", "--measures", "mAP,CMC@1,mINP")
-    assert [line.split()[1] for line in told.splitlines()[1:4]] == ["75.00", "50.00", "75.00"]
+    output = good(tmp_path, "evaluate", "@r.npz", "--truth", "@toy.txt", "--measures", "mAP,CMC@1,mINP")
+    assert [line.split()[1] for line in output.splitlines()[1:4]] == ["75.00", "50.00", "75.00"]
     (tmp_path / "names.txt").write_text("a\nb\n")
-    said = bad(tmp_path, "evaluate", "@r.npz", "--truth", "@toy.txt", "--item-ids", "@names.txt")
-    assert "has the ids of its queries and items" in said
+    message = bad(tmp_path, "evaluate", "@r.npz", "--truth", "@toy.txt", "--item-ids", "@names.txt")
+    assert "has the ids of its queries and items" in message
     (tmp_path / "toy.txt").write_text(f"{LIST}Images/bar/5.jpg\n")
     assert "line 6 is 'Images/bar/5.jpg'" in bad(tmp_path, "evaluate", "@r.npz", "--truth", "@toy.txt")

@@ -110,7 +110,7 @@ class Ledger:
         after = self.view()
         assert len(set(found)) == len(found), "a search returned an item twice"
         unknown = [name for name in found if name not in after.editions and name not in after.changing]
-        assert not unknown, f"a search returned {unknown}, which nobody ever put there"
+        assert not unknown, f"a search returned {unknown}, which was never put there"
         still = [
             name
             for name in before.editions
@@ -150,7 +150,7 @@ class Ledger:
             expected = {name for name, edition in self._editions.items() if edition is not None}
             assert there == expected, f"missing: {sorted(expected - there)}; unexpected: {sorted(there - expected)}"
             wrong = [name for name in vectors if not _holds(there, vectors, {name: self._editions[name]})]
-            assert not wrong, f"{wrong} have vectors that nobody acknowledged"
+            assert not wrong, f"{wrong} have vectors that were never acknowledged"
             self._queries = [(min(when, version), rows, sure) for when, rows, sure in self._queries]
             self.counts["checks of the whole state"] += 1
 
@@ -161,7 +161,7 @@ class Ledger:
         assert len(rows) <= LIMIT
         every = to_unit_rows(np.concatenate([np.ones((1, WIDTH), np.float32), *(entry[1] for entry in sent)]))[1:]
         for row in rows:
-            assert (np.abs(every - row).max(axis=1) < 1e-6).any(), "a query is remembered that nobody sent"
+            assert (np.abs(every - row).max(axis=1) < 1e-6).any(), "a query is stored that was never sent"
         room = LIMIT
         for _, queries, sure in reversed(sent):
             room -= len(queries)

@@ -272,8 +272,8 @@ class Soak:
         """Check that files do not accumulate: the next start removes the temporary folders of killed processes."""
         left = [path.name for path in self.served.temporary.iterdir()]
         assert not left, f"temporary files are left: {left}"
-        beside = {path.name for path in self.served.home.iterdir()}
-        assert beside <= {"gallery", "tmp", "stderr"}, f"files are left beside the gallery: {beside}"
+        names = {path.name for path in self.served.home.iterdir()}
+        assert names <= {"gallery", "tmp", "stderr"}, f"files are left next to the gallery: {names}"
         assert "Traceback" not in self.served.errors.read_text(), self.served.errors.read_text()[-4000:]
 
     def _thread(self, step: Callable[[Random, str], None], prefix: str, seed: int) -> None:

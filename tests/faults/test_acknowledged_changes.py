@@ -46,7 +46,7 @@ def test_acknowledged_changes_must_exist(ledger: Ledger) -> None:
         resolve(ledger, "a", "b")
     with pytest.raises(AssertionError, match="unexpected: \\['d'\\]"):
         ledger.resolve({"a", "b", "c", "d"}, {}, 1)
-    with pytest.raises(AssertionError, match="nobody acknowledged"):
+    with pytest.raises(AssertionError, match="never acknowledged"):
         ledger.resolve({"a", "b", "c"}, vectors("a", edition=1), 1)
     with pytest.raises(AssertionError, match="older than 1"):
         resolve(ledger, "a", "b", "c", version=0)
@@ -102,7 +102,7 @@ def test_searches_return_existing_items(ledger: Ledger) -> None:
         (["a", "b", "c"], "removed before"),
         (["a"], "lacks \\['b'\\]"),
         (["a", "a", "b"], "twice"),
-        (["a", "b", "z"], "nobody ever put"),
+        (["a", "b", "z"], "never put there"),
     ):
         with pytest.raises(AssertionError, match=message):
             ledger.check_search(after, wrong, everything=True)
@@ -115,7 +115,7 @@ def test_observed_queries_are_the_newest_sent(ledger: Ledger) -> None:
     ledger.check_remembered(queries[6:])
     with pytest.raises(AssertionError, match="not remembered"):
         ledger.check_remembered(queries[:LIMIT])
-    with pytest.raises(AssertionError, match="nobody sent"):
+    with pytest.raises(AssertionError, match="never sent"):
         ledger.check_remembered(-queries[6:])
     ledger.observed(-queries[:4], None)  # unknown outcome: the oldest four may have been dropped
     ledger.check_remembered(queries[6:])

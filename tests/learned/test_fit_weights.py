@@ -96,20 +96,20 @@ def test_better_than_no_reranking(tmp_path: Path, name: str) -> None:
 
 
 def test_pseudo_labels(tmp_path: Path) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     features, _ = noisy(noise=0.2)
     method = kinrank.fit(
         kinrank.methods.CSA(top=50),
         features,
         "pseudo",
         path=tmp_path / "w.npz",
-        progress=lambda *step: told.append(step[0]),
+        progress=lambda *step: reports.append(step[0]),
         **OPTIONS["csa"],
     )
     assert method == kinrank.methods.CSA(top=50, weights=str(tmp_path / "w.npz"))
     assert loaded(tmp_path / "w.npz", "csa").record["labels"] == "pseudo"
-    assert told.count("fitting CSA") == 4
-    assert len(set(told)) > 1  # LPMT reports progress too
+    assert reports.count("fitting CSA") == 4
+    assert len(set(reports)) > 1  # LPMT reports progress too
     found = training_data.find_mutual_pairs(kinrank.vector_input.to_unit_rows(features.astype(np.float32)))
     everyone = np.tile(np.arange(120), (120, 1))
     signs = found.of(np.arange(120), everyone)
@@ -121,12 +121,12 @@ def test_pseudo_labels(tmp_path: Path) -> None:
 
 
 def test_progress(tmp_path: Path) -> None:
-    told: list[Any] = []
+    reports: list[Any] = []
     features, labels = noisy()
     kinrank.fit(
-        "csa", features, labels, path=tmp_path / "w.npz", progress=lambda *step: told.append(step), **OPTIONS["csa"]
+        "csa", features, labels, path=tmp_path / "w.npz", progress=lambda *step: reports.append(step), **OPTIONS["csa"]
     )
-    assert told == [("fitting CSA", done, 4) for done in (1, 2, 3, 4)]
+    assert reports == [("fitting CSA", done, 4) for done in (1, 2, 3, 4)]
 
 
 def test_labels_of_any_kind_are_the_same(tmp_path: Path) -> None:

@@ -26,16 +26,16 @@ def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(
-    said: str, *given: Any, kind: type[Exception] = ValueError, call: Any = kinrank.fit, **options: Any
+    message: str, *given: Any, kind: type[Exception] = ValueError, call: Any = kinrank.fit, **options: Any
 ) -> None:
-    with pytest.raises(kind, match=said) as error:
+    with pytest.raises(kind, match=message) as error:
         call(*given[:-1], path=given[-1], **options)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 600
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         (None, r"labels=None is not allowed; give one label per row of features: .*, or `labels='pseudo'` to learn"),
         ("k-means", "labels='k-means' is not allowed; give one label per row"),
@@ -63,8 +63,8 @@ def refused(
         (np.ma.masked_equal(LABELS, 3), "labels has 10 masked entries"),
     ],
 )
-def test_labels(tmp_path: Path, labels: Any, said: str) -> None:
-    refused(said, "csa", noisy()[0], labels, tmp_path / "w.npz")
+def test_labels(tmp_path: Path, labels: Any, message: str) -> None:
+    refused(message, "csa", noisy()[0], labels, tmp_path / "w.npz")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -86,7 +86,7 @@ def test_features(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "message"),
     [
         (
             "csa",
@@ -116,8 +116,8 @@ def test_features(tmp_path: Path) -> None:
         ("lattqe", {"seed": 1.5}, "seed=1.5 is not allowed"),
     ],
 )
-def test_options(tmp_path: Path, name: str, options: dict[str, Any], said: str) -> None:
-    refused(said, name, *noisy(), tmp_path / "w.npz", **options)
+def test_options(tmp_path: Path, name: str, options: dict[str, Any], message: str) -> None:
+    refused(message, name, *noisy(), tmp_path / "w.npz", **options)
 
 
 def test_options_are_declared() -> None:
@@ -166,9 +166,11 @@ def test_paths(tmp_path: Path) -> None:
 
 
 def test_torch_is_not_there(tmp_path: Path) -> None:
-    said = r"fitting CSA needs torch, which cannot be imported .*; install it with: pip install 'kinrank\[torch\]'"
-    refused(said, "csa", *noisy(), tmp_path / "w.npz", kind=ImportError, **OPTIONS["csa"])
-    refused(said, "csa", noisy()[0], "pseudo", tmp_path / "w.npz", kind=ImportError)  # before LPMT starts
-    said = "importing weights of SSR needs torch"
-    refused(said, "ssr", tmp_path / "x.pth", tmp_path / "w.npz", kind=ImportError, call=kinrank.learned.import_weights)
+    message = r"fitting CSA needs torch, which cannot be imported .*; install it with: pip install 'kinrank\[torch\]'"
+    refused(message, "csa", *noisy(), tmp_path / "w.npz", kind=ImportError, **OPTIONS["csa"])
+    refused(message, "csa", noisy()[0], "pseudo", tmp_path / "w.npz", kind=ImportError)  # before LPMT starts
+    message = "importing weights of SSR needs torch"
+    refused(
+        message, "ssr", tmp_path / "x.pth", tmp_path / "w.npz", kind=ImportError, call=kinrank.learned.import_weights
+    )
     assert list(tmp_path.iterdir()) == []

@@ -76,7 +76,7 @@ def test_published_scores_come_back(tmp_path: Path, shared_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "said"),
+    ("name", "change", "message"),
     [
         (
             "csa",
@@ -102,9 +102,9 @@ def test_published_scores_come_back(tmp_path: Path, shared_dir: Path) -> None:
         ),
     ],
 )
-def test_other_networks(tmp_path: Path, name: str, change: dict[str, Any], said: str) -> None:
+def test_other_networks(tmp_path: Path, name: str, change: dict[str, Any], message: str) -> None:
     state = {key: value for key, value in {**states()[name], **change}.items() if value is not None}
-    refused(name, saved(tmp_path / "x.pth", state), said)
+    refused(name, saved(tmp_path / "x.pth", state), message)
 
 
 def test_the_weights_of_the_other_method(tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_the_weights_of_the_other_method(tmp_path: Path) -> None:
     refused("csa", saved(tmp_path / "x.pth", only), "has no array 'blocks.0.norm1.weight'")
 
 
-def refused(name: str, checkpoint: Path, said: str, **options: Any) -> None:
+def refused(name: str, checkpoint: Path, message: str, **options: Any) -> None:
     target = checkpoint.parent / "w.npz"
-    with pytest.raises((ValueError, FileNotFoundError), match=said) as error:
+    with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
         kinrank.learned.import_weights(name, checkpoint, target, **options)
     assert "\n" not in str(error.value)
     assert not target.exists()

@@ -69,11 +69,11 @@ def test_changes_equal_a_rebuild(name: str, kind: str, tmp_path: Path) -> None:
     manifold = kr.Manifold.build(source(rows[:120]), name, metric=EUCLIDEAN)
     manifold.add(rows[120:170])
     manifold.remove(np.arange(30).tolist())
-    anew = kr.Manifold.build(rows[30:170], name, metric=EUCLIDEAN).search(queries, k=10)
+    rebuilt = kr.Manifold.build(rows[30:170], name, metric=EUCLIDEAN).search(queries, k=10)
     changed = manifold.search(queries, k=10)
-    assert np.mean([len(set(a) & set(b)) for a, b in zip(changed.ids, anew.indices + 30, strict=True)]) > 9
+    assert np.mean([len(set(a) & set(b)) for a, b in zip(changed.ids, rebuilt.indices + 30, strict=True)]) > 9
     manifold.refresh()
-    assert (manifold.search(queries, k=5).ids == anew.indices[:, :5] + 30).mean() > 0.98
+    assert (manifold.search(queries, k=5).ids == rebuilt.indices[:, :5] + 30).mean() > 0.98
     if kind != "array":
         assert manifold.info()["store"] == ("ArrayStore" if kind == "store" else "FaissStore")
     manifold.save(tmp_path / "m")

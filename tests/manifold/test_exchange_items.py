@@ -30,8 +30,8 @@ def test_neighbours_are_those_of_a_new_gallery() -> None:
     assert after.names.all.tolist()[-3:] == ["n4", "a", "b"]
     assert len(after) == 50
     rows = np.concatenate([np.delete(rows_of(50), [1, 2, 4], axis=0), rows_of(3, 1)])
-    anew = kr.Manifold.build(rows, METHOD).snapshot
-    np.testing.assert_array_equal(after.arrays["nearest"], anew.arrays["nearest"])
+    rebuilt = kr.Manifold.build(rows, METHOD).snapshot
+    np.testing.assert_array_equal(after.arrays["nearest"], rebuilt.arrays["nearest"])
 
 
 def test_it_is_journaled_as_one_change(tmp_path: Any) -> None:

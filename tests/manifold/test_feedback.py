@@ -135,8 +135,8 @@ def test_other_methods_say_that_they_have_no_chains() -> None:
     ("marks", "message"),
     [
         ({"positives": ["b7"], "negatives": ["b7"]}, "both name 'b7' for query 0; mark an item as right or"),
-        ({"positives": ["zz"]}, "positives contains 'zz', which is not in this manifold, which has ids such as 'b0'"),
-        ({"negatives": [4]}, "negatives contains 4, which is not in this manifold, which has ids such as 'b0'"),
+        ({"positives": ["zz"]}, "positives contains 'zz', which is not in this manifold; its ids look like 'b0'"),
+        ({"negatives": [4]}, "negatives contains 4, which is not in this manifold; its ids look like 'b0'"),
         ({"negatives": [None]}, "negatives contains None, which is not in this manifold"),
         ({"positives": [["b1"], ["b2"]]}, "one list of items per query, .*there are 1 queries and 2 entries"),
         ({"positives": ["b1", ["b2"]]}, "positives must be one list of items per query"),

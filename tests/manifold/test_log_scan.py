@@ -181,6 +181,6 @@ def test_a_later_state_is_read_from_its_changes(folder: Path, monkeypatch: pytes
         name: array.tobytes() for name, array in whole.arrays.items()
     }
     manifold.save(folder)  # everything was written again: no known file exists
-    anew = folder_reader.read_folder(folder, mmap=True, known=later)
-    assert anew.arrays is not later.arrays
-    assert len(folder_reader.open_snapshot(folder, anew, None)) == 32
+    reread = folder_reader.read_folder(folder, mmap=True, known=later)
+    assert reread.arrays is not later.arrays
+    assert len(folder_reader.open_snapshot(folder, reread, None)) == 32

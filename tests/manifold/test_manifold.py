@@ -334,14 +334,14 @@ def test_explain_is_the_chain_that_ranks(built: tuple[kr.Manifold, NDArray[np.fl
     ranking = manifold.search(queries[:1], k=len(manifold))
     for place in (0, 10, 30):
         item = int(ranking.indices[0, place])
-        told = manifold.explain(queries[0], item)
-        assert told.kinds[0] == "query"
-        assert set(told.kinds[1:]) == {"item"}
-        assert told.items[-1] == item
-        assert len(told.costs) == len(told.items) - 1 == len(told.flows)
-        assert sum(told.costs) == pytest.approx(told.total, rel=1e-5)
+        output = manifold.explain(queries[0], item)
+        assert output.kinds[0] == "query"
+        assert set(output.kinds[1:]) == {"item"}
+        assert output.items[-1] == item
+        assert len(output.costs) == len(output.items) - 1 == len(output.flows)
+        assert sum(output.costs) == pytest.approx(output.total, rel=1e-5)
         gap = to_unit_rows(queries[:1])[0] - manifold.snapshot.vectors[item]
-        assert told.distance == pytest.approx(float(np.sqrt(gap @ gap)), rel=1e-5)
+        assert output.distance == pytest.approx(float(np.sqrt(gap @ gap)), rel=1e-5)
     unreached = manifold.explain(queries[0], int(ranking.indices[0, -1]))
     assert not unreached.reached
     assert unreached.costs == ()
@@ -359,27 +359,27 @@ def test_explanations_tell_mass_entropy_and_ranks(
     plain = kr.rerank(queries[:1], manifold.snapshot.vectors, "none")
     for place in (0, 12, 359):
         item = int(ranking.indices[0, place])
-        told = manifold.explain(queries[0], item)
-        assert isinstance(told, Chain)
-        assert told.rank_after == place + 1
-        assert told.rank_before == 1 + int(np.flatnonzero(plain.indices[0] == item)[0])
-        assert told.names[-1] == item
-        assert f"rank {told.rank_before} -> {place + 1}" in str(told)
-        shown = json.loads(json.dumps(told.to_dict()))
+        output = manifold.explain(queries[0], item)
+        assert isinstance(output, Chain)
+        assert output.rank_after == place + 1
+        assert output.rank_before == 1 + int(np.flatnonzero(plain.indices[0] == item)[0])
+        assert output.names[-1] == item
+        assert f"rank {output.rank_before} -> {place + 1}" in str(output)
+        shown = json.loads(json.dumps(output.to_dict()))
         assert shown["rank_after"] == place + 1
-        assert told.figure(tmp_path / "chain.png") is not None
+        assert output.figure(tmp_path / "chain.png") is not None
         assert (tmp_path / "chain.png").stat().st_size > 1000
-        if not told.reached:
+        if not output.reached:
             assert shown["total"] is None
             continue
-        assert len(told.moved) == len(told.entropy) == len(told.entropy_of_states) == len(told.costs)
-        assert all(0.0 <= moved <= 1.0 + 1e-6 for moved in told.moved)
-        np.testing.assert_allclose(told.entropy, np.log(2) * np.array(told.moved), rtol=1e-6)
+        assert len(output.moved) == len(output.entropy) == len(output.entropy_of_states) == len(output.costs)
+        assert all(0.0 <= moved <= 1.0 + 1e-6 for moved in output.moved)
+        np.testing.assert_allclose(output.entropy, np.log(2) * np.array(output.moved), rtol=1e-6)
         masses = [flow["mass"] for flow in shown["flows"][0]]
         assert masses == sorted(masses, reverse=True)
         states = manifold.snapshot.state.graph.states
-        gained = state_entropy(get_state(states, item)[1]) - state_entropy(get_state(states, told.items[1])[1])
-        assert sum(told.entropy_of_states[1:]) == pytest.approx(gained, abs=1e-6)  # the terms between cancel
+        gained = state_entropy(get_state(states, item)[1]) - state_entropy(get_state(states, output.items[1])[1])
+        assert sum(output.entropy_of_states[1:]) == pytest.approx(gained, abs=1e-6)  # the terms between cancel
 
 
 @pytest.mark.parametrize("method", [kr.LPMT(), kr.LPMT(share=0.5, k1=20, transport="exact", support=8)], ids=repr)
@@ -455,8 +455,8 @@ def test_loading_without_the_approximate_store_warns(tmp_path: Path) -> None:
     stored = kr.Manifold.build(Elsewhere(clusters(1, 80)))
     assert stored.info()["built_over"] == "Elsewhere"
     stored.save(tmp_path / "m")
-    told = r"m was built over Elsewhere, which .* all 80 items, which takes 640 multiplications \(80 x 8\)"
-    with pytest.warns(ExactSearchWarning, match=told):
+    output = r"m was built over Elsewhere, which .* all 80 items, which takes 640 multiplications \(80 x 8\)"
+    with pytest.warns(ExactSearchWarning, match=output):
         loaded = kr.Manifold.load(tmp_path / "m")
     assert (loaded.info()["store"], loaded.info()["built_over"]) == (None, "Elsewhere")
     loaded.remove([0])

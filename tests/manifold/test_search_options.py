@@ -62,7 +62,7 @@ def test_numbers_of_a_manifold_without_ids_are_stable() -> None:
     assert set(ranking.ids.ravel().tolist()) <= {2, 8, 250}
     mask = np.isin(manifold.ids, [2, 8, 250])
     np.testing.assert_array_equal(manifold.search(QUERIES, k=2, where=mask).ids, ranking.ids)
-    with pytest.raises(ValueError, match="where contains 7, which is not in this manifold, which has ids such as 2"):
+    with pytest.raises(ValueError, match="where contains 7, which is not in this manifold; its ids look like 2"):
         manifold.search(QUERIES, where=[7])
 
 
@@ -92,13 +92,13 @@ def test_every_prepared_method_fills_its_rows(method: str, over: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "expected"),
     [
         ([], "where leaves no item; allow at least one, or leave it out"),
         (np.zeros(300, bool), "where leaves no item"),
         ([True, False, True], "where has 3 entries but there are 300 items; give one for each"),
         (np.ones((300, 2), bool), r"where must be one mask over all items, or a list of ids; got shape \(300, 2\)"),
-        (["b1", "zz"], "where contains 'zz', which is not in this manifold, which has ids such as 'b0'"),
+        (["b1", "zz"], "where contains 'zz', which is not in this manifold; its ids look like 'b0'"),
         ([3], "where contains 3, which is not in this manifold"),
         ([True, "b1"], "where contains True, which is not in this manifold"),
         ([float("nan")], "where contains nan, which is not in this manifold"),
@@ -108,8 +108,8 @@ def test_every_prepared_method_fills_its_rows(method: str, over: Any) -> None:
     ],
     ids=str,
 )
-def test_invalid_filters(named: kr.Manifold, where: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_filters(named: kr.Manifold, where: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         named.search(QUERIES, where=where)
 
 
@@ -151,7 +151,7 @@ def test_a_group_is_certain_if_all_of_it_is(named: kr.Manifold) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "said"),
+    ("groups", "expected"),
     [
         ([], "groups has 0 labels but there are 12 queries; give one for each"),
         (["a"] * 11, "groups has 11 labels but there are 12 queries"),
@@ -164,8 +164,8 @@ def test_a_group_is_certain_if_all_of_it_is(named: kr.Manifold) -> None:
     ],
     ids=str,
 )
-def test_invalid_groups(named: kr.Manifold, groups: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_groups(named: kr.Manifold, groups: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         named.search(QUERIES, groups=groups)
 
 

@@ -340,7 +340,7 @@ def test_no_more_memory_is_taken_than_was_said(method: kr.methods.GSS, rng: np.r
 
 
 def test_training_reports_every_epoch(rng: np.random.Generator) -> None:
-    told: list[tuple[str, int, int]] = []
+    reports: list[tuple[str, int, int]] = []
     items = Items.from_gallery(rows(rng, 20, 4))
-    kr.methods.GSS(epochs=3).prepare(items, Progress(lambda *report: told.append(report)))
-    assert told == [("training", 1, 3), ("training", 2, 3), ("training", 3, 3)]
+    kr.methods.GSS(epochs=3).prepare(items, Progress(lambda *report: reports.append(report)))
+    assert reports == [("training", 1, 3), ("training", 2, 3), ("training", 3, 3)]

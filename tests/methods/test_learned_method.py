@@ -102,16 +102,16 @@ def test_csa_is_the_published_network(golden: Callable[[str], Golden], tmp_path:
 def test_ssr_in_closed_form(golden: Callable[[str], Golden], tmp_path: Path, steps: int) -> None:
     arrays = golden("ssr")
     queries, gallery, order = arrays["queries"], arrays["gallery"], arrays["order"]
-    told, sizes = state(arrays), SIZES["ssr"] | {"steps": steps}
+    output, sizes = state(arrays), SIZES["ssr"] | {"steps": steps}
     seen, _ = ssr.build_inputs(to_unit_rows(np.concatenate([queries[:1], gallery[order[0]]])), 20)
     agrees(seen, arrays["inputs_first_query"])
-    agrees(ssr.run_network(told, "dni_query", seen), arrays["dni_query_first_query"])
+    agrees(ssr.run_network(output, "dni_query", seen), arrays["dni_query_first_query"])
     both = list(zip(queries, order, strict=True))
-    found = [ssr.score_items(told, sizes, query, gallery[row]) for query, row in both]
+    found = [ssr.score_items(output, sizes, query, gallery[row]) for query, row in both]
     expected = arrays[f"score_{steps}_step_cut"]
     agrees(np.array(found), expected)
     if steps == 1:
-        moved = [ssr.refine_vectors(told, sizes, query, gallery[row])[0] for query, row in both]
+        moved = [ssr.refine_vectors(output, sizes, query, gallery[row])[0] for query, row in both]
         agrees(np.array(moved), arrays["refined_query"])
     ranking = kr.rerank(
         queries, gallery, kr.methods.SSR(weights=saved("ssr", arrays, tmp_path / "ssr.npz", steps=steps))
@@ -223,16 +223,16 @@ def test_csa_and_ssr_do_not_know_the_dimension_and_weights_can_be_carried_over(t
 def test_without_weights_it_says_how_to_get_them(name: str) -> None:
     rows = np.eye(4)
     fitted = "lattqe" if "latt" in name else name
-    said = rf"has no weights to rank by; give `weights`, a file of `kinrank fit {fitted}`"
+    message = rf"has no weights to rank by; give `weights`, a file of `kinrank fit {fitted}`"
     for run in (
         lambda: kr.rerank(rows[:1], rows, name),
         lambda: kr.rerank(rows[:0], rows, name),
         lambda: kr.rerank(rows[:1], rows, name, candidates=2),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             run()
     if "latt" in name:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             kr.Manifold.build(rows, name)
     else:
         with pytest.raises(ValueError, match=r"cannot use it; use .*candidates="):

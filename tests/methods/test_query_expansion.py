@@ -255,10 +255,10 @@ def test_augment_with_one_item_each_changes_nothing_and_checks_its_input(rng):
 
 
 def test_progress_is_told_and_memory_is_estimated(rng):
-    told = []
+    reports = []
     method = kr.methods.DQE(k=3, negatives=3)
-    method.prepare(Items.joint(rows(rng, 5, 8), rows(rng, 20, 8)), Progress(lambda *step: told.append(step)))
-    assert told == [("separating planes", 1, 1)]
+    method.prepare(Items.joint(rows(rng, 5, 8), rows(rng, 20, 8)), Progress(lambda *step: reports.append(step)))
+    assert reports == [("separating planes", 1, 1)]
     for name in ALL:
         small, large = (kr.METHODS[name]().memory(n, 100, 512) for n in (1_000, 100_000))
         assert 0 < small <= large

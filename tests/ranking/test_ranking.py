@@ -161,5 +161,5 @@ def test_lpmt_tells_copies_apart_as_is_said(copied: Any) -> None:
     there = np.isin(ranking.indices[0], [10, *COPIES])
     assert there[:21].all()  # copies of the query still come first
     assert len(set(ranking.distances[0][there].tolist())) > 1
-    for told in (kinrank.Ranking.__doc__, kinrank.rerank.__doc__, kinrank.Manifold.search.__doc__):
-        assert "comparable" in str(told) or "compared" in str(told)
+    for output in (kinrank.Ranking.__doc__, kinrank.rerank.__doc__, kinrank.Manifold.search.__doc__):
+        assert "comparable" in str(output) or "compared" in str(output)

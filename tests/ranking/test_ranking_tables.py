@@ -92,13 +92,13 @@ def test_parquet_keeps_the_types_of_ids(tmp_path: Path, item_ids: Any) -> None:
     assert np.array_equal(found.distances, ranking.distances)
     assert (None if found.query_ids is None else found.query_ids.tolist()) == (None if item_ids is None else ["1", "2"])
     table = parquet.read_table(tmp_path / "r.parquet")
-    for damage, said in (
+    for damage, message in (
         (table.select(table.column_names[1:]), "its columns must be query, rank, item, distance"),
         (table.set_column(1, "rank", table["rank"].cast("string")), "row 0 is"),
         (table.take([0, 0, 1, 2]), "lists item .* twice"),
     ):
         parquet.write_table(damage, tmp_path / "bad.parquet")
-        with pytest.raises(InputError, match=rf"bad.parquet is damaged or not a .parquet ranking: .*{said}"):
+        with pytest.raises(InputError, match=rf"bad.parquet is damaged or not a .parquet ranking: .*{message}"):
             Ranking.load(tmp_path / "bad.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1" + bytes(50))
     with pytest.raises(InputError, match=r"bad\.parquet is damaged"):

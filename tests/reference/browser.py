@@ -36,6 +36,6 @@ def seen_in(page: str, look: str, folder: Path, width: int, dark: bool = False) 
     flags += [f"--user-data-dir={folder / 'browser'}", "--virtual-time-budget=10000", "--window-size=1600,1000"]
     flags += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     done = subprocess.run([program, *flags, frame.as_uri()], capture_output=True, text=True, timeout=120, check=False)
-    said = re.search(r'<pre id="said">(.+?)</pre>', done.stdout)
-    assert said, done.stderr[-2000:]
-    return json.loads(html.unescape(said[1]))
+    message = re.search(r'<pre id="said">(.+?)</pre>', done.stdout)
+    assert message, done.stderr[-2000:]
+    return json.loads(html.unescape(message[1]))

@@ -33,8 +33,8 @@ class Interruptions:
         self._words, self._folder, self._random = words, folder, Random(seed)
         self._before = self._files()
         started = time.monotonic()
-        code, said, _ = self._run(None, 0.0)
-        assert code == 0, said
+        code, message, _ = self._run(None, 0.0)
+        assert code == 0, message
         self._seconds = time.monotonic() - started
         self._expected = self._files()
         self.counts = {"SIGINT": 0, "SIGKILL": 0, "finished": 0}
@@ -47,17 +47,17 @@ class Interruptions:
         self._clean()
         while self.counts["SIGINT"] + self.counts["SIGKILL"] < moments:
             sent = self._random.choice([signal.SIGINT, signal.SIGKILL])
-            code, said, in_time = self._run(sent, self._random.uniform(0, self._seconds))
-            assert "Traceback" not in said, said
+            code, message, in_time = self._run(sent, self._random.uniform(0, self._seconds))
+            assert "Traceback" not in message, message
             if in_time:
                 self.counts[sent.name] += 1
                 allowed = (INTERRUPTED, 0) if sent is signal.SIGINT else (-signal.SIGKILL,)  # 0: it had almost finished
-                assert code in allowed, (code, said)
+                assert code in allowed, (code, message)
             if code == 0:
                 self._check(comparable)
                 self._clean()
-        code, said, _ = self._run(None, 0.0)
-        assert code == 0, said
+        code, message, _ = self._run(None, 0.0)
+        assert code == 0, message
         self._check(comparable)
 
     def _run(self, sent: signal.Signals | None, after: float) -> tuple[int, str, bool]:
@@ -82,8 +82,8 @@ class Interruptions:
         return (*self._ended(running), False)
 
     def _ended(self, running: subprocess.Popen[str]) -> tuple[int, str]:
-        _, said = running.communicate(timeout=PATIENCE)
-        return running.returncode, said
+        _, message = running.communicate(timeout=PATIENCE)
+        return running.returncode, message
 
     def _files(self) -> dict[str, bytes]:
         return {

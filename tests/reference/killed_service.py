@@ -25,9 +25,9 @@ def leave_log(folder: Path, changes: list[Change]) -> None:
     command = [sys.executable, "-m", "reference.killed_service", str(folder), json.dumps(changes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:
         assert process.stdout is not None
-        said = process.stdout.readline()
+        message = process.stdout.readline()
         process.kill()
-    assert said == "acknowledged\n", said
+    assert message == "acknowledged\n", message
     assert process.returncode == -signal.SIGKILL
 
 

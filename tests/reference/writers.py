@@ -193,14 +193,14 @@ def at_once(folder: Path, how: list[str], seconds: float) -> list[list[str]]:
         for process in processes:
             assert process.stdin is not None
             print("go", file=process.stdin, flush=True)
-        said = [process.communicate(timeout=seconds + 120)[0].split() for process in processes]
+        message = [process.communicate(timeout=seconds + 120)[0].split() for process in processes]
         assert [process.returncode for process in processes] == [0] * len(processes)
-    return said
+    return message
 
 
-def left_by_lines(said: list[list[str]]) -> set[str]:
+def left_by_lines(message: list[list[str]]) -> set[str]:
     """Return what remains after all acknowledged additions and removals; no name occurs twice."""
-    lines = [line for each in said for line in each]
+    lines = [line for each in message for line in each]
     added, removed = ({line[1:] for line in lines if line[0] == sign} for sign in "+-")
     assert removed <= added
     return added - removed

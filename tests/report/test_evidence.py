@@ -91,8 +91,10 @@ def test_hostile_names_are_text(page: str) -> None:
     assert "<script>alert" not in page
     assert "<img src=x" not in page
     assert "&lt;/script&gt;" in page
-    (told,) = re.findall(r'<output>.*?</output><script type="application/json">(.*?)</script>', page, flags=re.DOTALL)
-    assert json.loads(told)["names"][0].startswith(HOSTILE)
+    (summary,) = re.findall(
+        r'<output>.*?</output><script type="application/json">(.*?)</script>', page, flags=re.DOTALL
+    )
+    assert json.loads(summary)["names"][0].startswith(HOSTILE)
 
 
 def test_the_same_evidence_gives_the_same_page(evidence: Evidence, page: str) -> None:
@@ -168,8 +170,8 @@ def test_moves_and_the_direct_share_are_explained(evidence: Evidence, page: str)
     assert f"“moves {first}”: {first} of the neighbourhood is exchanged in this step" in page
     vectors, _ = rings(np.random.default_rng(3))
     walk = evidence.gains[0]
-    told = kinrank.explain(None, vectors, query=walk.query, item=walk.item)
-    assert walk.direct == pytest.approx((1 - kinrank.LPMT().theta) * told.direct)
+    summary = kinrank.explain(None, vectors, query=walk.query, item=walk.item)
+    assert walk.direct == pytest.approx((1 - kinrank.LPMT().theta) * summary.direct)
     assert f"{walk.direct:.0%} of the final distance comes from comparing neighbourhoods directly" in page
 
 
@@ -212,7 +214,7 @@ def run_report(vectors: NDArray[np.float32], truth: kinrank.Truth, methods: list
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"methods": ["none"]}, "give at least one that re-ranks"),
         ({"methods": ["egt"], "max_memory": 1}, "max_memory"),
@@ -224,10 +226,10 @@ def run_report(vectors: NDArray[np.float32], truth: kinrank.Truth, methods: list
         ({"truth": kinrank.Truth.from_lists([[1]] * 9, gallery_size=60)}, "60 queries but the truth has 9"),
     ],
 )
-def test_wrong_input(change: dict[str, Any], said: str) -> None:
+def test_wrong_input(change: dict[str, Any], message: str) -> None:
     vectors, labels = rings(np.random.default_rng(5))
     given = {"truth": kinrank.Truth.from_labels(labels), "methods": ["aqe"]} | change
-    with pytest.raises((ValueError, MemoryError), match=said):
+    with pytest.raises((ValueError, MemoryError), match=message):
         run_report(vectors, **given)
 
 
@@ -329,12 +331,14 @@ def test_many_queries_share_bars(evidence: Evidence) -> None:
     many = replace(
         evidence,
         values=np.tile(evidence.values, 200),
-        asked=Display.of(names=[f"{number} {'long ' * 60}" for number in range(12_000)]),
+        query_display=Display.of(names=[f"{number} {'long ' * 60}" for number in range(12_000)]),
     )
     text = evidence_page(many)
     assert "Each bar is the mean of about 12 queries" in text
-    (told,) = re.findall(r'<output>.*?</output><script type="application/json">(.*?)</script>', text, flags=re.DOTALL)
-    assert len(json.loads(told)["names"]) == plots.BINS
+    (summary,) = re.findall(
+        r'<output>.*?</output><script type="application/json">(.*?)</script>', text, flags=re.DOTALL
+    )
+    assert len(json.loads(summary)["names"]) == plots.BINS
     assert len(text) < 10 * 2**20
 
 
@@ -342,13 +346,13 @@ LOOK = """
 const box = document.querySelector(".changes"), slider = box.querySelector("input");
 slider.value = 3;
 slider.dispatchEvent(new Event("input"));
-const said = box.querySelector("output").textContent;
+const message = box.querySelector("output").textContent;
 const drawn = box.querySelector("svg"), frame = drawn.getBoundingClientRect();
 drawn.dispatchEvent(new PointerEvent("pointerdown", {clientX: frame.right - 1, clientY: frame.top + 5}));
 const last = box.querySelector("output").textContent, button = box.querySelector("output button");
 if (button) button.click();
 const shown = [...document.querySelectorAll("article")].filter(one => getComputedStyle(one).display !== "none");
-return {said, last, shown: shown.map(one => one.id), scripts: document.querySelectorAll("img[onerror]").length,
+return {message, last, shown: shown.map(one => one.id), scripts: document.querySelectorAll("img[onerror]").length,
   checked: document.querySelector("[name=query]:checked").id,
   page: document.documentElement.scrollWidth, window: window.innerWidth, alerts: typeof window.alerted};
 """
@@ -358,8 +362,8 @@ return {said, last, shown: shown.map(one => one.id), scripts: document.querySele
 def test_the_page_in_a_browser(page: str, evidence: Evidence, tmp_path: Any, width: int, dark: bool) -> None:
     found = seen_in(page, LOOK, tmp_path, width, dark)
     assert found["page"] <= found["window"] == width
-    assert found["said"].startswith(HOSTILE)
-    assert "4 of 60" in found["said"]
+    assert found["message"].startswith(HOSTILE)
+    assert "4 of 60" in found["message"]
     assert "60 of 60" in found["last"]
     assert found["shown"] == [found["checked"].replace("pick", "query")]
     assert found["scripts"] == 0

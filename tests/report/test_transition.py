@@ -44,9 +44,9 @@ def test_numbers_equal_those_of_the_flow() -> None:
     entropy = one.entropy_production()
     assert data["at"][0] == 0.0
     assert data["at"][-1] == 1.0
-    assert data["said"][0] == [0.0] * 5
+    assert data["values"][0] == [0.0] * 5
     np.testing.assert_allclose(
-        data["said"][-1], [one.moved, one.cost(), entropy.total, entropy.states, entropy.environment], rtol=1e-4
+        data["values"][-1], [one.moved, one.cost(), entropy.total, entropy.states, entropy.environment], rtol=1e-4
     )
     assert set(data["gone"][-1]) == {1.0}
     np.testing.assert_allclose(sorted(data["masses"][0]), sorted(one.start), atol=1e-5)
@@ -100,17 +100,17 @@ LOOK = """
 const press = key => slider.dispatchEvent(new KeyboardEvent("keydown", {key, cancelable: true}));
 const figure = document.querySelectorAll("figure")[1], slider = figure.querySelector("input");
 const button = figure.querySelector("button");
-const told = () => [...figure.querySelectorAll(".said b")].map(word => word.textContent);
-const found = {end: told(), button: button.textContent, hidden: button.hidden || slider.hidden};
+const values = () => [...figure.querySelectorAll(".values b")].map(word => word.textContent);
+const found = {end: values(), button: button.textContent, hidden: button.hidden || slider.hidden};
 slider.value = 0; slider.dispatchEvent(new Event("input"));
-found.start = told();
+found.start = values();
 press("ArrowRight");
 found.step = [Number(slider.value), figure.querySelectorAll(".gone")[0].style.strokeDashoffset];
 press("ArrowLeft");
 found.back = Number(slider.value);
 button.click(); found.playing = button.textContent; button.click(); found.paused = button.textContent;
 found.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-found.others = document.querySelector("figure .said b").textContent;
+found.others = document.querySelector("figure .values b").textContent;
 return found;
 """
 

@@ -186,17 +186,17 @@ def test_an_unknown_method_is_refused_with_the_known_ones(method: Any) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"candidates": 5}])
 def test_progress_is_told_to_a_callable(options: dict[str, int]) -> None:
-    told: list[tuple[str, int, int]] = []
+    reports: list[tuple[str, int, int]] = []
     kinrank.rerank(
         DATA.queries,
         DATA.gallery,
         "aqe",
-        progress=lambda *step: told.append(step),
+        progress=lambda *step: reports.append(step),
         **options,  # type: ignore[arg-type]
     )
-    assert told
-    assert told[-1][1] == told[-1][2]
-    assert all(0 <= done <= total for _, done, total in told)
+    assert reports
+    assert reports[-1][1] == reports[-1][2]
+    assert all(0 <= done <= total for _, done, total in reports)
 
 
 def test_progress_passes_every_step_through(capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,7 +123,7 @@ def test_marked_items_enter_the_graph_of_the_candidates() -> None:
 
 @pytest.mark.parametrize("candidates", [None, 10])
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "message"),
     [
         ({"where": []}, "where leaves no item; allow at least one, or leave it out"),
         ({"where": np.zeros(144, bool)}, "where leaves no item"),
@@ -142,8 +142,8 @@ def test_marked_items_enter_the_graph_of_the_candidates() -> None:
     ],
     ids=str,
 )
-def test_odd_filters_and_marks(wanted: dict[str, Any], said: str, candidates: int | None) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_odd_filters_and_marks(wanted: dict[str, Any], message: str, candidates: int | None) -> None:
+    with pytest.raises(ValueError, match=message):
         kr.rerank(QUERIES, GALLERY, candidates=candidates, **wanted)
 
 

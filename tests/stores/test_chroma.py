@@ -83,7 +83,7 @@ def test_filters(client: Any) -> None:
         assert set(store.ids_where(where).tolist()) == {IDS[place] for place in left}, where
         assert set(store.search(QUERIES[:1], 40, where=where).ids[0].tolist()) == {IDS[place] for place in left}
     assert to_chroma_filter({"a": 1, "b": {"$ne": 2}}) == {"$and": [{"b": {"$ne": 2}}, {"a": {"$in": [1]}}]}
-    for wrong, said in [
+    for wrong, message in [
         ({"year": None}, r"where has None for 'year', but Chroma cannot search for items without a value"),
         ("year = 1", "where is 'year = 1'; give a mapping of metadata names"),
         ({}, "where is empty"),
@@ -91,7 +91,7 @@ def test_filters(client: Any) -> None:
         ({"$what": 1}, "refused"),
         ({3: 1}, "where has the column 3"),
     ]:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             store.search(QUERIES, 3, where=wrong)
 
 
@@ -195,14 +195,14 @@ def test_folders(tmp_path: Path) -> None:
     with kr.open_store(f"chroma:{folder}?timeout=9#pictures") as store:  # type: ignore[attr-defined]
         assert known[folder].settings.anonymized_telemetry is False
         assert store.search(QUERIES, 5).ids.tolist() == expected
-    for url, said in [
+    for url, message in [
         (f"chroma:{folder}#nothing", r"ChromaStore\(nothing\) refused: Collection \[nothing\] does not exist"),
         (f"chroma:{tmp_path}/new#pictures", "is not a Chroma folder"),
         (f"chroma:{folder}", "needs the name of the collection after #"),
         (f"chroma:{folder}?https=true#pictures", "has no option 'https'"),
         ("chroma://localhost:8000", "needs the name of the collection after the server"),
     ]:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             kr.open_store(url)
     assert folder not in known  # closed after every error
     assert not (tmp_path / "new").exists()

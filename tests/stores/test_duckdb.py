@@ -138,7 +138,7 @@ def test_filters_in_every_form() -> None:
         assert sorted(store.ids_where(where).tolist()) == left
         truth = kr.stores.ArrayStore(ROWS).search(QUERIES, 9, where=left)
         assert store.search(QUERIES, 9, where=where).ids.tolist() == truth.indices.tolist()
-    for wrong, said in (
+    for wrong, message in (
         ("kind = 'dog'", "where is the text .* values are bound and never interpreted as SQL"),
         ({"nobody": 1}, "refused: .*nobody"),
         (("kind = ?", []), "refused"),
@@ -148,7 +148,7 @@ def test_filters_in_every_form() -> None:
         (("id IN (SELECT 1)); UPDATE pictures SET id = 1; SELECT (1", []), "refused"),
     ):
         for ask in (lambda where: store.search(QUERIES, 3, where=where), store.ids_where):
-            with pytest.raises(ValueError, match=said):
+            with pytest.raises(ValueError, match=message):
                 ask(wrong)
     assert len(store) == 60
 
@@ -239,11 +239,11 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with kr.open_store("duckdb:pictures.db?table=pictures&timeout=9&metric=euclidean") as store:  # type: ignore[attr-defined]
         assert isinstance(store, DuckDBStore)
         assert (store.timeout, store.metric, repr(store)) == (9.0, "euclidean", "DuckDBStore(pictures)")
-    for wrong, said in {
+    for wrong, message in {
         "duckdb:pictures.db": "needs the option table .*example of a URL: duckdb:///file.db",
         "duckdb:?table=pictures": "needs a file",
         "duckdb://pictures.db/?table=pictures": "needs a file",
         "duckdb:pictures.db?table=pictures&schema=x": "has no option 'schema'",
     }.items():
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             kr.open_store(wrong)

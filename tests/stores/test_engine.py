@@ -41,18 +41,18 @@ def test_lost_connection_is_retried_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "said"),
+    ("error", "kind", "message"),
     [
         (InterruptedError("too slow"), TimeoutError, "did not answer in time; give a larger timeout="),
         (LookupError("no column x"), ValueError, r"MemoryStore\(\) refused: no column x"),
         (ZeroDivisionError("a bug"), ZeroDivisionError, "a bug"),
     ],
 )
-def test_engine_errors_become_kinrank_errors(error: Exception, kind: type[Exception], said: str) -> None:
+def test_engine_errors_become_kinrank_errors(error: Exception, kind: type[Exception], message: str) -> None:
     engine = store()
     for ask in (lambda: engine.search(QUERIES, 3), lambda: engine.vectors([1]), engine.everything, engine.ids_where):
         engine.errors = [error]
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             ask()
     assert engine.reopened == 0
     engine.timeout, engine.errors = 1.5, [InterruptedError("x")]
@@ -309,9 +309,9 @@ def test_parts_of_a_url(url: str, parts: tuple[Any, ...]) -> None:
 def test_a_password_is_never_printed() -> None:
     address = StoreUrl.parse("postgresql://me:p%40ss@h:5/db?table=a&password=p%40ss&api_key=p%40ss")
     assert address.password == "p@ss"
-    for said in (str(address), repr(address)):
-        assert "p@ss" not in said
-        assert "p%40ss" not in said
+    for message in (str(address), repr(address)):
+        assert "p@ss" not in message
+        assert "p%40ss" not in message
     for url in ("postgresql://me:secret@host:99999999/db", "nosuch://me:secret@h/x", "postgresql://me:secret@h/db?a"):
         with pytest.raises(ValueError) as caught:
             kr.open_store(url)
@@ -319,7 +319,7 @@ def test_a_password_is_never_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("gallery.npy", "'gallery.npy' is not a store URL; give one such as qdrant://"),
         (3, "3 is not a store URL"),
@@ -327,6 +327,6 @@ def test_a_password_is_never_printed() -> None:
         ("faiss:x?a=1&a=2", "contains an option twice"),
     ],
 )
-def test_invalid_urls(url: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_urls(url: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         kr.open_store(url)

@@ -204,7 +204,7 @@ def test_filters_in_every_form(tmp_path: Path) -> None:
         assert store.ids_where({"Kind": [hostile, None]}).tolist() == store.ids_where({"Kind": None}).tolist()
         with pytest.raises(ValueError, match=r"where has the unknown column .* give one of: id, vector, Kind"):
             store.search(QUERIES, 3, where={hostile: "cat"})
-    for wrong, said in (
+    for wrong, message in (
         ("Kind =", "refused"),
         ("nobody = 3", "refused"),
         ("", "where is ''"),
@@ -213,7 +213,7 @@ def test_filters_in_every_form(tmp_path: Path) -> None:
         ({"id": "x"}, "refused"),
         ({"Kind": []}, "no value"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             store.search(QUERIES, 3, where=wrong)
 
 
@@ -248,7 +248,7 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with kr.open_store(url) as store:  # type: ignore[attr-defined]
         assert isinstance(store, LanceDBStore)
         assert (store.exact, store.timeout, store.metric) == (True, 9.0, "euclidean")
-    for wrong, said in {
+    for wrong, message in {
         "lancedb:nowhere#pictures": "there is no folder nowhere",
         "lancedb:folder#others": "the folder folder has no table 'others'",
         "lancedb:folder": "needs the name of the table after #.*example of a URL: lancedb:///folder",
@@ -256,6 +256,6 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "lancedb:folder?nprobes=many#pictures": "nprobes='many' is not allowed; give a whole number",
         "lancedb:folder?probes=3#pictures": "has no option 'probes'",
     }.items():
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             kr.open_store(wrong)
     assert not (tmp_path / "nowhere").exists()

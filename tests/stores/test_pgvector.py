@@ -232,7 +232,7 @@ def test_vectors_that_are_missing_or_zero(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         ({"table": "nothing"}, "there is no table 'nothing'"),
         ({"table": "Things"}, "there is no table 'Things'.*case-sensitive"),
@@ -250,8 +250,8 @@ def test_vectors_that_are_missing_or_zero(engine: Engine) -> None:
         ({"key": "embedding"}, r"key='embedding' is a column of vector\(8\); give a column of an integer type"),
     ],
 )
-def test_wrong_names(engine: Engine, where: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_wrong_names(engine: Engine, where: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         PgvectorStore(engine.dsn, **{"table": "things", **where})
     assert opened(engine) == 0
     assert run(engine, "SELECT count(*) FROM things") == [(60,)]

@@ -203,14 +203,14 @@ def test_folders(tmp_path: Path) -> None:
             answers = list(threads.map(lambda _: store.search(QUERIES, 5).ids.tolist(), range(12)))
             assert answers == [kr.stores.ArrayStore(ROWS).search(QUERIES, 5).indices.tolist()] * 12
             assert store.exact
-    for url, said in [
+    for url, message in [
         (f"qdrant:{tmp_path}/new#pictures", "is neither a folder of Qdrant's local mode"),
         (f"qdrant:{folder}", "needs the name of the collection after #"),
         ("qdrant://localhost", "needs the name of the collection after the server"),
         (f"qdrant:{folder}?key=1#pictures", "has no option 'key'"),
         (f"qdrant:{folder}?exact=1#pictures", "exact='1' is not allowed; give true or false"),
     ]:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             kr.open_store(url)
     assert not (tmp_path / "new").exists()
 

@@ -191,7 +191,7 @@ def test_filters_in_every_form(virtual: bool) -> None:
         assert sorted(store.ids_where(where).tolist()) == left
         truth = kr.stores.ArrayStore(ROWS).search(QUERIES, 9, where=left)
         assert store.search(QUERIES, 9, where=where).ids.tolist() == truth.indices.tolist()
-    for wrong, said in (
+    for wrong, message in (
         ("kind = 'dog'", r"where is the text .* values are bound and never interpreted as SQL"),
         ({"nobody": "nobody"}, "where has the column 'nobody'"),  # SQLite would treat the quoted name as a text
         ({'kind" OR "1" = "1': "1"}, "where has the column"),
@@ -200,7 +200,7 @@ def test_filters_in_every_form(virtual: bool) -> None:
         (("nobody = ?", [1]), "refused: .*no such column"),
     ):
         for ask in (lambda where: store.search(QUERIES, 3, where=where), store.ids_where):
-            with pytest.raises(ValueError, match=said):
+            with pytest.raises(ValueError, match=message):
                 ask(wrong)
     for hostile in ("x' OR '1'='1", 'x" OR "1"="1', "'; DROP TABLE pictures; --", "\\' OR 1=1 --"):
         assert store.search(QUERIES, 3, where={"note": hostile}).depth == 0
@@ -300,24 +300,24 @@ from kinrank.stores.sqlite_vec import SqliteVecStore
 path, queries = sys.argv[1], [[1, 2, 3, 4, 5, 6]]
 able, connection = hasattr(sqlite3.Connection, "enable_load_extension"), sqlite3.connect(path)
 connection.row_factory = sqlite3.Row
-def said(given):
+def error_of(given):
     try:
         return SqliteVecStore(given, "pictures")
     except ValueError as error:
         return str(error)
 if able:
-    store = said(connection)
+    store = error_of(connection)
     assert store.search(queries, 60).ids.shape == (1, 60) and len(store.everything()[0]) == 60
     assert "apsw" not in sys.modules
     with SqliteVecStore(path, "pictures") as opened:
         assert isinstance(opened._connection, sqlite3.Connection)
         assert opened.search(queries, 9).ids.tolist() == store.search(queries, 9).ids.tolist()
     import apsw
-    assert "is in use with sqlite3" in said(apsw.Connection(path))
+    assert "is in use with sqlite3" in error_of(apsw.Connection(path))
 else:
-    assert "the sqlite3 of this Python cannot load extensions; give the path" in said(connection)
+    assert "the sqlite3 of this Python cannot load extensions; give the path" in error_of(connection)
     connection.create_function("vec_version", 0, lambda: "v0.1.6")
-    assert "sqlite-vec v0.1.6 is too old; install 0.1.7 or newer" in said(connection)
+    assert "sqlite-vec v0.1.6 is too old; install 0.1.7 or newer" in error_of(connection)
     with SqliteVecStore(path, "pictures") as opened:
         assert opened.search(queries, 60).ids.shape == (1, 60)
 print("good", able)
@@ -337,11 +337,11 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with kr.open_store("sqlite:pictures.db?table=pictures&vector=embedding&key=id&metric=cosine") as store:  # type: ignore[attr-defined]
         assert isinstance(store, SqliteVecStore)
         assert (store.metric, repr(store)) == ("cosine", "SqliteVecStore(pictures)")
-    for wrong, said in {
+    for wrong, message in {
         "sqlite:pictures.db": r"needs the option table .*example of a URL: sqlite:///file.db",
         "sqlite:?table=pictures": "needs a file",
         "sqlite://pictures.db/?table=pictures": "needs a file",
         "sqlite:pictures.db?table=pictures&timeout=3": "has no option 'timeout'",
     }.items():
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             kr.open_store(wrong)

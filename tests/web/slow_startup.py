@@ -26,22 +26,22 @@ def main() -> int:
     def prepare(progress: Callable[[str, int, int], None]) -> Settings:
         try:
             for line in iter(sys.stdin.readline, ""):
-                said = json.loads(line)
-                if said == "done":
+                message = json.loads(line)
+                if message == "done":
                     break
-                if isinstance(said, dict):
-                    raise ValueError(said["fail"])
-                progress(*said)
+                if isinstance(message, dict):
+                    raise ValueError(message["fail"])
+                progress(*message)
         except BaseException as error:
             Path(order["kept"]).write_text(type(error).__name__)
             raise
         return Settings.from_json(order["prepared"])
 
-    def said(word: str) -> Callable[[str], None]:
+    def message(word: str) -> Callable[[str], None]:
         return lambda address: print(word, address, flush=True)
 
     try:
-        return run_service(Settings.from_json(order["settings"]), said("ready"), prepare, said("preparing"))
+        return run_service(Settings.from_json(order["settings"]), message("ready"), prepare, message("preparing"))
     except KeyboardInterrupt:
         return 130
     except (ValueError, OSError) as error:
@@ -66,9 +66,9 @@ class Slowly:
         word, self.address = self.line().split()
         assert word == "preparing"
 
-    def tell(self, said: Any) -> None:
+    def tell(self, message: Any) -> None:
         assert self.process.stdin is not None
-        print(json.dumps(said), file=self.process.stdin, flush=True)
+        print(json.dumps(message), file=self.process.stdin, flush=True)
 
     def line(self) -> str:
         assert self.process.stdout is not None

@@ -78,9 +78,9 @@ def test_examples_are_answered_as_shown(service: TestClient, part: str) -> None:
         answers.append(answer)
     shown = re.findall(r"^```json\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     if shown:
-        said, found = json.loads(shown[0]), answers[0].json()
-        assert shape(said) == shape(found)
-        assert [said.get(name) for name in EXACT] == [found.get(name) for name in EXACT]
+        message, found = json.loads(shown[0]), answers[0].json()
+        assert shape(message) == shape(found)
+        assert [message.get(name) for name in EXACT] == [found.get(name) for name in EXACT]
 
 
 def shape(value: Any) -> Any:
@@ -120,7 +120,7 @@ def test_limits_are_those_of_the_service() -> None:
 
     table, limits = sections()["Limits"], Limits()
     given = vars(ServerOptions())
-    for said in (
+    for message in (
         f"| {given['max_body'] // 2**20} MB: about",
         f"| {given['max_k']} | `--max-k` |",
         f"| {given['timeout']:g} | `--timeout` |",
@@ -135,7 +135,7 @@ def test_limits_are_those_of_the_service() -> None:
         f"| {limits.header_bytes // 2**10} kB, {limits.header_seconds:g} s |",
         f"per process | {limits.connections} |",
     ):
-        assert said in table, said
+        assert message in table, message
 
 
 def test_the_first_page_has_the_defaults_of_the_command() -> None:

@@ -111,7 +111,7 @@ def test_loops_are_compiled_into_the_image(recipe: list[tuple[str, str]]) -> Non
     words = shlex.split(compiling[0].split("/kinrank warmup", 1)[1])
     parses(["warmup", *words])
     assert "NUMBA_CACHE_DIR" not in " ".join(words for _, words in recipe), (
-        "code beside the sources would be passed over"
+        "machine code next to the sources would be ignored"
     )
 
 

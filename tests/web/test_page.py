@@ -158,9 +158,9 @@ def test_a_click_opens_the_chain(page: Page, small: str) -> None:
     assert page.all(".ribbon")
     assert page.all(".map-chain")
     if len(steps) > 1:
-        said = page.text(".flow-part h3")
+        message = page.text(".flow-part h3")
         page.click(f'.step[data-step="{0 if steps[0].get_attribute("aria-checked") == "false" else 1}"]')
-        assert page.text(".flow-part h3") != said
+        assert page.text(".flow-part h3") != message
     place = page.js("return document.querySelector('.point.result').getAttribute('transform')")
     page.js("document.querySelector('input[name=map-time][value=before]').click()")
     page.until("document.querySelector('.point.result').getAttribute('transform') !== arguments[0]", place)
@@ -452,10 +452,10 @@ def test_offline_shows_an_error_and_recovers(page: Page, small: str) -> None:
 
 def test_ids_and_vectors_survive_the_address(page: Page, small: str) -> None:
     page.looks().open(f"{small}/?query=2&open=none")
-    lost, told = page.driver.execute_async_script(SURVIVE)
+    lost, output = page.driver.execute_async_script(SURVIVE)
     assert lost == []
-    assert told[:2] == ["1,2.5", "1,2,3"]
-    assert all(words.endswith(".") and " " in words for words in told[2:])
+    assert output[:2] == ["1,2.5", "1,2,3"]
+    assert all(words.endswith(".") and " " in words for words in output[2:])
 
 
 def test_results_are_downloaded_and_lines_shown(page: Page, small: str, tmp_path: Path) -> None:

@@ -52,9 +52,9 @@ def service(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     )
     try:
         assert running.stderr is not None
-        said = running.stderr.readline()
-        assert said.startswith("getting ready: http://")
-        yield said.split()[2], running
+        message = running.stderr.readline()
+        assert message.startswith("getting ready: http://")
+        yield message.split()[2], running
     finally:
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=60)

@@ -14,6 +14,7 @@ from kinrank_bench.paper.paper_numbers import PAPER_TABLES
 from kinrank_bench.tables import Column, Table
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"  # values in records
+UNDECIDED = "undecided"  # OPEN, as tables show it
 Record = dict[str, Any]
 TITLES = {
     "lse": "Table 5, what states are made of",
@@ -51,11 +52,9 @@ def format_difference(share: float) -> str:
 
 
 def count_verdicts(rows: Sequence[dict[str, Any]]) -> str:
-    """Count the pairs whose order holds, does not hold, and cannot be told."""
+    """Count the pairs whose order holds, does not hold, and is undecided."""
     count = {word: sum(row["verdict"] == word for row in rows) for word in (HOLDS, FAILS, OPEN)}
-    return (
-        f"holds for {count[HOLDS]} of {len(rows)} pairs, does not for {count[FAILS]}, cannot be told for {count[OPEN]}"
-    )
+    return f"holds for {count[HOLDS]} of {len(rows)} pairs, does not for {count[FAILS]}, undecided for {count[OPEN]}"
 
 
 def compare_settings(rows: Sequence[dict[str, Any]]) -> str:
@@ -96,7 +95,8 @@ CONDITION_COLUMNS = (
     Column("settings", lambda row: _settings_name(row["settings"]), left=True),
 )
 PRINTED_COLUMN = Column("printed: R-GeM, DOLG, CVNet", list_printed_differences)
-MEASURED_COLUMNS = (*map(_difference_column, ("difference", "low", "high")), Column("verdict", "{verdict}"))
+VERDICT_COLUMN = Column("verdict", lambda row: UNDECIDED if row["verdict"] == OPEN else row["verdict"])
+MEASURED_COLUMNS = (*map(_difference_column, ("difference", "low", "high")), VERDICT_COLUMN)
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,11 @@ def _order_notes(rows: Sequence[Record], truths: Sequence[str], settings: Sequen
             yield f"{truth.capitalize()}: {compare_settings([row for row in rows if row['truth'] == truth])}"
         yield variants.UNPRINTED
     yield from dict.fromkeys(
-        f"Cannot be told because a variant {'failed' if row.get('failed') else 'refused'}: {row['error']}"
+        f"Undecided because a variant {'failed' if row.get('failed') else 'refused'}: {row['error']}"
         for row in rows
         if "error" in row
     )
     yield (
         "Joint. Differences of mAP in points with paired 95 % intervals (low, high); where an interval covers 0, the "
-        f"order cannot be told. {CHANCE_NOTE}"
+        f"order is undecided. {CHANCE_NOTE}"
     )

@@ -27,14 +27,14 @@ from kinrank_bench.paper.order_checks import (
     FAILS,
     HOLDS,
     MEASURED_COLUMNS,
-    OPEN,
     PAIR_COLUMNS,
     PRINTED_COLUMN,
+    UNDECIDED,
     OrderTable,
     build_orders,
 )
 
-VERDICT_CLASSES = {HOLDS: "holds", FAILS: "fails", OPEN: "open"}
+VERDICT_CLASSES = {HOLDS: "holds", FAILS: "fails", UNDECIDED: "open"}
 PAPER_CITATION = "Locality Preserving Markovian Transition for Instance Retrieval (Luo, Wu, Yao, Yu, Xu, ICML 2025)"
 
 
@@ -61,7 +61,7 @@ def render_page(record: dict[str, Any]) -> str:
 
 def _side_by_side(parts: Sequence[str]) -> str:
     """Put sections next to each other if the window is wide enough."""
-    return f'<div class="beside">{"".join(parts)}</div>' if parts else ""
+    return f'<div class="side-by-side">{"".join(parts)}</div>' if parts else ""
 
 
 def paper_summary(record: dict[str, Any]) -> list[str]:

@@ -120,16 +120,16 @@ def _read_material(vectors: VectorFiles, features: FeatureOptions, truth: TruthO
     relevant = truth.read(query_ids, item_ids)
     item_classes, query_classes = truth.read_classes()
     shown = DisplaySources(item_ids, relevant.items, display.images, display.texts, item_classes)
-    items, asked = build_display("item", len(gallery), shown), None
+    items, query_display = build_display("item", len(gallery), shown), None
     if queries is not None:
         count = len(queries[0]) if isinstance(queries, list) else len(queries)
         shown = DisplaySources(
             query_ids, relevant.queries, display.query_images, display.query_texts, query_classes, display.images
         )
-        asked = build_display("query", count, shown)
+        query_display = build_display("query", count, shown)
     elif display.query_images is not None or display.query_texts is not None:
         raise InputError("--query-images and --query-texts need --queries; without it the items are the queries")
-    return ReportInput(queries, gallery, relevant, list(relevant.usual_measures), items, asked)
+    return ReportInput(queries, gallery, relevant, list(relevant.usual_measures), items, query_display)
 
 
 def demo(output: DemoOutput) -> None:

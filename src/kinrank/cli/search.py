@@ -99,8 +99,8 @@ def search(
     kinrank search pictures.manifold --store qdrant://localhost:6333/pictures --queries q.npy --filter kind=cat
 
     Without -o it prints the first results, or all of them as JSON. A k larger than the gallery returns all items. Items
-    are written by their ids; without ids of their own, by numbers, which stay when others are removed. --positives and
-    --negatives need a gallery built by lpmt; with several queries they count for each of them.
+    are listed by id; a gallery without ids uses item numbers, which do not change when other items are removed.
+    --positives and --negatives need a gallery built by lpmt; with several queries they apply to each of them.
     """
     output.check(folder, *queries.queries, queries.query_ids, queries.groups, filters.where)
     rows, names, count = queries.read()

@@ -201,7 +201,7 @@ class Client:
         texts: Sequence[str] | None = None,
         images: Sequence[ImageSource] | None = None,
     ) -> Receipt:
-        """Let the service observe queries, as `Manifold.observe` does; later queries may then find more.
+        """Make the service observe queries, as `Manifold.observe` does; later queries may then find more.
 
         Args:
             queries: (q, d) rows; or None with `texts` or `images`.
@@ -220,7 +220,7 @@ class Client:
         return self._send_change("POST", "/v1/observe", sent, again=True)
 
     def sync(self) -> Receipt:
-        """Let the service synchronise with the vector database over which it was started (`--store`)."""
+        """Make the service synchronise with the vector database over which it was started (`--store`)."""
         return self._send_change("POST", "/v1/sync", encode_body())
 
     def get(self, id: Any, vector: bool = False) -> dict[str, Any]:

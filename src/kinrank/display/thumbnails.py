@@ -16,7 +16,7 @@ from kinrank.pictures.images import JPEG, PNG, check_pillow, make_thumbnail
 
 THUMBNAIL_SIZES = (96, 192, 384, 1024)  # pixels on the longest side
 MAX_BROKEN_PICTURES = 10_000  # remembered, so that they are not read again
-MAX_ABSENT_NAMES = 100_000  # remembered, so that the disk is not asked again
+MAX_ABSENT_NAMES = 100_000  # remembered, so that the disk is not checked again
 RECHECK_SECONDS = 3.0  # for which an absent name is remembered
 MAX_CACHE_BYTES = 2 * 2**30
 RECOUNT_FILES = 1000  # written files after which the size of the cache is measured, because other processes write too
@@ -139,7 +139,7 @@ class Pictures:
         return name if name in self._known or self._check_added(name) else self._by_short_name.get(name)
 
     def _check_added(self, name: str) -> bool:
-        """Return True if there is a picture of exactly this name now; the disk is asked only every few seconds."""
+        """Return True if there is a picture of exactly this name now; the disk is checked only every few seconds."""
         now = monotonic()
         if now < self._absent_until.get(name, self._fresh_until):
             return False

@@ -62,9 +62,7 @@ class Options:
             if getattr(self, option.name) is not None and option.name not in taken:
                 known = f"it takes {' and '.join(f'`{name}`' for name in taken)}" if taken else "it takes no options"
                 raise InputError(
-                    f"has no meaning for the encoder {encoder}: {known}",
-                    parameter=option.name,
-                    remedy="leave it out",
+                    f"has no meaning for the encoder {encoder}: {known}", parameter=option.name, remedy="leave it out"
                 )
 
 

@@ -141,10 +141,7 @@ def evaluate(
         >>> evaluate([[1, 0]], Truth.from_lists([[0]]), ["mAP", "R@1"])["mAP"].mean
         0.5
     """
-    measures = truth.usual_measures if measures is None else measures
-    parsed = [Measure.parse(text) for text in ([measures] if isinstance(measures, str) else measures)]
-    if not parsed:
-        raise InputError(parameter="measures", given=measures, allowed="at least one measure, such as 'mAP'")
+    parsed = parse_measures(measures, truth)
     if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
         raise InputError(parameter="confidence", given=confidence, allowed="a number between 0 and 1, such as 0.95")
     if isinstance(resamples, bool) or not isinstance(resamples, (int, np.integer)) or resamples < 0:
@@ -168,6 +165,17 @@ def evaluate(
         unknown=hits.unknown,
         query_ids=truth.query_ids,
     )
+
+
+def parse_measures(measures: Sequence[str] | str | None, truth: Truth) -> list[Measure]:
+    """Parse the names of measures; None stands for the usual ones of the truth."""
+    if not isinstance(truth, Truth):
+        raise InputError(f"is a {type(truth).__name__}", parameter="truth", allowed="a Truth, see Truth.from_labels")
+    names = truth.usual_measures if measures is None else measures
+    parsed = [Measure.parse(text) for text in ([names] if isinstance(names, str) else names)]
+    if not parsed:
+        raise InputError("is empty", parameter="measures", allowed="at least one measure, such as 'mAP'")
+    return parsed
 
 
 def bootstrap_intervals(values: Values, confidence: float, resamples: int, seed: int) -> tuple[Values, Values, Values]:

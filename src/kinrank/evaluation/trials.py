@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from kinrank.errors import EXPECTED_ERRORS, InputError
-from kinrank.evaluation.measures import Measure
-from kinrank.evaluation.scores import Scores, evaluate
+from kinrank.errors import EXPECTED_ERRORS
+from kinrank.evaluation.scores import Scores, evaluate, parse_measures
 from kinrank.evaluation.significance import Comparison, compare_scores
 from kinrank.evaluation.truth import Truth
 from kinrank.feature_combination import Combined
@@ -205,10 +204,7 @@ def compare(
         >>> print(trials)
         >>> trials[0].method
     """
-    measures = truth.usual_measures if measures is None else measures
-    wanted = [str(Measure.parse(text)) for text in ([measures] if isinstance(measures, str) else measures)]
-    if not wanted:
-        raise InputError("is empty", parameter="measures", remedy="give at least one, such as mAP")
+    wanted = [str(measure) for measure in parse_measures(measures, truth)]
     chosen = label_methods(methods)
     if not isinstance(gallery, (Store, Combined)):
         gallery = to_array(gallery, "gallery")  # a file, for example, has no length

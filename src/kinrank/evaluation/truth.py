@@ -98,7 +98,7 @@ class Truth:
         right = RaggedLists.of(positives, "positives")
         ignored = RaggedLists.empty(len(right)) if junk is None else RaggedLists.of(junk, "junk")
         for name, lists in (("positives", right), ("junk", ignored)):
-            if gallery_size is not None and lists.items.size and lists.items.max() >= gallery_size:
+            if isinstance(gallery_size, (int, np.integer)) and lists.items.size and lists.items.max() >= gallery_size:
                 raise InputError(
                     f"has item {lists.items.max()}, but items count from 0 and `gallery_size={gallery_size}`",
                     parameter=name,
@@ -307,11 +307,8 @@ def _build_id_table(ids: ArrayLike | None, parameter: str) -> IdTable | None:
 
 def _check_comparable(query_array: NDArray[Any], gallery_array: NDArray[Any], what: str) -> None:
     """Refuse text on one side and numbers on the other, which are never equal."""
-    if (
-        query_array.size
-        and gallery_array.size
-        and (query_array.dtype.kind in "US") != (gallery_array.dtype.kind in "US")
-    ):
+    kinds = {array.dtype.kind in "US" for array in (query_array, gallery_array) if array.size}
+    if len(kinds) > 1:
         raise InputError(
             f"`query_{what}` has dtype {query_array.dtype} and `gallery_{what}` has {gallery_array.dtype}",
             remedy="give both as text or both as numbers",

@@ -50,9 +50,9 @@ def merge_changes(changes: Sequence[Change], columns: int, following: int | None
     none = np.empty((0, columns), np.float32)
     rows = np.concatenate([none, *(change.vectors for change in changes if change.vectors is not None)])
     queries = np.concatenate([none, *(change.queries for change in changes if change.queries is not None)])
-    asked = queries if len(queries) else None
+    observed = queries if len(queries) else None
     if following is not None:
-        return Change(_find_removed_numbers(changes, following), rows, None, asked)
+        return Change(_find_removed_numbers(changes, following), rows, None, observed)
     last: dict[Any, int] = {}  # the last row of an id; -1 if it was removed
     row = 0
     for change in changes:
@@ -65,7 +65,7 @@ def merge_changes(changes: Sequence[Change], columns: int, following: int | None
             row += 1
     came = {name: place for name, place in last.items() if place >= 0}
     gone = [name for name, place in last.items() if place < 0]
-    return Change(gone, rows[list(came.values())], list(came), asked)
+    return Change(gone, rows[list(came.values())], list(came), observed)
 
 
 def _find_removed_numbers(changes: Sequence[Change], following: int) -> list[int]:
@@ -285,7 +285,7 @@ def replay_log(snapshot: Snapshot, log: ChangeLog, folder: Path) -> Snapshot:
     """Apply all changes that the log contains and the folder lacks. Raises an InputError if they do not fit."""
     try:
         return replay_changes(snapshot, log.left)
-    except (ValueError, KeyError) as error:
+    except InputError as error:
         raise InputError(
             f"the changes in {log.path} cannot be applied to {folder} ({error}); the log belongs to another gallery",
             remedy="move it away, which discards its changes",

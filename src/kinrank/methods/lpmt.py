@@ -173,9 +173,9 @@ class LPMT(PreparedMethod, LpmtSettings):
         distances = np.concatenate(
             [query_row, pairwise_distances(items.vectors[marked.all], items.gallery_vectors, items.unit)]
         )
-        asked = stages.feedback_search.MarkedItem(int(items.queries[query]), marked, distances, items.gallery)
+        marked_item = stages.feedback_search.MarkedItem(int(items.queries[query]), marked, distances, items.gallery)
         score, reached = stages.feedback_search.score_with_marks(
-            asked, prepared.steps, prepared.wide, self._mixture(prepared.powers), items.self_query
+            marked_item, prepared.steps, prepared.wide, self._mixture(prepared.powers), items.self_query
         )
         last = float(score[reached].max(initial=0.0)) + 1.0
         return np.where(reached, score, last + query_row[0]).astype(np.float64)

@@ -66,7 +66,7 @@ def transition_figure(
         f'{style}<figure class="transition"><figcaption>{_caption(stage, play, title)}</figcaption>'
         f'<div class="ways" style="height:{height}px"><ul aria-label="items that give mass">{left}</ul>'
         f'{_draw_links(stage, play, height)}<ul aria-label="items that receive mass">{right}</ul></div>'
-        f'<div class="told"><button type="button" hidden>Play</button><p class="said">{_end_state(stage)}</p></div>'
+        f'<div class="player"><button type="button" hidden>Play</button><p class="values">{_end_state(stage)}</p></div>'
         f'<input type="range" min="0" max="1" step="any" value="1" aria-label="progress of the transition" hidden>'
         f"{_draw_curves(stage, play)}"
         f'<script type="application/json">{_playback_json(stage, play, shown, top)}</script></figure>'
@@ -198,7 +198,7 @@ def _playback_json(stage: Stage, play: _Playback, shown: list[int], top: float) 
             "at": play.progress.round(5).tolist(),
             "masses": stage.state(play.times)[:, shown].round(5).tolist(),
             "gone": stage.done(play.times)[:, : play.count].round(4).tolist(),
-            "said": [[float(f"{number:.5g}") for number in row] for row in numbers.tolist()],
+            "values": [[float(f"{number:.5g}") for number in row] for row in numbers.tolist()],
             "steps": play.count + (play.count < len(stage.masses)),
             "top": round(top, 6),
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -12,7 +13,7 @@ from kinrank.encoders import Encoder, Recipe
 from kinrank.encoders.embed_checkpoint import EncodeCheckpoint, count_cores, encode_missing
 from kinrank.encoders.embeddings import OPENING_STAGE
 from kinrank.encoders.item_sources import Source, check_names
-from kinrank.errors import EncoderMismatchError, InputError
+from kinrank.errors import EXPECTED_ERRORS, EncoderMismatchError, InputError
 from kinrank.pictures.archives import ItemMissingError
 from kinrank.progress import Progress, ProgressOption
 from kinrank.sync_folder.ledger import Ledger
@@ -20,6 +21,8 @@ from kinrank.sync_folder.setup import SyncSetup
 from kinrank.sync_folder.targets import Target
 
 MAX_VECTORS_PER_CHANGE = 20_000  # held in memory and put into an existing gallery at a time
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,7 @@ def _read_stamps(source: Source, ledger: Ledger) -> dict[str, str]:
             stamps[name] = source.stamp(name)
         except ItemMissingError:
             continue
-        except ValueError:
+        except InputError:
             stamps |= ledger.stamps_for([name])
     if not stamps and ledger.items:
         raise InputError(f"{ledger.source} is empty, so nothing was removed", remedy="check that it is complete")
@@ -201,14 +204,16 @@ def watch_source(
         time.sleep(every)
         done += 1
         try:
-            ledger = (
-                Ledger.load(watched.place) or watched.ledger
-            )  # read again, because a failed synchronisation may have modified it
+            ledger = Ledger.load(watched.place) or watched.ledger  # a failed synchronisation may have modified it
             result = sync_source(ledger, watched.place, watched.target, watched.encoder, progress)
             message = ""
             if result and tell is not None:
                 tell(result)
         except Exception as error:  # an encoder, a disk or a service can fail in any way: try again later
-            if trouble is not None and str(error) != message:
-                message = str(error)
+            if str(error) == message:
+                continue
+            message = str(error)
+            if not isinstance(error, EXPECTED_ERRORS):
+                log.exception("the synchronisation failed")
+            if trouble is not None:
                 trouble(message)

@@ -103,7 +103,7 @@ class QueryEncoder:
         """
         try:
             vectors = encode_items(self._encoder, kind, [value])
-        except ValueError as error:  # also those of libraries and user functions, which fail on unusual inputs
+        except InputError as error:
             log.warning("the encoder %s failed", self._encoder.facts["encoder"], exc_info=True)
             raise InputError(f"one of the {kind} cannot be encoded: {error}") from error
         if not np.isfinite(vectors).all() or not vectors.any():

@@ -13,6 +13,7 @@ from kinrank_bench.paper.order_checks import (
     HOLDS,
     MEASURED_COLUMNS,
     OPEN,
+    UNDECIDED,
     check_order,
     compare_settings,
     count_verdicts,
@@ -34,15 +35,15 @@ def test_the_verdict_follows_the_paired_interval(gap: float, verdict: str, rng: 
     assert found["verdict"] == verdict
     assert found["low"] <= found["difference"] <= found["high"]
     difference, low, high, shown = (column.text({**PAIR, **found}) for column in MEASURED_COLUMNS)
-    assert shown == verdict
+    assert shown == (UNDECIDED if verdict == OPEN else verdict)
     assert float(low) <= float(difference) <= float(high)
 
 
-def test_a_pair_with_a_refusal_cannot_be_told() -> None:
+def test_a_pair_with_a_refusal_is_undecided() -> None:
     refused = {"set": "toy", "mode": "joint", "method": "cas", "error": "it needs 9 GB"}
     found = check_order(refused, made_up(np.ones(3)), "medium")
     assert found == {"verdict": OPEN, "error": "it needs 9 GB"}
-    assert [column.text({**PAIR, **found}) for column in MEASURED_COLUMNS] == ["", "", "", OPEN]
+    assert [column.text({**PAIR, **found}) for column in MEASURED_COLUMNS] == ["", "", "", UNDECIDED]
 
 
 def test_verdicts_are_counted_and_compared_between_settings() -> None:
@@ -53,7 +54,7 @@ def test_verdicts_are_counted_and_compared_between_settings() -> None:
         {**about, "settings": "defaults", "stronger": "TMT", "verdict": FAILS},
         {**about, "settings": "paper", "stronger": "TMT", "verdict": FAILS},
     ]
-    assert count_verdicts(rows) == "holds for 1 of 4 pairs, does not for 2, cannot be told for 1"
+    assert count_verdicts(rows) == "holds for 1 of 4 pairs, does not for 2, undecided for 1"
     assert compare_settings(rows) == "the verdict depends on the settings for 1 of 2 pairs: BCD over BSD."
     assert compare_settings(rows[2:]) == "both settings lead to the same verdicts."
 
@@ -78,8 +79,8 @@ def test_pairs_are_counted_per_truth() -> None:
         "medium, at kinrank's defaults", "hard, at kinrank's defaults",
     ]  # fmt: skip
     assert one.notes[0] == (
-        "At kinrank's defaults the paper's order: medium, holds for 1 of 1 pairs, does not for 0, cannot be told for "
-        "0; hard, holds for 0 of 1 pairs, does not for 1, cannot be told for 0."
+        "At kinrank's defaults the paper's order: medium, holds for 1 of 1 pairs, does not for 0, undecided for "
+        "0; hard, holds for 0 of 1 pairs, does not for 1, undecided for 0."
     )
     assert "of twenty pairs that are in fact equal, one is expected to look different" in one.notes[-1]
 

@@ -124,7 +124,7 @@ def test_refused_ablations_show_their_sentence(data: Path, monkeypatch: pytest.M
         assert set(words) == {"refused"}
         assert "Cosine refused: it needs 9 GB" in table.notes
     order = next(one for one in build_orders(record) if one.key.startswith("order-tmt"))
-    assert "Cannot be told because a variant refused: it needs 9 GB" in order.notes
+    assert "Undecided because a variant refused: it needs 9 GB" in order.notes
     assert "it needs 9 GB" in render_page(record)
 
 

@@ -117,8 +117,8 @@ BAD: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.parametrize("name", descriptors.DESCRIPTORS)
 def test_bad_maps_raise_one_sentence(case: str, name: str) -> None:
-    maps, said = BAD[case]
-    with pytest.raises(ValueError, match=said) as error:
+    maps, message = BAD[case]
+    with pytest.raises(ValueError, match=message) as error:
         descriptors.DESCRIPTORS[name](maps)
     assert "\n" not in str(error.value)
 
@@ -134,11 +134,11 @@ def test_bad_tensors_raise_the_same_errors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "said"),
+    ("p", "message"),
     [(0, "> 0 and finite; got 0"), (-1.5, "got -1.5"), (np.nan, "got nan"), ([1.0, np.inf], "got inf")],
 )
-def test_bad_exponents(p: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_bad_exponents(p: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         descriptors.gem(np.ones((2, 3, 3)), p=p)
 
 

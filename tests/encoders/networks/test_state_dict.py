@@ -71,8 +71,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_weights_that_do_not_fit(case: str) -> None:
-    given, said = WRONG[case]
-    with pytest.raises(ValueError, match=said) as error:
+    given, message = WRONG[case]
+    with pytest.raises(ValueError, match=message) as error:
         load_weights(small(), file(given), "small")
     assert "\n" not in str(error.value)
 
@@ -90,14 +90,17 @@ FAMILIES = {
 @pytest.mark.parametrize("wanted", ["cvnet", "senet", "dolg", "delg"])
 def test_a_file_of_another_family(given: str, wanted: str) -> None:
     content = build_without_memory(FAMILIES[given][1]).state_dict()
-    said = f"does not fit the encoder {wanted}: .*; it seems to be {FAMILIES[given][2]}"
+    message = f"does not fit the encoder {wanted}: .*; it seems to be {FAMILIES[given][2]}"
     if given == wanted:
-        said = "has no plain numbers in"  # this one fits, but is on the meta device
-    with pytest.raises(ValueError, match=said):
+        message = "has no plain numbers in"  # this one fits, but is on the meta device
+    with pytest.raises(ValueError, match=message):
         FAMILIES[wanted][0](file(content))
 
 
 def test_files_of_torchvision_and_pycls_are_recognised() -> None:
-    for name, said in [("layer1.0.conv1.weight", "a ResNet of torchvision"), ("stem.conv.weight", "a ResNet of pycls")]:
-        with pytest.raises(ValueError, match=f"it seems to be {said}"):
+    for name, message in [
+        ("layer1.0.conv1.weight", "a ResNet of torchvision"),
+        ("stem.conv.weight", "a ResNet of pycls"),
+    ]:
+        with pytest.raises(ValueError, match=f"it seems to be {message}"):
             pycls_networks.build_dolg(file({name: torch.zeros(3)}))

@@ -60,8 +60,8 @@ def test_a_full_disk_under_the_log(
     with client(settings_in(tmp_path)) as api:
         with monkeypatch.context() as patched:
             patched.setattr("kinrank.manifold.service_log._write_at_offset", full)
-            said = plain(api.post("/v1/items", json=NEW), tmp_path, 503)
-        assert "the log (No space left on device) and was not made" in said
+            message = plain(api.post("/v1/items", json=NEW), tmp_path, 503)
+        assert "the log (No space left on device) and was not made" in message
         assert f"{tmp_path}/gallery.manifold.log" in caplog.text
         assert api.post("/v1/items", json=NEW).status_code == 200
 
@@ -146,8 +146,8 @@ def test_an_unexpected_error_of_a_file_or_connection(
 
             with monkeypatch.context() as patched:
                 patched.setattr(kr.Manifold, "search", fail)
-                said = plain(api.post("/v1/search", json={"vectors": NEW["vectors"]}), tmp_path, 422, 503)
-            assert not isinstance(error, OSError) or "a disk or database of this service fails (" in said
+                message = plain(api.post("/v1/search", json={"vectors": NEW["vectors"]}), tmp_path, 422, 503)
+            assert not isinstance(error, OSError) or "a disk or database of this service fails (" in message
     assert f"the database at {tmp_path}/socket cannot be reached" in caplog.text
 
 

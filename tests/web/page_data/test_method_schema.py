@@ -21,15 +21,15 @@ RUNNING = [name for name, kind in METHODS.items() if not issubclass(kind, Learne
 def test_a_learned_method_is_listed_only_for_its_gallery_and_without_its_file(tmp_path: Path) -> None:
     rows = arcs()
     method = add_random_weights("lattqe", tmp_path / "w.npz", rows.shape[1])
-    told = {one["name"]: one for one in describe_methods(kinrank.Manifold.build(rows, method))}
-    assert set(told) == {*RUNNING, "lattqe"}
-    assert [one["name"] for one in told["lattqe"]["parameters"]] == ["k", "kdba"]
+    output = {one["name"]: one for one in describe_methods(kinrank.Manifold.build(rows, method))}
+    assert set(output) == {*RUNNING, "lattqe"}
+    assert [one["name"] for one in output["lattqe"]["parameters"]] == ["k", "kdba"]
 
 
 def test_every_method_and_parameter_is_there_and_fits_into_json() -> None:
-    told = json.loads(json.dumps(describe_methods(gallery()), allow_nan=False))
-    assert [one["name"] for one in told] == RUNNING
-    for one, kind in zip(told, [METHODS[name] for name in RUNNING], strict=True):
+    output = json.loads(json.dumps(describe_methods(gallery()), allow_nan=False))
+    assert [one["name"] for one in output] == RUNNING
+    for one, kind in zip(output, [METHODS[name] for name in RUNNING], strict=True):
         assert [part["name"] for part in one["parameters"]] == [part.name for part in kind.parameters()]
         assert one["summary"].endswith(".")
         assert len(one["summary"]) < 150
@@ -37,17 +37,17 @@ def test_every_method_and_parameter_is_there_and_fits_into_json() -> None:
 
 
 def test_methods_with_prepared_search_and_chains() -> None:
-    told = {one["name"]: one for one in describe_methods(gallery())}
-    assert {name for name, one in told.items() if one["chains"]} == {"lpmt", "lpmt-ablation"}
-    assert told["lpmt"]["served"]
-    assert told["dfs"]["served"]
-    assert not told["k-reciprocal"]["served"]
+    output = {one["name"]: one for one in describe_methods(gallery())}
+    assert {name for name, one in output.items() if one["chains"]} == {"lpmt", "lpmt-ablation"}
+    assert output["lpmt"]["served"]
+    assert output["dfs"]["served"]
+    assert not output["k-reciprocal"]["served"]
 
 
 @pytest.mark.parametrize("name", RUNNING)
 def test_sliders_hold_allowed_values_and_the_default(name: str) -> None:
-    for told, declared in zip(_told(name), METHODS[name].parameters(), strict=True):
-        slider = told["slider"]
+    for output, declared in zip(_told(name), METHODS[name].parameters(), strict=True):
+        slider = output["slider"]
         if declared.choices is not None or declared.kind is bool or declared.low == declared.high:
             assert slider is None
             continue

@@ -28,7 +28,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     return collection(tmp_path_factory.mktemp("known"))
 
 
-def told(known: Collection, question: Question, manifold: kinrank.Manifold | None = None) -> dict[str, Any]:
+def make_answer(known: Collection, question: Question, manifold: kinrank.Manifold | None = None) -> dict[str, Any]:
     """Return the data as the page receives it."""
     answer: dict[str, Any] = json.loads(
         json.dumps(build_rank_page(gallery() if manifold is None else manifold, known, question), allow_nan=False)
@@ -46,7 +46,7 @@ def why(known: Collection, question: Question, item: Any, manifold: kinrank.Mani
 
 
 def test_both_lists_are_those_of_the_library(known: Collection) -> None:
-    answer = told(known, Question(("query", 0), k=15))
+    answer = make_answer(known, Question(("query", 0), k=15))
     plain = kinrank.rerank(queries()[:1], arcs(), "none").indices[0]
     assert [one["id"] for one in answer["before"]] == [names()[number] for number in plain[:15]]
     assert [one["id"] for one in answer["after"]] == gallery().search(queries()[:1], 15).ids[0].tolist()
@@ -56,7 +56,7 @@ def test_both_lists_are_those_of_the_library(known: Collection) -> None:
 
 
 def test_every_entry_knows_its_rank_in_the_other_list(known: Collection) -> None:
-    answer = told(known, Question(("query", 0), k=30))
+    answer = make_answer(known, Question(("query", 0), k=30))
     ranks = {names()[n]: place for place, n in enumerate(kinrank.rerank(queries()[:1], arcs(), "none").indices[0], 1)}
     assert [one["rank"] for one in answer["after"]] == list(range(1, 31))
     for one in answer["after"]:
@@ -66,7 +66,7 @@ def test_every_entry_knows_its_rank_in_the_other_list(known: Collection) -> None
 
 
 def test_right_results_are_counted(known: Collection) -> None:
-    answer = told(known, Question(("query", 0), k=30))
+    answer = make_answer(known, Question(("query", 0), k=30))
     right = [one["right"] for one in answer["after"]]
     assert right == [one["id"][0] == "a" for one in answer["after"]]
     scores = answer["scores"]
@@ -82,14 +82,14 @@ def test_right_results_are_counted(known: Collection) -> None:
 
 
 def test_nothing_is_judged_where_nothing_is_known(known: Collection) -> None:
-    answer = told(known, Question(("vector", queries()[0].tolist()), k=5))
+    answer = make_answer(known, Question(("vector", queries()[0].tolist()), k=5))
     assert (answer["judged"], answer["scores"], answer["known_right"]) == (False, None, None)
     assert answer["query"] == {"id": None, "name": "your vector", "label": None, "text": None, "picture": None}
 
 
 @pytest.mark.parametrize("how", [{}, {"method": "aqe"}, {"parameters": {"theta": 0.2}, "candidates": 50}])
 def test_a_query_item_is_in_neither_list(known: Collection, how: dict[str, Any]) -> None:
-    answer = told(known, Question(("item", "a07"), k=79, **how))
+    answer = make_answer(known, Question(("item", "a07"), k=79, **how))
     for side in ("before", "after"):
         assert len(answer[side]) == 79
         assert "a07" not in [one["id"] for one in answer[side]]
@@ -98,23 +98,23 @@ def test_a_query_item_is_in_neither_list(known: Collection, how: dict[str, Any])
 
 
 def test_another_method_says_that_it_saw_the_nearest_only(known: Collection) -> None:
-    answer = told(known, Question(("query", 1), k=5, method="k-reciprocal", parameters={"k1": 9}, candidates=40))
+    answer = make_answer(known, Question(("query", 1), k=5, method="k-reciprocal", parameters={"k1": 9}, candidates=40))
     assert (answer["mode"], answer["method"], answer["certain"]) == ("candidates", "KReciprocal(k1=9)", None)
     only = "nearest were re-ranked: the gallery was prepared for LPMT()"
     assert answer["note"] == f"Only the 40 {only}. Choose that method to search all of it."
-    other = told(known, Question(("query", 1), k=5, parameters={"theta": 0.3}, candidates=30))
+    other = make_answer(known, Question(("query", 1), k=5, parameters={"theta": 0.3}, candidates=30))
     assert other["note"] == f"Only the 30 {only} with other settings. Reset to search all of it."
 
 
 def test_marked_items_are_reported_and_left_out_of_both_lists(known: Collection) -> None:
-    answer = told(known, Question(("query", 0), k=30, positives=[FAR], negatives=["b00"]))
+    answer = make_answer(known, Question(("query", 0), k=30, positives=[FAR], negatives=["b00"]))
     assert [card["id"] for card in answer["marked"]["positives"]] == [FAR]
     assert answer["note"] == "Marked items are left out of both lists."
     for side in ("before", "after"):
         assert not {FAR, "b00"} & {one["id"] for one in answer[side]}
-    small = told(known, Question(("query", 0), positives=[FAR], parameters={"theta": 0.3}, candidates=60))
+    small = make_answer(known, Question(("query", 0), positives=[FAR], parameters={"theta": 0.3}, candidates=60))
     assert FAR not in [one["id"] for one in small["after"]]
-    other = told(known, Question(("query", 0), k=30, method="aqe", positives=["a01"]))
+    other = make_answer(known, Question(("query", 0), k=30, method="aqe", positives=["a01"]))
     assert "AQE cannot use marked items, so they have no effect here." in other["note"]
     assert "a01" in [one["id"] for one in other["after"]]
 
@@ -150,7 +150,7 @@ def test_vectors_come_as_they_were_given(known: Collection) -> None:
     rows = arcs() * np.float32(5)
     manifold = kinrank.Manifold.build(rows, metric="euclidean")
     assert get_query_vector(manifold, known, ("item", 7)) == pytest.approx(rows[7], rel=1e-6)
-    answer = told(known, Question(("item", 7), k=3), manifold)
+    answer = make_answer(known, Question(("item", 7), k=3), manifold)
     nearest = answer["before"][0]
     assert nearest["distance"] == pytest.approx(float(np.linalg.norm(rows[7] - rows[nearest["id"]])), rel=1e-5)
 
@@ -188,11 +188,11 @@ def call(lines: str) -> dict[str, Any]:
     ],
 )
 def test_the_lines_of_python_ask_for_the_same(known: Collection, question: Question, expected: dict[str, Any]) -> None:
-    assert call(told(known, question)["python"]) == expected
+    assert call(make_answer(known, question)["python"]) == expected
 
 
 def test_the_lines_hold_a_vector_that_was_given(known: Collection) -> None:
-    given = call(told(known, Question(("vector", queries()[0].tolist())))["python"])
+    given = call(make_answer(known, Question(("vector", queries()[0].tolist())))["python"])
     assert np.array_equal(np.array(given["queries"], np.float32)[0], queries()[0])
 
 
@@ -245,7 +245,7 @@ def test_the_chain_of_an_item_starts_at_it(known: Collection) -> None:
     assert [step["to"]["id"] for step in answer["steps"]] == list(plain.names[1:])
     assert answer["steps"][0]["from"]["id"] == asking
     assert sum(step["cost"] for step in answer["steps"]) == pytest.approx(plain.total)
-    shown = told(known, Question(("item", asking), k=79))
+    shown = make_answer(known, Question(("item", asking), k=79))
     assert answer["rank_after"] == next(one["rank"] for one in shown["after"] if one["id"] == item)
 
 
@@ -277,7 +277,7 @@ def test_the_sentence_explains_the_rank(known: Collection) -> None:
         f"Found at rank {forward['rank_before']} by distance, now {forward['rank_after']}"
     )
     assert " steps lead there" in forward["words"]
-    shown = told(known, Question(("query", 0), k=80))
+    shown = make_answer(known, Question(("query", 0), k=80))
     back = next(one for one in shown["before"] if (one["other"] or 0) > one["rank"])
     assert "are reached at less cost" in why(known, Question(("query", 0)), back["id"])["words"]
     assert why(known, Question(("item", "a00")), "a00")["words"] == "This is the query itself."
@@ -325,7 +325,7 @@ def test_the_example_is_an_item_that_rose_far(known: Collection) -> None:
     answer = why(known, question, found["item"])
     assert answer["rank_before"] > 20 >= answer["rank_after"]
     assert len(answer["steps"]) > 1
-    entry = next(one for one in told(known, question)["after"] if one["id"] == found["item"])
+    entry = next(one for one in make_answer(known, question)["after"] if one["id"] == found["item"])
     assert entry["right"]
 
 
@@ -341,7 +341,7 @@ def test_no_example_where_nothing_moves(known: Collection) -> None:
     empty = kinrank.Manifold.build(arcs()[:1])
     empty.remove([0])
     assert find_example(empty, known) is None
-    assert told(known, Question(("query", 0)), empty)["after"] == []
+    assert make_answer(known, Question(("query", 0)), empty)["after"] == []
 
 
 def test_the_lines_print_the_same_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -371,8 +371,8 @@ def test_a_gallery_of_lattqe_is_looked_at_without_its_file_and_gss_says_when_it_
 ) -> None:
     manifold = kinrank.Manifold.build(arcs(), add_random_weights("lattqe", tmp_path / "w.npz", DIMENSIONS), ids=names())
     (tmp_path / "w.npz").unlink()
-    answer = told(known, Question(("query", 0), parameters={"k": 16}), manifold)
+    answer = make_answer(known, Question(("query", 0), parameters={"k": 16}), manifold)
     assert (answer["mode"], answer["method"]) == ("online", "LAttQE(weights='w.npz')")
     trained = kinrank.Manifold.build(arcs(), kinrank.methods.GSS(epochs=3), ids=names())
-    assert told(known, Question(("query", 0)), trained)["method"] == "GSS(epochs=3)"
-    assert told(known, Question(("query", 0), parameters={"kq": 3}), trained)["method"] == "GSS(kq=3, epochs=0)"
+    assert make_answer(known, Question(("query", 0)), trained)["method"] == "GSS(epochs=3)"
+    assert make_answer(known, Question(("query", 0), parameters={"kq": 3}), trained)["method"] == "GSS(kq=3, epochs=0)"

@@ -42,8 +42,8 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         body, more = body + message["body"], message["more_body"]
     if scope["path"] == "/slow":
         await asyncio.sleep(0.5)
-    said = scope["path"].encode() + b" " + body
-    parts = [b"x" * 2**16] * 512 if scope["path"] == "/large" else [said]
+    expected = scope["path"].encode() + b" " + body
+    parts = [b"x" * 2**16] * 512 if scope["path"] == "/large" else [expected]
     headers = [(b"content-length", str(sum(map(len, parts))).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     for number, part in enumerate(parts):

@@ -45,9 +45,9 @@ def test_a_worker_that_hangs_is_replaced_and_its_requests_are_answered(
                 with pytest.raises((ConnectionError, OSError)):  # as after a crash
                     lost.result(60)
         assert soon(lambda: len(service.workers()) == 2 and len(set(before) & set(service.workers())) == 1)
-        code, said = service.end()
-        assert code == 0, said
-        assert "died and is replaced: it gave no sign of life for 2 seconds" in said
+        code, message = service.end()
+        assert code == 0, message
+        assert "died and is replaced: it gave no sign of life for 2 seconds" in message
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ def test_requests_that_are_not_finished_are_answered_and_the_process_ends(
         reading = clients.submit(service.ask, "POST", "/v1/search", SLOW)
         writing = clients.submit(service.ask, "POST", "/v1/items", put("slow"))
         assert soon(lambda: (tmp_path / "began").exists() and (tmp_path / "changing").exists())
-        code, said = service.end()
-        assert (code, "Traceback" in said) == (0, False), said
+        code, message = service.end()
+        assert (code, "Traceback" in message) == (0, False), message
         again = "the service is shutting down; try again when it is back"
         assert reading.result() == (503, {"detail": again})
         unknown = "the service is shutting down; the change may or may not have been made: check, then try again"
@@ -50,8 +50,8 @@ def test_writes_that_have_not_begun_have_changed_nothing(tmp_path: Path, monkeyp
         count = 12  # more than there are threads for changes
         writing = [clients.submit(service.ask, "POST", "/v1/items", put("slow")) for _ in range(count)]
         assert soon(lambda: _inside(service.port) >= count)
-        code, said = service.end()
-        assert (code, "Traceback" in said) == (0, False), said
+        code, message = service.end()
+        assert (code, "Traceback" in message) == (0, False), message
         statuses = [one.result()[0] for one in writing]
     assert sorted(statuses) == [503] * (count - 8) + [504] * 8, json.dumps(statuses)
     assert held(settings) == set(names())

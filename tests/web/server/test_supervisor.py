@@ -116,9 +116,9 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with started(settings) as service:
         assert service.address.startswith("http://127.0.0.1:"), service.end()
         yield service
-        code, said = service.end()
-        assert code == 0, said
-        assert "Traceback" not in said
+        code, message = service.end()
+        assert code == 0, message
+        assert "Traceback" not in message
         added = {"one", "two", "three"}
         assert added <= held(settings), "something acknowledged was not saved"
 
@@ -188,8 +188,8 @@ def test_the_supervisor_is_killed_and_nothing_is_lost(tmp_path: Path) -> None:
             assert not any(map(alive, workers))
             assert all(second.ask("GET", f"/v1/items/{name}")[0] == 200 for name in kept)
             assert second.ask("GET", f"/v1/items/{names()[0]}")[0] == 404
-            code, said = second.end(signal.SIGINT)
-            assert code == 0, said
+            code, message = second.end(signal.SIGINT)
+            assert code == 0, message
     assert held(settings) == {*names()[1:], *kept}
 
 
@@ -198,10 +198,10 @@ def test_one_process(tmp_path: Path) -> None:
     with started(settings) as service:
         assert service.ask("POST", "/v1/items", put("new"))[0] == 200
         other = Service(replace(settings, port=0))
-        code, said = other.process.wait(60), other.process.communicate()[1]
+        code, message = other.process.wait(60), other.process.communicate()[1]
         assert code == 2
-        assert said.count("\n") == 1
-        assert f"is served or changed by process {service.process.pid} " in said
+        assert message.count("\n") == 1
+        assert f"is served or changed by process {service.process.pid} " in message
         with contextlib.closing(socket.create_connection(("127.0.0.1", service.port), timeout=30)) as late:
             body = json.dumps(put("late")).encode()
             late.sendall(LATE % len(body) + body[:20])
@@ -241,9 +241,9 @@ def test_failed_starts_of_workers_have_an_error_message(tmp_path: Path) -> None:
     with started(settings_in(tmp_path, port=0, workers=2, files=files)) as service:
         assert service.address == ""
         assert service.process.wait(60) == 2
-        said = service.process.communicate()[1]
-        assert "absent.npy" in said
-        assert said.count("\n") == 1, said
+        message = service.process.communicate()[1]
+        assert "absent.npy" in message
+        assert message.count("\n") == 1, message
 
 
 def test_workers_that_keep_dying_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

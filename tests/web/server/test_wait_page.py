@@ -184,10 +184,10 @@ def test_a_broken_gallery_has_an_error_message(tmp_path: Path, workers: int) -> 
     settings = Settings("nowhere", port=0, workers=workers)
     with slowly(settings, Settings(str(tmp_path / "absent")), tmp_path / "kept") as service:
         service.tell("done")
-        code, said = service.ended()
-        assert code == 2, said
-        assert "absent" in said
-        assert said.count("\n") == 1, said
+        code, expected = service.ended()
+        assert code == 2, expected
+        assert "absent" in expected
+        assert expected.count("\n") == 1, expected
     with slowly(settings, Settings("nowhere"), tmp_path / "kept") as service:
         service.tell({"fail": "the pictures are gone"})
         assert service.ended() == (2, "kinrank: error: the pictures are gone\n")

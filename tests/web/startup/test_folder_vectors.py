@@ -39,22 +39,22 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def served(source: Path, scratch: Path, **given: Any) -> tuple[Settings, list[str]]:
-    told: list[str] = []
+    reports: list[str] = []
     scratch.mkdir(exist_ok=True)
-    return prepare_settings(source, scratch=scratch, tell=told.append, **given), told
+    return prepare_settings(source, scratch=scratch, tell=reports.append, **given), reports
 
 
 def test_the_second_start_encodes_only_what_is_new(home: Path) -> None:
-    first, told = served(home / "photos", home / "one")
-    assert told == ["30 added; 30 items"]
+    first, reports = served(home / "photos", home / "one")
+    assert reports == ["30 added; 30 items"]
     assert first.writable
     assert first.follows
     assert first.title == "photos"
     assert first.encoder == {"name": "small"}
     assert first.files.images == str(home / "photos")
     draw(home / "photos" / "new.png", 99)
-    second, told = served(home / "photos", home / "two")
-    assert told == ["1 added; 31 items"]
+    second, reports = served(home / "photos", home / "two")
+    assert reports == ["1 added; 31 items"]
     assert second.manifold == first.manifold
     assert served(home / "photos", home / "three")[1] == []
 
@@ -86,17 +86,19 @@ def test_a_ledger_from_a_stranger_names_no_code_that_is_run(home: Path) -> None:
     assert ledger is not None
     ledger.recipe = encoder_registry.Recipe("encoders.fake_encoders:pixels")
     ledger.save(Ledger.path_for(home / "kept.manifold"))
-    plain, told = served(home / "kept.manifold", home / "two")
+    plain, reports = served(home / "kept.manifold", home / "two")
     assert plain.encoder is None
-    assert "its vectors come from the function encoders.fake_encoders:pixels; to search by pictures, give it" in told[1]
+    assert (
+        "its vectors come from the function encoders.fake_encoders:pixels; to search by pictures, give it" in reports[1]
+    )
 
 
 def test_a_gallery_whose_encoder_has_changed_is_served_without_it(home: Path) -> None:
     served(home / "photos", home / "one", keep=home / "kept.manifold")
     fake_encoders.CALLED.append("newer")  # type: ignore[attr-defined]
-    plain, told = served(home / "kept.manifold", home / "two")
+    plain, reports = served(home / "kept.manifold", home / "two")
     assert (plain.encoder, plain.follows) == (None, False)
-    assert "its encoder has changed since" in told[1]
+    assert "its encoder has changed since" in reports[1]
 
 
 def test_lists_and_pictures_are_not_served(home: Path) -> None:
@@ -108,13 +110,13 @@ def test_lists_and_pictures_are_not_served(home: Path) -> None:
 
 
 def test_texts_are_shown_with_their_ids(home: Path) -> None:
-    lines = "".join(f"k{number},{9 * letter} word\n" for number, letter in enumerate("abcdefghijkl"))
+    lines = "".join(f"k{number},{'word ' * (number + 1)}x\n" for number in range(12))  # each has its own direction
     (home / "notes.csv").write_text("key,body\n" + lines)
-    settings, told = served(home / "notes.csv", home / "one", column="body", id_column="key")
-    assert told == ["12 added; 12 items"]
+    settings, reports = served(home / "notes.csv", home / "one", column="body", id_column="key")
+    assert reports == ["12 added; 12 items"]
     with listening(settings) as address, Client(address) as client:
-        assert client.get("k3")["text"] == "ddddddddd word"
-        assert client.search(texts=["cccccc word"], k=1).ids[0, 0] == "k2"
+        assert client.get("k3")["text"] == "word word word word x"
+        assert client.search(texts=["word word word x"], k=1).ids[0, 0] == "k2"
 
 
 def test_a_table_is_vectors_unless_a_column_of_texts_is_named(home: Path) -> None:

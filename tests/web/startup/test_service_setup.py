@@ -165,25 +165,25 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "given", "said"), WRONG)
+@pytest.mark.parametrize(("source", "given", "message"), WRONG)
 def test_invalid_sources_have_an_error_message(
-    source: str, given: dict[str, Any], said: str, vectors: Path, rows: np.ndarray, scratch: Path
+    source: str, given: dict[str, Any], message: str, vectors: Path, rows: np.ndarray, scratch: Path
 ) -> None:
     (vectors / "empty").mkdir()
     (vectors / "g.bin").write_bytes(b"x")
     kinrank.Manifold.build(rows).save(vectors / "made")
     files = ("queries", "images", "ids")
     given = {name: vectors / value if name in files else value for name, value in given.items()}
-    with pytest.raises((ValueError, FileNotFoundError), match=said):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
         prepare_settings(vectors / source, scratch=scratch, **given)
 
 
 def test_roxford_is_the_showcase(shared_dir: Path, scratch: Path) -> None:
     data = shared_dir / "data"
-    told: list[str] = []
-    settings = prepare_settings(data, scratch=scratch, tell=told.append)
-    assert len(told) == 1
-    assert told[0].startswith("roxford5k is shown; also available: caltech101, ")
+    reports: list[str] = []
+    settings = prepare_settings(data, scratch=scratch, tell=reports.append)
+    assert len(reports) == 1
+    assert reports[0].startswith("roxford5k is shown; also available: caltech101, ")
     assert not settings.writable
     manifold, collection = opened(settings)
     benchmark = load("roxford5k", data)

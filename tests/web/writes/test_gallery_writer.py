@@ -257,7 +257,7 @@ def test_changes_that_undo_each_other_write_only_the_manifest(folder: Path, held
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda service: service.put(rows_of(1), ["n1"]), r"'n1' exists already"),
         (lambda service: service.put(rows_of(2), ["x", "x"]), "must be unique"),
@@ -275,9 +275,9 @@ def test_changes_that_undo_each_other_write_only_the_manifest(folder: Path, held
         (lambda service: service.sync(), "does not search a vector database"),
     ],
 )
-def test_refused_changes_change_nothing(folder: Path, change: Any, said: str) -> None:
+def test_refused_changes_change_nothing(folder: Path, change: Any, message: str) -> None:
     with Writer(folder) as service:
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             change(service)
         assert service.logged == 0
         assert service.put(rows_of(1), ["x"]).items == 61

@@ -169,7 +169,7 @@ def test_changes_that_cancel_each_other(folder: Path) -> None:
 
 def test_changes_refused_by_the_writer_are_refused_by_the_replica(folder: Path) -> None:
     with served(folder) as (writer, (worker,)):
-        for change, said in (
+        for change, message in (
             (lambda: worker.put(rows_of(1), ["n1"]), "'n1' exists already"),
             (lambda: worker.put(rows_of(1), None), "ids is missing"),
             (lambda: worker.put(rows_of(1)[0], ["x"]), "must be 2-d"),
@@ -181,7 +181,7 @@ def test_changes_refused_by_the_writer_are_refused_by_the_replica(folder: Path) 
             (lambda: worker.remove(None), "not allowed"),
             (worker.sync, "does not search a vector database"),
         ):
-            with pytest.raises(InputError, match=said):
+            with pytest.raises(InputError, match=message):
                 change()
         assert writer.logged == 0
         assert worker.put(rows_of(2), np.array(["x", "y"], object)).added == 2
@@ -274,7 +274,7 @@ def test_bytes_that_are_not_a_message_end_only_their_connection(folder: Path, se
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         {},
         {"what": "close"},
@@ -291,9 +291,9 @@ def test_bytes_that_are_not_a_message_end_only_their_connection(folder: Path, se
     ],
     ids=json.dumps,
 )
-def test_invalid_messages_are_refused(folder: Path, said: dict[str, Any]) -> None:
+def test_invalid_messages_are_refused(folder: Path, message: dict[str, Any]) -> None:
     with served(folder) as (writer, _), connected(folder) as connection:
-        send_message(connection, pack_record(said) + b"1234")
+        send_message(connection, pack_record(message) + b"1234")
         answer = receive_message(connection)
         assert answer is not None
         assert "refused" in RecordReader(answer).read_fields()

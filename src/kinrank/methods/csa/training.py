@@ -1,4 +1,4 @@
-"""Loss of CSA: the state of an item shall point in the direction of its query's if, and only if, it is relevant."""
+"""Loss of CSA: the state of an item should point in the direction of its query's if, and only if, it is relevant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loss of LAttQE: the mixture of a query and its neighbours shall be near the relevant items."""
+"""Loss of LAttQE: the mixture of a query and its neighbours should be near the relevant items."""
 
 from __future__ import annotations
 

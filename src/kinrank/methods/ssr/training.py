@@ -1,7 +1,7 @@
 """SSR in torch: its published variant, which differentiates through its moves, and the loss of both variants.
 
 `kinrank.methods.ssr` treats earlier moves as constants; in the published variant the derivative of a move also runs
-through all moves before it. After the moves, relevant items shall be nearer than the others.
+through all moves before it. After the moves, relevant items should be nearer than the others.
 """
 
 from __future__ import annotations

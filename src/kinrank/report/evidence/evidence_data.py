@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.display import Display
 from kinrank.errors import InputError
-from kinrank.evaluation import Measure, Truth
+from kinrank.evaluation import Truth
 from kinrank.evaluation.relevance import Relevance
+from kinrank.evaluation.scores import parse_measures
 from kinrank.evaluation.trials import BASELINE
 from kinrank.progress import Progress, ProgressOption
 from kinrank.report.evidence.gain_chains import (
@@ -52,7 +53,7 @@ class ReportInput:
     Attributes:
         queries, gallery, truth: as in `kinrank.compare`.
         measures: the first one determines the order and is shown query by query.
-        items, asked: names, texts, labels and pictures of the gallery and of the queries.
+        items, query_display: names, texts, labels and pictures of the gallery and of the queries.
         title: title of the page.
         introduction, closing: HTML at the top and at the end of the page.
     """
@@ -62,7 +63,7 @@ class ReportInput:
     truth: Truth
     measures: Sequence[str] = ("mAP",)
     items: Display = field(default_factory=Display)
-    asked: Display | None = None
+    query_display: Display | None = None
     title: str = "What re-ranking does to your data"
     introduction: str = ""
     closing: str = ""
@@ -74,7 +75,7 @@ class Evidence(MethodResults):
 
     Attributes:
         material: vectors, truth, display and texts of the page.
-        asked: display of queries.
+        query_display: display of queries.
         values: (2, queries) first measure per query, before and after; NaN if unknown.
         relevance: relevance of items by query.
         chosen: shown queries, each with the reason.
@@ -87,7 +88,7 @@ class Evidence(MethodResults):
     """
 
     material: ReportInput
-    asked: Display
+    query_display: Display
     values: NDArray[np.float64]
     relevance: Relevance
     chosen: list[tuple[int, str]]
@@ -122,19 +123,17 @@ def gather(
         progress: True for a bar, or a callable `f(label, done, total)`.
     """
     queries, gallery, truth, items = material.queries, material.gallery, material.truth, material.items
-    measures = [str(Measure.parse(measure)) for measure in material.measures]
-    if not measures:
-        raise InputError("is empty", parameter="measures", remedy="give at least one, such as mAP")
+    measures = [str(measure) for measure in parse_measures(material.measures, truth)]
     run, report = choose_runner(queries, gallery, options), Progress(progress)
-    asked = items if queries is None else material.asked or Display("query")
+    query_display = items if queries is None else material.query_display or Display("query")
     count = len(gallery)  # type: ignore[arg-type]
     items.check(count)
     if queries is not None and not isinstance(queries, list):
-        asked.check(len(queries))  # type: ignore[arg-type]
+        query_display.check(len(queries))  # type: ignore[arg-type]
     results = run_methods(run, methods, truth, measures, count, report, EXTRA_STAGES)
     relevance = Relevance({"truth": truth}, len(results.before), count)
     values, tsne, sample = _query_values(results, relevance), has_tsne(), sample_evenly(count, MAX_MAP_ITEMS)
-    chosen = _choose_display(values, group_queries(asked, relevance, len(results.before), count))
+    chosen = _choose_display(values, group_queries(query_display, relevance, len(results.before), count))
     stages_done = len(results.trials) + len(results.trials.refused) + len(results.trials.failed)
     last = stages_done + EXTRA_STAGES
     report.stage("chains", stages_done, last)
@@ -168,12 +167,12 @@ def gather(
     return Evidence(
         **vars(results),
         material=material,
-        asked=asked,
+        query_display=query_display,
         values=values,
         relevance=relevance,
         chosen=chosen,
         sample=sample,
-        groups=group_items(items, asked, relevance, len(results.before), count),
+        groups=group_items(items, query_display, relevance, len(results.before), count),
         tsne=tsne,
         maps=maps,
         gains=gains,

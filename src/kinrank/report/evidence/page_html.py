@@ -140,7 +140,7 @@ def _change_section(evidence: Evidence) -> str:
     low, high = plots.change_limits(bars)
     text = f"change in {measure_name} of {len(order)} queries, largest gain first: {better} better, {worse} worse"
     content = {
-        "names": [evidence.asked.name(int(row)) for row in shown],
+        "names": [evidence.query_display.name(int(row)) for row in shown],
         "rows": shown.tolist(),
         "before": before[shown].round(4).tolist(),
         "after": after[shown].round(4).tolist(),
@@ -150,7 +150,7 @@ def _change_section(evidence: Evidence) -> str:
     }
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     extremes = int(change.argmax()), int(change.argmin())
-    names = [escape(evidence.asked.name(int(order[place]))) for place in extremes]
+    names = [escape(evidence.query_display.name(int(order[place]))) for place in extremes]
     unknown = int(len(before) - len(known))
     remarks = f" {unknown:,} queries without a right answer are left out." if unknown else ""
     if len(bars) < len(order):
@@ -236,7 +236,7 @@ def _results_section(evidence: Evidence, album: Album) -> str:
     )
     articles = "\n".join(_query_html(evidence, album, query, reason) for query, reason in evidence.chosen)
     measure_name = escape(per_query_name(evidence.trials.measures[0]))
-    sides = [evidence.items] if evidence.asked is evidence.items else [evidence.items, evidence.asked]
+    sides = [evidence.items] if evidence.query_display is evidence.items else [evidence.items, evidence.query_display]
     matching = "".join(f"<p>{escape(display.matching)}</p>" for display in sides if display.matching)
     return (
         '<section class="chooser" id="results"><h2>Before and after</h2>'
@@ -254,8 +254,8 @@ def _query_button(evidence: Evidence, album: Album, query: int, first: bool) -> 
     """Return a radio button that shows its query, without a script and usable by keyboard."""
     before, after = evidence.values[:, query].tolist()
     worse = " worse" if after < before else ""
-    name = escape(evidence.asked.name(query))
-    address = album.address(evidence.asked, query)
+    name = escape(evidence.query_display.name(query))
+    address = album.address(evidence.query_display, query)
     image = "" if address is None else f'<img alt="" src="{address}">'
     return (
         f'<label class="pick{worse}"><input type="radio" name="query" id="pick-{query}"{" checked" if first else ""}>'
@@ -266,7 +266,7 @@ def _query_button(evidence: Evidence, album: Album, query: int, first: bool) -> 
 def _query_html(evidence: Evidence, album: Album, query: int, reason: str) -> str:
     before, after = evidence.values[:, query].tolist()
     worse = ' class="worse"' if after < before else ""
-    display, measure_name = evidence.asked, escape(per_query_name(evidence.trials.measures[0]))
+    display, measure_name = evidence.query_display, escape(per_query_name(evidence.trials.measures[0]))
     card = album.card(display, query, "asked", "query")
     right_count = len(evidence.relevance.right(query))
     title = "" if 'class="words' in card else f"<p><b>{breakable_html(display.name(query))}</b></p>"
@@ -345,7 +345,7 @@ def _direct_share_note(chains: Sequence[GainChain]) -> str:
 
 
 def _link_display(evidence: Evidence, link: Link) -> Display:
-    return evidence.asked if link.kind == "query" else evidence.items
+    return evidence.query_display if link.kind == "query" else evidence.items
 
 
 def _link_name(evidence: Evidence, link: Link) -> str:
@@ -373,7 +373,7 @@ def _chain_html(evidence: Evidence, album: Album, gain: GainChain, better: bool)
         kind = ' class="texts"' if shows_texts(display) else ""
         steps.append(f"<li{kind}>{arrow}<span>{card}{name}</span></li>")
     return (
-        f'<div class="walk{"" if better else " worse"}"><p><b>{escape(evidence.asked.name(gain.query))}</b>, '
+        f'<div class="walk{"" if better else " worse"}"><p><b>{escape(evidence.query_display.name(gain.query))}</b>, '
         f"{measure_name} "
         f"{100 * before:.1f} &rarr; {100 * after:.1f}&thinsp;%. {gain.mark.capitalize()}: "
         f"<b>{escape(evidence.items.name(gain.item))}</b>, "

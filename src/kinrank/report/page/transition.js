@@ -2,7 +2,7 @@
 const figure = document.currentScript.previousElementSibling;
 const data = JSON.parse(figure.querySelector("script").textContent);
 const all = name => [...figure.querySelectorAll(name)];
-const bars = all(".mass i"), masses = all(".now"), paths = all(".gone"), words = all(".said b");
+const bars = all(".mass i"), masses = all(".now"), paths = all(".gone"), words = all(".values b");
 const cursor = figure.querySelector(".cursor"), slider = figure.querySelector("input");
 const button = figure.querySelector("button");
 const percent = x => (100 * x).toFixed(1) + "%", signed = x => (x < 0 ? "-" : "+") + Math.abs(x).toFixed(3);
@@ -24,10 +24,10 @@ function show(at) {
     path.style.visibility = gone > 0 ? "visible" : "hidden";
     path.style.strokeDashoffset = 1 - gone;
   });
-  words.forEach((word, k) => word.textContent = written[k](between(data.said, k)));
+  words.forEach((word, k) => word.textContent = written[k](between(data.values, k)));
   cursor.setAttribute("transform", `translate(${100 * at} 0)`);
   slider.value = at;
-  slider.setAttribute("aria-valuetext", `${percent(at)}, entropy produced ${between(data.said, 2).toFixed(3)}`);
+  slider.setAttribute("aria-valuetext", `${percent(at)}, entropy produced ${between(data.values, 2).toFixed(3)}`);
 }
 function stop() {
   cancelAnimationFrame(frame);

@@ -25,7 +25,7 @@ export function describeForm(onQuery) {
         else field.focus();
       },
     },
-    el("label", { for: "describe" }, "Describe what you look for"),
+    el("label", { for: "describe" }, "Describe what you are looking for"),
     el(
       "div",
       { class: "find" },

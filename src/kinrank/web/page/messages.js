@@ -4,7 +4,7 @@ import { byId, button, el } from "./dom.js";
 import { plural } from "./numbers.js";
 import { openRail } from "./sheets.js";
 
-export const LOST = "The query of this link was too long for a link. Enter it again.";
+export const LOST = "The query was too long for a link. Enter it again.";
 const WELCOME =
   "The page then shows the results of plain search, the re-ranked results, and why each item moved.";
 const KEYS = "Keys: arrows go from result to result, Enter explains, R and W mark it right or wrong, Escape closes.";

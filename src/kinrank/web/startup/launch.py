@@ -80,7 +80,7 @@ class Launch:
             return run_service(base, announce, prepare, notice.set_address)
 
     def _check(self) -> None:
-        """Refuse a service that everyone could read, and changes that nobody may write."""
+        """Refuse a service that other machines could use without a token, and `watch` without a token for changes."""
         readers, writers = self.settings.read_tokens, self.settings.write_tokens
         if not is_local(self.settings.host) and not readers + writers:
             raise InputError(

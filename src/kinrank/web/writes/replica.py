@@ -132,7 +132,7 @@ class Replica:
             self._wake.clear()
 
     def _check_writer(self) -> str:
-        """Return why the writer cannot make changes; it is asked every WRITER_CHECK_SECONDS."""
+        """Return why the writer cannot make changes; it is polled every WRITER_CHECK_SECONDS."""
         if self._remote is None or time.monotonic() - self._writer_checked_at < WRITER_CHECK_SECONDS:
             return "" if self._remote is None else self.trouble
         self._writer_checked_at = time.monotonic()

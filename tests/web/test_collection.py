@@ -236,14 +236,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("given", "said"), WRONG)
+@pytest.mark.parametrize(("given", "message"), WRONG)
 def test_files_that_do_not_fit_have_an_error_message(
-    given: dict[str, str], said: str, query_files: Any, tmp_path: Path
+    given: dict[str, str], message: str, query_files: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "few.json").write_text('{"x": {"right": [[1]], "junk": [[]]}}')
     (tmp_path / "names.json").write_text("[1, 2]")
     (tmp_path / "names.xyz").write_text("")
-    with pytest.raises((ValueError, FileNotFoundError), match=said):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
         Collection.open(Files(**{name: f"{tmp_path}/{path}" for name, path in given.items()}), np.arange(4), None)
 
 

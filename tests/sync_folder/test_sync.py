@@ -305,19 +305,19 @@ def test_a_ledger_that_is_none_is_refused_with_a_sentence(content: bytes, tmp_pa
 def test_a_ledger_with_one_wrong_value_is_refused(key: str, wrong: Any, followable: Followable) -> None:
     ledger = Ledger(str(followable.photos), "pictures", RECIPE, {"encoder": "small"})
     ledger.save(followable.place)
-    told = json.loads(followable.place.read_bytes())
-    followable.place.write_text(json.dumps({**told, key: wrong}))
+    reports = json.loads(followable.place.read_bytes())
+    followable.place.write_text(json.dumps({**reports, key: wrong}))
     with pytest.raises(ValueError, match="is damaged or not a ledger"):
         Ledger.load(followable.place)
 
 
 def test_the_loop_repeats_and_reports_changes(followable: Followable, tmp_path: Path) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     troubles: list[str] = []
     looks = [0]
 
     def tell(found: SyncResult) -> None:
-        told.append(str(found))
+        reports.append(str(found))
         looks[0] += 1
         if looks[0] == 1:
             draw(followable.photos / "later.png", 77)
@@ -327,10 +327,25 @@ def test_the_loop_repeats_and_reports_changes(followable: Followable, tmp_path: 
     ledger = Ledger(str(followable.photos), "pictures", RECIPE, {"encoder": "small"})
     seen = SyncSetup(ledger, followable.place, FolderTarget(followable.folder), Small())
     watch_source(seen, every=0.01, looks=5, tell=tell, trouble=troubles.append)
-    assert told == ["30 added; 30 items", "1 added; 31 items"]
+    assert reports == ["30 added; 30 items", "1 added; 31 items"]
     assert len(troubles) == 1  # the same message is reported once
     assert "does not exist" in troubles[0]
     assert len(followable.ids) == 31
+
+
+def test_the_loop_logs_the_traceback_of_a_bug(
+    followable: Followable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> SyncResult:
+        raise ValueError("operands could not be broadcast together")
+
+    monkeypatch.setattr("kinrank.sync_folder.sync.sync_source", fail)
+    troubles: list[str] = []
+    ledger = Ledger(str(followable.photos), "pictures", RECIPE, {"encoder": "small"})
+    seen = SyncSetup(ledger, followable.place, FolderTarget(followable.folder), Small())
+    watch_source(seen, every=0.01, looks=3, trouble=troubles.append)
+    assert troubles == ["operands could not be broadcast together"]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
 def test_synchronisation_continues_the_last_one(followable: Followable, tmp_path: Path) -> None:

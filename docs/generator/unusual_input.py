@@ -1,4 +1,4 @@
-"""A method -> its results for unusual input, computed by running it."""
+"""Results of a method for unusual input, computed by running it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Rows = NDArray[np.float64]
 PAIRS, STRANGERS = 30, 60
 
 
-def answers(kind: type[Method]) -> list[tuple[str, str]]:
+def list_results(kind: type[Method]) -> list[tuple[str, str]]:
     """(input, result) for the kinds of unusual input on every page."""
     if issubclass(kind, LearnedMethod):
-        return _of_learned(kind)
+        return _list_learned_results(kind)
     return [
         ("a parameter outside its range", outside(kind)),
         ("a gallery smaller than k", small_gallery(kind())),
@@ -31,7 +31,7 @@ def answers(kind: type[Method]) -> list[tuple[str, str]]:
     ]
 
 
-def _of_learned(kind: type[LearnedMethod]) -> list[tuple[str, str]]:
+def _list_learned_results(kind: type[LearnedMethod]) -> list[tuple[str, str]]:
     """With random weights, which contain no information about relevance."""
     with tempfile.TemporaryDirectory() as folder:
         ready = [add_random_weights(kind(), f"{folder}/{dimensions}.npz", dimensions) for dimensions in (8, 12, 13)]

@@ -218,11 +218,11 @@ BROKEN = {
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_picture_has_an_error_message_each_time(kind: str, tmp_path: Path) -> None:
-    content, said = BROKEN[kind]
+    content, message = BROKEN[kind]
     path = zipped(tmp_path / "p.zip", {"x.jpg": content, "ok.jpg": encoded(drawn(8, 8))})
     pictures = Pictures.open(path, tmp_path / "cache")
     for _ in range(2):  # the second time from memory
-        with pytest.raises(ValueError, match=rf"the picture 'x.jpg' cannot be shown: .*{said}"):
+        with pytest.raises(ValueError, match=rf"the picture 'x.jpg' cannot be shown: .*{message}"):
             pictures.thumbnail("x.jpg", 192)
     assert pictures.thumbnail("ok.jpg", 192)[1] == "image/jpeg"
 

@@ -466,7 +466,7 @@ def test_upsert_only_of_new_or_only_of_old_items() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "said"),
+    ("ids", "sentence"),
     [
         (["n1", "n1"], "unique"),
         (["n1"], "1 entries, but there are 2"),
@@ -474,10 +474,10 @@ def test_upsert_only_of_new_or_only_of_old_items() -> None:
         (None, "ids is missing"),
     ],
 )
-def test_upsert_of_bad_ids_changes_nothing(ids: Any, said: str) -> None:
+def test_upsert_of_bad_ids_changes_nothing(ids: Any, sentence: str) -> None:
     manifold = kr.Manifold.build(clusters(1, 30), SMALL, ids=[f"n{number}" for number in range(30)])
     before = manifold.snapshot
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=sentence):
         manifold.upsert(clusters(2, 2), ids)
     assert manifold.snapshot is before
 

@@ -568,8 +568,8 @@ def test_the_second_of_two_concurrent_saves_is_refused(saved: Path) -> None:
         second.save(saved)
     assert isinstance(ConcurrentSaveError(), ValueError)
     assert kr.Manifold.load(saved).ids.tolist()[90:] == ["first"]
-    second.save(saved.parent / "beside")  # as the message says
-    assert kr.Manifold.load(saved.parent / "beside").ids.tolist()[90:] == ["second"]
+    second.save(saved.parent / "elsewhere")  # as the message says
+    assert kr.Manifold.load(saved.parent / "elsewhere").ids.tolist()[90:] == ["second"]
     with pytest.raises(ConcurrentSaveError):  # it has not forgotten
         second.save(saved)
     first.add(rows_of(9, 1), ["third"])
@@ -689,9 +689,9 @@ def test_four_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     """For two seconds; `make test-faults` runs longer, with readers, and by the command line."""
     target = tmp_path / "target"
     names = a_gallery(target, kr.methods.AQE(k=3))
-    said = at_once(target, ["in_turn"] * 4, 2.0)
-    assert all(said)
-    assert set(kr.Manifold.load(target).ids.tolist()) == names | left_by_lines(said)
+    expected = at_once(target, ["in_turn"] * 4, 2.0)
+    assert all(expected)
+    assert set(kr.Manifold.load(target).ids.tolist()) == names | left_by_lines(expected)
     assert verify(target).whole
 
 

@@ -39,8 +39,8 @@ def saved(path: Path, content: Any, old: bool = False) -> Path:
     return path
 
 
-def refused(path: Path, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as error:
+def refused(path: Path, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
         read_checkpoint(path)
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)
@@ -138,8 +138,8 @@ NO_WEIGHTS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("case", NO_WEIGHTS)
 def test_files_without_weights(tmp_path: Path, case: str) -> None:
-    content, said = NO_WEIGHTS[case]
-    refused(saved(tmp_path / "x.pth", content), said)
+    content, message = NO_WEIGHTS[case]
+    refused(saved(tmp_path / "x.pth", content), message)
 
 
 def packed(path: Path) -> None:
@@ -170,10 +170,10 @@ FOREIGN: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("case", FOREIGN)
 def test_files_that_are_something_else(tmp_path: Path, case: str) -> None:
-    write, said = FOREIGN[case]
+    write, message = FOREIGN[case]
     path = tmp_path / "x.pth"
     write(path)
-    refused(path, said)
+    refused(path, message)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - sentences
-"""The record of `kinrank bench defaults` -> tables and a sentence about sets held out when the defaults were fitted."""
+"""Tables and a sentence about sets held out when the defaults were fitted, from the record of `kinrank bench defaults`."""
 
 from __future__ import annotations
 
