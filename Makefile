@@ -3,6 +3,7 @@
 #   make demo    the same as one file, without a service
 #   make demo-photos   pictures encoded, searched and re-ranked: how fast, how much better
 #   make bench   accuracy, speed, memory (DATA=folder)          make check   style, types, import directions
+#   make bench-all     all printed numbers that are not of this code, again; continues where it stopped (LIST=1, ONLY=speed)
 #   make bench-paper   the paper's tables and figures on the features in DATA, as a page in out/paper
 #   make docs    the documentation, as a site in site/          make fuzz    file readers against random bytes (SECONDS=60)
 #   make test-stores   over real vector databases, and inside frameworks: installs them all first
@@ -23,10 +24,10 @@ FUZZ = .venv-fuzz
 SECONDS ?= 60
 SOAK_SECONDS ?= 1200
 
-.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-all bench-learned bench-paper bench-stores bench-service docs fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 13
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -133,6 +134,11 @@ bench: $(VENV)/dev.stamp | out
 	$(VENV)/bin/kinrank bench speed --data $(DATA) -o $(RESULTS)
 	$(VENV)/bin/kinrank bench memory -o $(RESULTS)
 	$(VENV)/bin/kinrank bench diagnosis --data $(DATA) -o $(RESULTS)
+
+# measures again what README and docs print and what is not of this code; LIST=1 only prints what remains,
+# ONLY="speed candidates" measures only these
+bench-all: $(if $(LIST),$(VENV)/dev.stamp,$(VENV)/engines.stamp $(VENV)/encoders.stamp) | out
+	$(VENV)/bin/python benchmarks/renew.py --data $(DATA) $(if $(LIST),--list) $(ONLY)
 
 bench-learned: $(VENV)/learned.stamp | out
 	$(VENV)/bin/kinrank bench learned --data $(DATA) -o $(RESULTS)

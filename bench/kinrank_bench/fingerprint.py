@@ -40,6 +40,7 @@ BENCH_MODULES: dict[str, tuple[str, ...]] = {  # in addition to those of the mod
     ),
     "learned": (*SCORING, "kinrank.learned"),
     "memory": (),
+    "paper": (*SCORING, "kinrank.methods.lpmt_ablation"),
     "photos": (*SCORING, "kinrank.encoders", "kinrank.pictures"),
     "scale": (*SCORING, "kinrank.stores.faiss"),
     "service": (
