@@ -24,7 +24,7 @@ FUZZ = .venv-fuzz
 SECONDS ?= 60
 SOAK_SECONDS ?= 1200
 
-.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-all bench-learned bench-paper bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-all bench-learned bench-paper bench-stores bench-service docs numbers fuzz clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 13
@@ -156,6 +156,10 @@ docs: $(VENV)/docs.stamp
 	$(VENV)/bin/python docs/build.py
 	$(VENV)/bin/python -m mkdocs build --strict --quiet
 	@echo "site/index.html opens in a browser; for its search: $(VENV)/bin/python -m http.server -d site"
+
+# marks the numbers of code that has changed, and measures nothing
+numbers: $(VENV)/dev.stamp
+	$(VENV)/bin/python docs/build.py --numbers
 
 $(FUZZ)/stamp: pyproject.toml
 	$(PYTHON) -m venv $(FUZZ)

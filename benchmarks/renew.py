@@ -136,7 +136,8 @@ def main(arguments: list[str]) -> int:
         jobs = list_remaining(RESULTS, data, given.names)
         for job in jobs:
             print(f"remains: {format_job(job)}")
-    print(f"{len(jobs)} benchmarks remain" if jobs else "all printed numbers are of this code")
+    which = f" of {', '.join(given.names)}" if given.names else ""
+    print(f"{len(jobs)} commands remain" if jobs else f"all printed numbers{which} are of this code")
     return 1 if jobs and not given.list else 0
 
 

@@ -15,8 +15,8 @@ from kinrank_bench.fingerprint import fingerprint_record
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 RENEW = (
-    "numbers of code that has changed must be marked: run `python docs/build.py --numbers`, which takes seconds and "
-    "measures nothing (`make bench-all` measures them again)"
+    "numbers of code that has changed must be marked: run `make numbers` (`python docs/build.py --numbers`), which "
+    "takes seconds and measures nothing; `make bench-all` measures them again"
 )
 
 
