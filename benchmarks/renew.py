@@ -137,7 +137,11 @@ def main(arguments: list[str]) -> int:
         for job in jobs:
             print(f"remains: {format_job(job)}")
     which = f" of {', '.join(given.names)}" if given.names else ""
-    print(f"{len(jobs)} commands remain" if jobs else f"all printed numbers{which} are of this code")
+    print(
+        f"{len(jobs)} {'command remains' if len(jobs) == 1 else 'commands remain'}"
+        if jobs
+        else f"all printed numbers{which} are of this code"
+    )
     return 1 if jobs and not given.list else 0
 
 

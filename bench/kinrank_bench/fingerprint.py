@@ -39,10 +39,10 @@ BENCH_MODULES: dict[str, tuple[str, ...]] = {  # in addition to those of the mod
         "kinrank.diagnosis.vector_preparation",
     ),
     "learned": (*SCORING, "kinrank.learned"),
-    "memory": (),
+    "memory": ("kinrank_bench.synthetic",),
     "paper": (*SCORING, "kinrank.methods.lpmt_ablation"),
     "photos": (*SCORING, "kinrank.encoders", "kinrank.pictures"),
-    "scale": (*SCORING, "kinrank.stores.faiss"),
+    "scale": (*SCORING, "kinrank_bench.synthetic", "kinrank.stores.faiss"),
     "service": (
         "kinrank.web.http.api_routes",
         "kinrank.web.request_queues",
@@ -148,7 +148,7 @@ def _is_followed(module: str, target: str) -> bool:
 
 @cache
 def _method_modules() -> frozenset[str]:
-    return frozenset(kind.__module__ for kind in METHODS.values())
+    return frozenset(kind.__module__ for kind in METHODS.data.values())
 
 
 def _list_package(name: str) -> list[str]:

@@ -45,6 +45,11 @@ class Origins:
         self.current = [origin for origin in origins if origin.current]
         self.earlier = [origin for origin in origins if not origin.current]
 
+    @property
+    def mixed(self) -> bool:
+        """True if some lines, and not all, are of an earlier version."""
+        return bool(self.current and self.earlier)
+
     def mark(self, *results: Result) -> str:
         """A mark for a line with a result of an earlier version; nothing if the sentence says it of all lines."""
         return f" {EARLIER}" if self.current and not decisive_origin(*results).current else ""

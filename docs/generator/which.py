@@ -34,6 +34,7 @@ def page(found: Measurements) -> str:
             _console("accuracy --data DIR --methods all"),
         ]
         return "\n\n".join(parts) + "\n"
+    mixed = accuracy.origins(found.scores).mixed
     parts += [
         f"{ranked(_sets(found))} [The files](datasets.md#the-fixed-sets).",
         "## Accuracy against time",
@@ -41,6 +42,7 @@ def page(found: Measurements) -> str:
         "Each dot is a method, its bar the 95 % interval over queries. Labels are shown for no re-ranking, LPMT, and "
         "every method that no other beats in both time and accuracy. The dashed line is no re-ranking. CSA, SSR and LAttQE were "
         "fitted on pseudo-labels of each gallery; their seconds do not include fitting ([learned methods](learned.md)).",
+        *(["Methods with a † in the table: measured with an earlier version, also in the figure."] if mixed else []),
         accuracy.table_of(found.scores),
         f"{accuracy.legend(found.scores)} {accuracy.origins(found.scores).sentence()}",
         _console("accuracy --data DIR --methods all"),

@@ -104,4 +104,4 @@ def test_it_continues_where_it_stopped(
     said = capsys.readouterr().out
     assert "failed after" in said
     assert said.splitlines()[-2].startswith("remains: kinrank bench memory --methods sca")
-    assert said.splitlines()[-1] == "1 commands remain"
+    assert said.splitlines()[-1] == "1 command remains"
