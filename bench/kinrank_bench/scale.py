@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from types import FunctionType, ModuleType
 from typing import Annotated, Any
 
 import numpy as np
@@ -189,7 +191,6 @@ def measure_point(items: int, store: str, probes: int | None, largest: int) -> d
     peak = peak_bytes() - before
     latency = _best_round(lambda row: manifold.search(row, k=10), queries)
     answer = manifold.search(queries, k=10)
-    about = manifold.info()
     exact = ArrayStore(curves(largest, DIMENSIONS))
     plain = _best_round(lambda row: exact.search(row, 10), queries[:20])
     return {
@@ -198,8 +199,8 @@ def measure_point(items: int, store: str, probes: int | None, largest: int) -> d
         "build_seconds": build,
         "build_multiple": build / search,
         "build_bytes_per_vector_byte": peak / gallery.nbytes,
-        "kept_bytes_per_vector_byte": about["bytes"] / gallery.nbytes,
-        "kept_bytes_per_item": (about["bytes"] - about["bytes_of_vectors"]) / items,
+        "kept_bytes_per_vector_byte": manifold.info()["bytes"] / gallery.nbytes,
+        "kept_bytes_per_item": (count_array_bytes(manifold.snapshot.state) - manifold.snapshot.vectors.nbytes) / items,
         "searched_bytes_per_vector_byte": _search_bytes(manifold) / gallery.nbytes,
         "latency_seconds": float(np.median(latency)),
         "latency_95_seconds": float(np.quantile(latency, 0.95)),
@@ -221,6 +222,20 @@ def _search_bytes(manifold: Any) -> int:
     searched = ("state_", "step_", "lengths")
     arrays = snapshot.state.to_arrays().items()
     return int(snapshot.vectors.nbytes + sum(array.nbytes for name, array in arrays if name.startswith(searched)))
+
+
+def count_array_bytes(kept: Any) -> int:
+    """Return the bytes of all arrays in memory that an object refers to, also those that are never saved."""
+    waiting, seen, sizes = [kept], set[int](), dict[int, int]()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen or isinstance(part, (type, ModuleType, FunctionType, np.memmap)):
+            continue
+        seen.add(id(part))
+        if isinstance(part, np.ndarray) and part.base is None:
+            sizes[id(part)] = part.nbytes
+        waiting += gc.get_referents(part) if not isinstance(part, np.ndarray) else [part.base]
+    return sum(sizes.values())
 
 
 def _resident_bytes() -> int:

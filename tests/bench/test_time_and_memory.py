@@ -18,7 +18,7 @@ from kinrank.cli.app import app
 from kinrank_bench.feedback_gain import _ignore_items, _pick_marks
 from kinrank_bench.fresh_process import peak_bytes, run_fresh, use_twice
 from kinrank_bench.registry import format_record
-from kinrank_bench.scale import measure_size_growth, scale
+from kinrank_bench.scale import count_array_bytes, measure_size_growth, scale
 from kinrank_bench.synthetic import curves
 from kinrank_bench.time_and_memory import TimedItems, fit_exponent, measure_growth, speed
 
@@ -237,8 +237,18 @@ def test_scale_measures_every_way_to_run_and_every_size(shared_dir: Path) -> Non
     assert point["items"] == 600
     assert point["certain"] == 1.0
     assert point["build_seconds"] > 0
-    assert point["kept_bytes_per_item"] > 0
+    assert 512 < point["kept_bytes_per_item"] < 8192
     assert "kept bytes per item" in format_record(measured)
+
+
+def test_bytes_of_arrays_are_counted_once_and_not_if_they_are_on_disk(tmp_path: Path) -> None:
+    rows = np.zeros((10, 4), np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    kept = {"rows": rows, "views": [rows[2:5], (rows.T,)], "other": np.zeros(3), "mapped": [mapped, mapped[2:]]}
+    assert count_array_bytes(kept) == 160 + 24
+    manifold = kinrank.Manifold.build(curves(300, 8))
+    assert count_array_bytes(manifold.snapshot.state) >= manifold.info()["bytes"]
 
 
 def test_scale_prints_growth() -> None:
