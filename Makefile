@@ -5,6 +5,8 @@
 #   make test           run all tests
 #   make check          check style, types and import directions
 #   make bench          measure accuracy, speed and memory (DATA=folder)
+#   make bench-all      measure again what README and docs print with older code; resumes (LIST=1, ONLY=speed)
+#   make numbers        mark numbers in README and docs that older code measured
 #   make bench-paper    write the paper's tables and figures for the features in DATA to out/paper
 #   make docs           build the documentation in site/
 #   make fuzz           feed random bytes to the file readers (SECONDS=60 each)
@@ -26,10 +28,10 @@ FUZZ = .venv-fuzz
 SECONDS ?= 60
 SOAK_SECONDS ?= 1200
 
-.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-all bench-learned bench-paper bench-stores bench-service docs numbers fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 16
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 18
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -137,6 +139,11 @@ bench: $(VENV)/dev.stamp | out
 	$(VENV)/bin/kinrank bench memory -o $(RESULTS)
 	$(VENV)/bin/kinrank bench diagnosis --data $(DATA) -o $(RESULTS)
 
+# measures again what README and docs print and what is not of this code; LIST=1 only prints what remains,
+# ONLY="speed candidates" measures only these
+bench-all: $(if $(LIST),$(VENV)/dev.stamp,$(VENV)/engines.stamp $(VENV)/encoders.stamp) | out
+	$(VENV)/bin/python benchmarks/renew.py --data $(DATA) $(if $(LIST),--list) $(ONLY)
+
 bench-learned: $(VENV)/learned.stamp | out
 	$(VENV)/bin/kinrank bench learned --data $(DATA) -o $(RESULTS)
 
@@ -153,6 +160,10 @@ docs: $(VENV)/docs.stamp
 	$(VENV)/bin/python docs/build.py
 	$(VENV)/bin/python -m mkdocs build --strict --quiet
 	@echo "site/index.html opens in a browser; for its search: $(VENV)/bin/python -m http.server -d site"
+
+# marks the numbers of code that has changed, and measures nothing
+numbers: $(VENV)/dev.stamp
+	$(VENV)/bin/python docs/build.py --numbers
 
 $(FUZZ)/stamp: pyproject.toml
 	$(PYTHON) -m venv $(FUZZ)

@@ -3,10 +3,12 @@ and the numbers in README.md, docs/stores/README.md, docs/service/README.md, doc
 docs/photos.md, docs/whitening.md and docs/learned.md.
 
 `python docs/build.py` writes the pages that changed; `--check` only lists them, and exits with 1 if there are any.
+`--numbers` renews only the numbers, in seconds: after a measurement, or to mark the numbers of code that has changed.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -33,8 +35,15 @@ REMEMBERED = DOCS / "figures" / "remembered-queries.svg"
 
 def build(found: Measurements) -> dict[Path, str]:
     """Every generated page by its path."""
+    made = build_numbers(found) | {DOCS / "methods" / "README.md": pages.index(METHODS)}
+    for name, kind in METHODS.items():
+        made[DOCS / "methods" / f"{name}.md"] = pages.page(kind, which.list_scores(found, name))
+    return made
+
+
+def build_numbers(found: Measurements) -> dict[Path, str]:
+    """Every page with numbers by its path; on the pages of the methods, everything else stays as it is."""
     made = {
-        DOCS / "methods" / "README.md": pages.index(METHODS),
         DOCS / "which-method-when.md": which.page(found),
         README: readme.insert_numbers(README.read_text("utf-8"), readme.parts(found)),
         STORES: readme.insert_numbers(STORES.read_text("utf-8"), stores.parts(found)),
@@ -45,16 +54,25 @@ def build(found: Measurements) -> dict[Path, str]:
         LEARNED: readme.insert_numbers(LEARNED.read_text("utf-8"), learned.parts(found)),
         WHITENING: readme.insert_numbers(WHITENING.read_text("utf-8"), whitening.parts(found)),
     }
-    for name, kind in METHODS.items():
-        made[DOCS / "methods" / f"{name}.md"] = pages.page(kind, which.list_scores(found, name))
+    for name in METHODS:
+        path = DOCS / "methods" / f"{name}.md"
+        if path.is_file():
+            made[path] = pages.with_measured(path.read_text("utf-8"), which.list_scores(found, name))
     return made
+
+
+def read_until() -> str:
+    """The date of the newest record in the committed pages."""
+    page = (DOCS / "which-method-when.md").read_text("utf-8")
+    return str(re.findall(r"<!-- records until: (.*) -->", page)[0])
 
 
 def main(arguments: list[str]) -> int:
     found = read(RESULTS)
-    made = build(found)
+    whole = "--numbers" not in arguments
+    made = build(found) if whole else build_numbers(found)
     stale = [path for path, text in made.items() if not path.is_file() or path.read_text("utf-8") != text]
-    gone = [path for path in (DOCS / "methods").glob("*.md") if path not in made]
+    gone = [path for path in (DOCS / "methods").glob("*.md") if path not in made] if whole else []
     for path in stale + gone:
         print(path.relative_to(DOCS.parent), "is not up to date" if "--check" in arguments else "written")
     if "--check" in arguments:

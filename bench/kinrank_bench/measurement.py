@@ -33,7 +33,8 @@ from kinrank.rerank import rerank
 from kinrank.vector_input import sample_evenly
 from kinrank.warmup import warm_up_gallery, warm_up_method
 from kinrank_bench.datasets.benchmark import Benchmark
-from kinrank_bench.measurement_cache import Cache, code_digest, digest
+from kinrank_bench.fingerprint import fingerprint_method
+from kinrank_bench.measurement_cache import Cache, digest
 from kinrank_bench.record import describe_environment, utc_now
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ def measure_cell(
         "confidence": [CONFIDENCE, RESAMPLES],
         "surroundings": describe_environment(),
         "version": kinrank.__version__,
-        "code": code_digest(),
+        "code": fingerprint_method(type(method), mode),
     }
     try:
         return {**about, **cache.get_or_measure(key, lambda: _measure(bench, method, mode, wanted, few))}

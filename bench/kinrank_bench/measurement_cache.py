@@ -7,7 +7,6 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,13 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import kinrank
 from kinrank.errors import InputError
 from kinrank.evaluation import Truth
 from kinrank.files.atomic import atomic_write
 
 BLOCK_BYTES = 1 << 24  # read at once from an array
-UNHASHED_PACKAGES = ("cli", "client", "datasets", "distributed", "integrations", "report", "testing", "web")
 
 
 class Cache:
@@ -157,18 +154,3 @@ def _update_hash_rows(hashed: Any, array: NDArray[Any]) -> None:
     step = max(1, BLOCK_BYTES // max(1, rows[:1].nbytes))
     for start in range(0, len(rows), step):
         hashed.update(np.ascontiguousarray(rows[start : start + step]).data.cast("B") if rows.size else b"")
-
-
-@lru_cache(maxsize=1)
-def code_digest() -> str:
-    """Return the digest of the source files that take part in a measurement, so that changed code is measured again.
-
-    Packages that only call the others are left out: a new help text does not invalidate measurements.
-    """
-    root = Path(kinrank.__file__).resolve().parent
-    parts: list[Any] = [(Path(__file__).parent / "measurement.py").read_bytes()]
-    for path in sorted(root.rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        if name.split("/")[0] not in UNHASHED_PACKAGES:
-            parts += [name, path.read_bytes()]
-    return digest(*parts)

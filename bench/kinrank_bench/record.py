@@ -1,14 +1,16 @@
-"""Records: measured numbers with the date, the versions and the machine, and the tables that show them."""
+"""Records: measured numbers with the date, the code, the versions and the machine, and the tables that show them."""
 
 from __future__ import annotations
 
 import datetime
 import platform
+import subprocess
 import time
 from collections import ChainMap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import kinrank
@@ -17,6 +19,7 @@ from kinrank.errors import InputError
 from kinrank.evaluation import Comparison, Score
 from kinrank.methods import METHODS, find_method
 from kinrank.methods.learned_method import LearnedMethod
+from kinrank_bench.fingerprint import fingerprint_record
 from kinrank_bench.tables import Column, Table, fill
 
 Record = dict[str, Any]
@@ -53,12 +56,17 @@ def build_panels(record: Record, *panels: Panel) -> list[Table]:
 
 
 def make_record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
-    """Add date, versions and machine to the results; nothing that identifies a host, a user or a folder."""
+    """Add date, code, versions and machine to the results; nothing that identifies a host, a user or a folder.
+
+    `fingerprints` has one of the measured code per method and mode (`kinrank_bench.fingerprint`).
+    """
     system = {"system": platform.system(), "python": platform.python_version()}
     return {
         "bench": kind,
         "date": utc_now(),
         "version": kinrank.__version__,
+        "commit": describe_commit(),
+        "fingerprints": fingerprint_record(kind, results),
         "machine": {**describe_environment(), **system},
         **results,
     }
@@ -67,6 +75,20 @@ def make_record(kind: str, results: dict[str, Any]) -> dict[str, Any]:
 def utc_now() -> str:
     """Return the time in UTC, to the minute."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def describe_commit() -> str | None:
+    """Return the commit of the source, with a plus sign if files of kinrank differ from it; None without a clone."""
+    folder = Path(kinrank.__file__).resolve().parent
+    try:
+        commit, changed = (
+            subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+            for words in (["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "--", "."])
+        )
+        tracked = subprocess.run(["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=folder, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return None if tracked.returncode else commit + "+" * bool(changed)
 
 
 def describe_environment() -> dict[str, Any]:

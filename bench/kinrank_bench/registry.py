@@ -13,7 +13,7 @@ from kinrank_bench.paper.paper_bench import paper
 from kinrank_bench.paper.paper_page import paper_summary, write_files
 from kinrank_bench.photos import photos, show_photos
 from kinrank_bench.record import Record, build_panels
-from kinrank_bench.scale import CHANGE_PANEL, SIZE_PANEL, scale
+from kinrank_bench.scale import scale, show_scale
 from kinrank_bench.service_load import service, show_service
 from kinrank_bench.tables import render_text
 from kinrank_bench.time_and_memory import CANDIDATE_PANEL, MEMORY_PANEL, candidates, memory, show_speed, speed
@@ -47,12 +47,7 @@ DECLARED = (
     ),
     Bench("paper", paper, paper_summary, "Tables and figures of the paper, on your features.", write_files=write_files),
     Bench("photos", photos, show_photos, "Time and gain on encoded images."),
-    Bench(
-        "scale",
-        scale,
-        lambda record: build_panels(record, MODE_PANEL, SIZE_PANEL, CHANGE_PANEL),
-        "Online: accuracy, latency, builds of several sizes.",
-    ),
+    Bench("scale", scale, show_scale, "Online: accuracy, latency, builds of several sizes."),
     Bench("service", service, show_service, "`kinrank serve` under load: searches per second, overload, durability."),
     Bench("speed", speed, show_speed, "Time, memory, growth, import, compilation."),
     Bench("stores", stores, show_stores, "Rankings and times over real vector databases."),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from types import FunctionType, ModuleType
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,9 +19,11 @@ from kinrank.stores.array import ArrayStore
 from kinrank.stores.faiss import FaissStore, IndexOptions
 from kinrank_bench.declaration import Option, PathLike, QueryLimit, SetNames, Sizes
 from kinrank_bench.fresh_process import peak_bytes, run_fresh
-from kinrank_bench.record import Panel, make_record, time_call, time_queries
+from kinrank_bench.modes import MODE_PANEL, compare_modes
+from kinrank_bench.record import Panel, Record, build_panels, make_record, time_call, time_queries
 from kinrank_bench.synthetic import curves
-from kinrank_bench.tables import Column
+from kinrank_bench.tables import Column, Table, fill
+from kinrank_bench.time_and_memory import fit_exponent
 
 SETS = ("roxford5k", "caltech101", "coil20", "mpeg7", "orl", "cranfield")
 SIZES = (5_000, 50_000, 200_000)
@@ -31,7 +35,9 @@ SIZE_PANEL = Panel(
         Column("neighbours, s", "{neighbour_search_seconds:.1f}"),
         Column("build, s", "{build_seconds:.1f}"),
         Column("x", "{build_multiple:.2f}"),
+        Column("ms per item", lambda row: f"{1000 * row['build_seconds'] / row['items']:.3f}"),
         Column("memory / vectors", lambda row: _format_memory_multiple(row["build_bytes_per_vector_byte"])),
+        Column("kept bytes per item", "{kept_bytes_per_item:.0f}"),
         Column("query, ms", lambda row: f"{1000 * row['latency_seconds']:.2f}"),
         Column("x exact search", "{latency_multiple:.2f}"),
         Column("certain", "{certain:.0%}"),
@@ -50,6 +56,41 @@ CHANGE_PANEL = Panel(
     ),
     rows="changes",
 )
+GROWTH = (
+    "growth from {first:,} to {last:,} items (1: linear): build items^{exponent:.2f}, without its neighbour search "
+    "items^{after_exponent:.2f}; build time per item x {per_item:.2f}; one query x {query:.2f}"
+)
+
+
+def show_scale(record: Record) -> list[Table | str]:
+    """Return the modes, the sizes, the growth between the smallest and the largest of them, and the changes."""
+    growth = measure_size_growth(record["results"])
+    said = [fill(GROWTH, growth)] if growth else []
+    return [*build_panels(record, MODE_PANEL, SIZE_PANEL), *said, *build_panels(record, CHANGE_PANEL)]
+
+
+def measure_size_growth(points: Sequence[Record], largest: int = max(SIZES)) -> Record:
+    """Return how build and query grow up to this size; nothing for fewer than two sizes.
+
+    `exponent` is e of build seconds = c * items^e, `after_exponent` the same without the neighbour search; `per_item`
+    and `query` are multiples of the smallest size.
+    """
+    built = [
+        {**point, "after_seconds": max(point["build_seconds"] - point["neighbour_search_seconds"], 1e-3)}
+        for point in sorted(points, key=lambda point: int(point.get("items", 0)))
+        if "build_seconds" in point and point["items"] <= largest
+    ]
+    if len(built) < 2:
+        return {}
+    first, last = built[0], built[-1]
+    return {
+        "first": first["items"],
+        "last": last["items"],
+        "exponent": fit_exponent(built, "build_seconds"),
+        "after_exponent": fit_exponent(built),
+        "per_item": last["build_seconds"] / last["items"] / (first["build_seconds"] / first["items"]),
+        "query": last["latency_seconds"] / first["latency_seconds"],
+    }
 
 
 @dataclass(frozen=True)
@@ -84,8 +125,6 @@ def scale(
     report = Progress(progress)
     results: dict[str, Any] = {}
     if folder is not None:
-        from kinrank_bench.modes import compare_modes
-
         results["modes"] = compare_modes(folder, sets, most=most, progress=progress)
     points = [
         run_fresh(measure_point, {"items": size, **asdict(index), "largest": max(sizes, default=0)})
@@ -161,6 +200,7 @@ def measure_point(items: int, store: str, probes: int | None, largest: int) -> d
         "build_multiple": build / search,
         "build_bytes_per_vector_byte": peak / gallery.nbytes,
         "kept_bytes_per_vector_byte": manifold.info()["bytes"] / gallery.nbytes,
+        "kept_bytes_per_item": (count_array_bytes(manifold.snapshot.state) - manifold.snapshot.vectors.nbytes) / items,
         "searched_bytes_per_vector_byte": _search_bytes(manifold) / gallery.nbytes,
         "latency_seconds": float(np.median(latency)),
         "latency_95_seconds": float(np.quantile(latency, 0.95)),
@@ -182,6 +222,20 @@ def _search_bytes(manifold: Any) -> int:
     searched = ("state_", "step_", "lengths")
     arrays = snapshot.state.to_arrays().items()
     return int(snapshot.vectors.nbytes + sum(array.nbytes for name, array in arrays if name.startswith(searched)))
+
+
+def count_array_bytes(kept: Any) -> int:
+    """Return the bytes of all arrays in memory that an object refers to, also those that are never saved."""
+    waiting, seen, sizes = [kept], set[int](), dict[int, int]()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen or isinstance(part, (type, ModuleType, FunctionType, np.memmap)):
+            continue
+        seen.add(id(part))
+        if isinstance(part, np.ndarray) and part.base is None:
+            sizes[id(part)] = part.nbytes
+        waiting += gc.get_referents(part) if not isinstance(part, np.ndarray) else [part.base]
+    return sum(sizes.values())
 
 
 def _resident_bytes() -> int:

@@ -1,7 +1,8 @@
 """Benches of time and memory: `speed`, `memory` and `candidates`.
 
-speed: time as a multiple of an exact neighbour search, peak memory, growth with the number of items, import and compile
-time. memory: peak memory on forty thousand items. candidates: latency of one query over its candidates.
+speed: time as a multiple of an exact neighbour search, of k-reciprocal and of the matrix product of all pairs; peak
+memory, growth with the number of items, import and compile time. memory: peak memory on forty thousand items.
+candidates: latency of one query over its candidates.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
-from kinrank.errors import InputError, MissingExtraError
+from kinrank.errors import InputError
 from kinrank.memory_limit import parse_bytes
 from kinrank.methods import Method, find_method, resolve_method
 from kinrank.methods.base import full_repr
-from kinrank.neighbors import Neighbors
+from kinrank.neighbors import Neighbors, find_nearest
 from kinrank.problem import Items
 from kinrank.progress import SILENT, Progress, ProgressOption
 from kinrank.ranking import rank_rows
@@ -44,6 +45,7 @@ from kinrank_bench.synthetic import curves
 from kinrank_bench.tables import Column, Table, fill
 
 SPEED_SET, SEARCH_K = "roxford5k", 60
+PRODUCT = "matrix product"
 PARTS = ("search", "memory", "growth", "import", "compile")
 QUERY_BLOCK = 64  # queries ranked at once
 REPEAT_BELOW_SECONDS = 5.0  # shorter measurements are repeated
@@ -58,6 +60,8 @@ SPEED_PANEL = Panel(
         METHOD_COLUMN,
         Column("seconds", "{seconds:.3f}"),
         Column("x search", "{multiple:.2f}"),
+        Column("x k-reciprocal", "{base_multiple:.2f}"),
+        Column("x product", "{product_multiple:.2f}"),
         Column("peak memory", "{peak_bytes:bytes}"),
         Column("compiling", "{compile_seconds:.1f} s"),
         Column("growth exponent", "{growth[exponent]:.2f}"),
@@ -67,6 +71,9 @@ SPEED_PANEL = Panel(
 SPEED_FACTS = (
     "exact search: {search[library]}, {search[k]} nearest of {search[items]} items x {search[dimensions]}, "
     "{search[threads]} threads: {search[seconds]:.3f} s (median of {search[repetitions]})",
+    "slower: {search[other_library]}, {search[other_seconds]:.3f} s",
+    "lower limit: float32 matrix product of all pairs, {search[product_seconds]:.3f} s",
+    "{base}: {search[base_seconds]:.3f} s",
     "import kinrank: {import_seconds:.3f} s",
     "kinrank warmup, all loops of all methods: {warmup_seconds:.1f} s",
 )
@@ -113,10 +120,11 @@ def speed(
     kinrank bench speed --data DIR
     kinrank bench speed --parts growth,import --sizes 5000,10000
 
-    search: joint re-ranking relative to an exact FAISS search for the 60 nearest of the same items, with the same
-    threads, interleaved repetitions, medians and nothing left to compile. memory: peak of a fresh process. growth: by
-    the number of items. import: best of several fresh processes. compile: first use with an empty compilation cache
-    minus second use, and `kinrank warmup` for all loops. With all methods, growth and first use are measured for LPMT.
+    search: joint re-ranking relative to an exact search for the 60 nearest of the same items, by FAISS or by kinrank,
+    whichever is faster here; to k-reciprocal; and to the matrix product of all pairs, the lower limit. Same threads,
+    interleaved repetitions, medians, nothing left to compile. memory: peak of a fresh process. growth: by the number
+    of items. import: best of several fresh processes. compile: first use with an empty compilation cache minus second
+    use, and `kinrank warmup` for all loops. With all methods, growth and first use are measured for LPMT.
     """
     names = resolve_method_names(methods)
     check_names("part", parts, PARTS)
@@ -147,7 +155,8 @@ def speed(
             first = measure_first_use(name)
             seconds = None if "error" in first else first["first"] - first["second"]
             rows[name] |= {"compile_seconds": seconds, **_failure(first)}
-    return make_record("speed", {**results, "set": SPEED_SET, "mode": "joint", "results": list(rows.values())})
+    about = {"set": SPEED_SET, "mode": "joint", "base": BASE_METHOD}
+    return make_record("speed", {**results, **about, "results": list(rows.values())})
 
 
 def show_speed(record: Record) -> Iterator[Table | str]:
@@ -168,48 +177,56 @@ def _failure(measured: dict[str, Any]) -> dict[str, Any]:
 def _measure_against_search(
     folder: str | os.PathLike[str], rows_by_method: dict[str, dict[str, Any]], repetitions: int, report: Progress
 ) -> dict[str, Any]:
-    """Add seconds and multiple to every method; return the description of the exact search."""
+    """Add seconds and multiples to every method; return the description of what they are multiples of."""
     from threadpoolctl import threadpool_limits
 
+    threads = stages.kernels.compiler.thread_count()
     published = load(SPEED_SET, folder)
     assert published.queries is not None
     rows = to_unit_rows(check_vectors(np.concatenate([published.queries, published.gallery])))
-    search, description = _exact_search(rows, stages.kernels.compiler.thread_count())
-    runs: dict[str, Callable[[], Any]] = {"": search}
-    for name in rows_by_method:
+    products = np.empty((len(rows), len(rows)), np.float32)
+    searches = _exact_searches(rows, threads)
+    runs: dict[str, Callable[[], Any]] = {**searches, PRODUCT: partial(np.matmul, rows, rows.T, out=products)}
+    for work in runs.values():
+        work()  # the first call starts threads, or compiles
+    for name in dict.fromkeys([BASE_METHOD, *rows_by_method]):
         warm_up_method(name)
-        runs[name] = lambda name=name: rerank(published.queries, published.gallery, name)  # type: ignore[misc]
+        runs[name] = partial(rerank, published.queries, published.gallery, name)
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    search()  # the first call starts threads
     jobs = [name for _ in range(repetitions) for name in runs]
-    with threadpool_limits(stages.kernels.compiler.thread_count()):
+    with threadpool_limits(threads):
         for name in report.each("search", jobs, len(jobs)):
             seconds[name].append(time_call(runs[name]))
-    base = float(np.median(seconds.pop("")))
-    for name, times in seconds.items():
-        median = float(np.median(times))
-        rows_by_method[name] |= {"seconds": median, "multiple": median / base}
-    return {**description, "seconds": base, "repetitions": repetitions}
-
-
-def _exact_search(rows: NDArray[np.float32], threads: int) -> tuple[Callable[[], Any], dict[str, Any]]:
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError(
-            "the exact search needs faiss; install it with: pip install 'kinrank[faiss]'"
-        ) from error
-    faiss.omp_set_num_threads(threads)
-    index = faiss.IndexFlatL2(rows.shape[1])
-    index.add(rows)
-    description = {
-        "library": f"faiss {faiss.__version__} IndexFlatL2",
+    median = {name: float(np.median(times)) for name, times in seconds.items()}
+    library, *others = sorted(searches, key=lambda name: median[name])
+    for name, row in rows_by_method.items():
+        bases = {"multiple": library, "base_multiple": BASE_METHOD, "product_multiple": PRODUCT}
+        row |= {"seconds": median[name], **{key: median[name] / median[base] for key, base in bases.items()}}
+    return {
+        "library": library,
         "k": SEARCH_K,
         "items": len(rows),
         "dimensions": rows.shape[1],
         "threads": threads,
+        "seconds": median[library],
+        **{key: value for name in others for key, value in (("other_library", name), ("other_seconds", median[name]))},
+        "product_seconds": median[PRODUCT],
+        "base_seconds": median[BASE_METHOD],
+        "repetitions": repetitions,
     }
-    return lambda: index.search(rows, SEARCH_K), description
+
+
+def _exact_searches(rows: NDArray[np.float32], threads: int) -> dict[str, Callable[[], Any]]:
+    """Return exact searches by library: kinrank, and FAISS if it is installed."""
+    searches: dict[str, Callable[[], Any]] = {"kinrank": partial(find_nearest, rows, rows, SEARCH_K)}
+    try:
+        import faiss
+    except ImportError:
+        return searches
+    faiss.omp_set_num_threads(threads)
+    index = faiss.IndexFlatL2(rows.shape[1])
+    index.add(rows)
+    return {f"faiss {faiss.__version__} IndexFlatL2": partial(index.search, rows, SEARCH_K), **searches}
 
 
 @dataclass(eq=False)
@@ -250,11 +267,11 @@ def measure_growth(
     return {"queries": queries, "dimensions": dimensions, "points": points, "exponent": fit_exponent(points)}
 
 
-def fit_exponent(points: Sequence[dict[str, Any]]) -> float | None:
+def fit_exponent(points: Sequence[dict[str, Any]], key: str = "after_seconds") -> float | None:
     """Return the slope of the straight line through the logarithms; None for a single point."""
     if len(points) < 2:
         return None
-    size, seconds = (np.log([point[key] for point in points]) for key in ("items", "after_seconds"))
+    size, seconds = (np.log([point[name] for point in points]) for name in ("items", key))
     return float(np.polyfit(size, seconds, 1)[0])
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from generator.origins import Origins
 from generator.pages import table
 from generator.records import Result, Scores
 from generator.titles import TITLES
@@ -30,22 +31,35 @@ def section(mode: str, scores: Scores) -> list[str]:
         return []
     most = max(result["queries"] for results in scores.values() for result in results.values())
     head, text = HEADS[mode]
-    return [f"## {head}", text.format(most=most), table_of(scores), legend(scores)]
+    return [f"## {head}", text.format(most=most), table_of(scores), f"{legend(scores)} {origins(scores).sentence()}"]
 
 
 def panels(scores: Scores) -> list[tuple[str, str, str]]:
     return [key for key in scores if key[2] == "mAP"]
 
 
+def origins(scores: Scores) -> Origins:
+    """The origins of the table."""
+    return Origins(_by_method(scores).values())
+
+
+def _by_method(scores: Scores) -> dict[str, list[Result]]:
+    found: dict[str, list[Result]] = {}
+    for key in panels(scores):
+        for name, result in scores[key].items():
+            found.setdefault(name, []).append(result)
+    return found
+
+
 def table_of(scores: Scores) -> str:
     """A row per method, a column per set and truth, mAP in percent."""
+    marks, by_method = origins(scores), _by_method(scores)
     keys, paired = panels(scores), is_paired(scores)
-    names = list(dict.fromkeys(name for key in keys for name in scores[key]))
     best = {key: max(result["mean"] for result in scores[key].values()) for key in keys}
     rows: list[tuple[str, ...]] = [("mAP", *(title(key) for key in keys), "seconds")]
     timed = next(key for key in keys if key[0] == largest(scores))
-    for name in names:
-        cells = [f"[`{name}`](methods/{name}.md)"]
+    for name, own in by_method.items():
+        cells = [f"[`{name}`](methods/{name}.md){marks.mark(*own)}"]
         for key in keys:
             result = scores[key].get(name)
             cells.append("" if result is None else _cell(result, result["mean"] == best[key], paired))

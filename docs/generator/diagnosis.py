@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from generator.origins import tell_origin
 from generator.pages import table
 from generator.records import Measurements
 from generator.titles import TITLES
@@ -15,4 +16,4 @@ def parts(found: Measurements) -> list[str]:
     made = []
     for part in build_diagnosis_tables(found.diagnosis, TITLES):
         made += [part.title, table([part.head, *part.rows]), *part.notes]
-    return [*made, f"Printed by `kinrank bench diagnosis --data DIR`, {found.machines['diagnosis']}."]
+    return [*made, f"Printed by `kinrank bench diagnosis --data DIR`. {tell_origin(found.diagnosis)}"]

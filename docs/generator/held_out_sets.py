@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from generator.origins import Origins, tell_origin
 from generator.pages import table
 from generator.records import Measurements, Result
 from generator.titles import TITLES
@@ -27,23 +28,25 @@ def section(found: Measurements) -> list[str]:
             order = sorted(mean_places(rows).items(), key=lambda entry: entry[1])
             best = ", ".join(f"{name} {place:.1f}" for name, place in order[:5])
             most = max(row["queries"] for row in rows)
-            parts += [head.format(most=most), _table(rows), f"Mean rank of {len(order)} methods, by mAP: {best}."]
+            ranks = f"Mean rank of {len(order)} methods, by mAP: {best}. {_origins(rows).sentence()}"
+            parts += [head.format(most=most), _table(rows), ranks]
     return parts
 
 
 def sentence(found: Measurements) -> str:
     """For the README."""
-    pairs = list(_pairs([row for row in found.left_out if row["mode"] == "joint" and "mean" in row]))
+    joint = [row for row in found.left_out if row["mode"] == "joint" and "mean" in row]
+    pairs = list(_pairs(joint))
     ahead = sum(ours["mean"] > best["mean"] for _, _, ours, best in pairs)
     behind = max(best["mean"] - ours["mean"] for _, _, ours, best in pairs)
-    methods = dict.fromkeys(row["method"] for row in found.left_out if row["mode"] == "joint")
+    methods = dict.fromkeys(row["method"] for row in joint)
     others = [name for name in methods if name not in ("lpmt", "none")]
     return (
         "On held-out sets, which were not used to fit its rule (each set in turn, joint), LPMT is better than no re-ranking and "
         f"{len(others)} other methods ({', '.join(others)}) in {ahead} of {len(pairs)} columns. In the others it is behind the "
         f"best method by at most {100 * behind:.1f} points of mAP; "
         "see [the table](docs/which-method-when.md#held-out-sets). Printed by "
-        "`kinrank bench defaults --data DIR`."
+        f"`kinrank bench defaults --data DIR`. {tell_origin(*joint)}"
     )
 
 
@@ -59,11 +62,16 @@ def _pairs(rows: list[Result]) -> list[tuple[str, Result, Result, Result]]:
     return pairs
 
 
+def _origins(rows: list[Result]) -> Origins:
+    return Origins(results for _, *results in _pairs(rows))
+
+
 def _table(rows: list[Result]) -> str:
+    origins = _origins(rows)
     lines: list[tuple[str, ...]] = [("", "no re-ranking", "LPMT", "best other", "", "ahead by")]
     for label, none, ours, best in _pairs(rows):
         gain = 100 * (ours["mean"] - best["mean"])
         cells = [f"{100 * row['mean']:.1f} / {100 * row['first']:.1f}" for row in (none, ours, best)]
         mine = f"**{cells[1]}**" if gain > 0 else cells[1]
-        lines.append((label, cells[0], mine, cells[2], best["method"], f"{gain:+.1f}"))
+        lines.append((label + origins.mark(none, ours, best), cells[0], mine, cells[2], best["method"], f"{gain:+.1f}"))
     return table(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from generator.origins import tell_origin
 from generator.pages import table
 from generator.records import Measurements
 from generator.titles import TITLES
@@ -22,7 +23,7 @@ def parts(found: Measurements) -> list[str]:
         f"mAP in percent, joint, the mean over {seeds} seeds with its 95 % interval (Student's t), each after its "
         "last step. Gained: the gain over no re-ranking, with the paired 95 % interval over queries. Fit: the slowest "
         "of the seeds, including pseudo-labels; rank: all queries, for GSS including training. "
-        f"Printed by `{COMMAND}`, {found.machines['learned']}.",
+        f"Printed by `{COMMAND}`. {tell_origin(found.learned)}",
         *options(),
     ]
 

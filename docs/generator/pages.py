@@ -91,6 +91,13 @@ def page(kind: type[Method], measured: list[str]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def with_measured(text: str, measured: list[str]) -> str:
+    """A page with other lines from the benchmark records, and everything else as it was."""
+    before, after = text.split("\n## Example\n")
+    parts = [before.split("\n## Measured\n")[0].rstrip("\n"), *(["## Measured", *measured] if measured else [])]
+    return "\n\n".join([*parts, "## Example\n"]) + after
+
+
 def parameter_table(kind: type[Method]) -> str:
     """Name, default, allowed, meaning; each name is a keyword in Python and a flag on the command line."""
     declared = kind.parameters()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from generator.origins import tell_origin
 from generator.pages import table
 from generator.records import Measurements
 from kinrank_bench.paper.comparison_tables import build_comparison_tables
@@ -30,7 +31,7 @@ def parts(found: Measurements) -> list[str]:
     drawn = build_figures(record)
     if drawn:
         made += ["### Figures", "\n".join(f"* {one.title}. {one.caption}" for one in drawn)]
-    return [*made, f"Printed by `kinrank bench paper --data DIR`, {found.machines['paper']}."]
+    return [*made, f"Printed by `kinrank bench paper --data DIR`. {tell_origin(record)}"]
 
 
 def _table(one: ComparisonTable) -> str:

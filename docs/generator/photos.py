@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from generator.origins import tell_origin
 from generator.pages import table
 from generator.records import Measurements
 from kinrank_bench.photos import show_photos
@@ -15,5 +16,5 @@ def parts(found: Measurements) -> list[str]:
     return [
         summary,
         table([gains.head, *gains.rows]),
-        f"mAP, joint. Printed by `kinrank bench photos --data DIR`, {found.machines['photos']}.",
+        f"mAP, joint. Printed by `kinrank bench photos --data DIR`. {tell_origin(found.photos)}",
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-Result = dict[str, Any]
+from generator.origins import Result, add_origins
+
 Panel = tuple[str, str]  # set and truth
 Scores = dict[tuple[str, str, str], dict[str, Result]]  # set, truth and measure -> method -> result
 ABLATION = "lpmt-ablation"  # with its defaults it is LPMT(direct=0)
@@ -17,10 +17,12 @@ ABLATION = "lpmt-ablation"  # with its defaults it is LPMT(direct=0)
 class Measurements:
     """The latest measurements; `until` is the date of the newest record read, "" if there is none.
 
+    Every result and every record has its `origin` (`generator.origins`).
+
     Attributes:
         scores: (set, truth, measure) -> method -> result, as `kinrank bench accuracy` wrote it; joint.
         apart: the same for each mode without a joint graph: candidates, online.
-        speeds: method -> result of `kinrank bench speed`.
+        speeds: method -> result of `kinrank bench speed`, with the `search` that it was compared with.
         peaks: method -> result of `kinrank bench memory`.
         modes: (set, truth) -> mode -> result, points: items -> result, changes: (items, store) -> result, all from
             `kinrank bench scale`.
@@ -30,15 +32,12 @@ class Measurements:
         service, paper, diagnosis, photos, learned: the last record of the benchmark of that name.
         whitening: training set -> record of `kinrank bench whitening`.
         left_out: results of the newest `kinrank bench defaults` for every mode.
-        machines: for each kind of benchmark, a line with the machine and the date.
     """
 
     scores: Scores = field(default_factory=dict)
     apart: dict[str, Scores] = field(default_factory=dict)
     speeds: dict[str, Result] = field(default_factory=dict)
     peaks: dict[str, Result] = field(default_factory=dict)
-    machines: dict[str, str] = field(default_factory=dict)
-    search: Result = field(default_factory=dict)
     size: Result = field(default_factory=dict)
     modes: dict[tuple[str, str], dict[str, Result]] = field(default_factory=dict)
     points: dict[int, Result] = field(default_factory=dict)
@@ -75,11 +74,8 @@ def read(folder: Path, until: str | None = None) -> Measurements:
 
 
 def _take(found: Measurements, record: Result) -> None:
-    kind, machine = record["bench"], record["machine"]
-    found.machines[kind] = (
-        f"kinrank {record['version']}, {machine['threads']} threads, {machine['architecture']}, "
-        f"Python {machine['python']}, {record['date']}"
-    )
+    kind = record["bench"]
+    add_origins(record)
     for row in record.get("modes", ()):
         other = row.get("method", "none") not in (record.get("method"), "none")
         way = f"{row['mode']} {row['method']}" if other else row["mode"]
@@ -106,8 +102,7 @@ def _take(found: Measurements, record: Result) -> None:
         if kind == "accuracy" and "measure" in result:
             _score(found, result)
         elif kind == "speed" and "multiple" in result:
-            found.speeds[result["method"]] = result
-            found.search = record["search"]
+            found.speeds[result["method"]] = {**result, "search": record["search"]}
         elif kind == "candidates":
             found.candidates[result["candidates"], result["method"]] = result
         elif kind == "modes":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from generator.origins import tell_origin
 from generator.pages import table
 from generator.records import Measurements
 from kinrank_bench.service_load import client_table, describe_memory
@@ -31,4 +32,4 @@ def parts(found: Measurements) -> list[str]:
             f"acknowledged changes, {one['lost'] + one['back']} were lost in the service and {one['lost_on_disk']} on "
             "disk."
         )
-    return [*made, f"Printed by `kinrank bench service --data DIR`, {found.machines['service']}."]
+    return [*made, f"Printed by `kinrank bench service --data DIR`. {tell_origin(service)}"]

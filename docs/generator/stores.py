@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from generator.origins import tell_origin
 from generator.pages import table
 from generator.records import Measurements
 
@@ -14,7 +15,8 @@ def parts(found: Measurements) -> list[str]:
     if not stores:
         return ["Nothing has been measured yet: `make bench-stores`, then `make docs`."]
     made = [*_same(stores), *_times(stores), *_growing(stores), *_scale(stores)]
-    return [*made, f"Printed by `kinrank bench stores --data DIR`, {found.machines['stores']}."]
+    rows = [row for part in stores.values() for row in part]
+    return [*made, f"Printed by `kinrank bench stores --data DIR`. {tell_origin(*rows)}"]
 
 
 def _same(stores: dict[str, Any]) -> list[str]:

@@ -97,8 +97,8 @@ def pairs(method: Method) -> str:
     """A sentence about the results for queries with a single relevant item."""
     count, found, plain = one_positive(method)
     verdict = "Changes little" if abs(found - plain) <= 1 else "Helps" if found > plain else "Hurts"
-    said = f"{found} of {count} queries find it first, {plain} without re-ranking"
-    return f"{verdict} on a synthetic set of pairs: {said}."
+    text = f"{found} of {count} queries find it first, {plain} without re-ranking"
+    return f"{verdict} on a synthetic set of pairs: {text}."
 
 
 def one_positive(method: Method) -> tuple[int, int, int]:

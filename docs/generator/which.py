@@ -8,6 +8,7 @@ from pathlib import Path
 
 from generator import accuracy, held_out_sets
 from generator.accuracy import title
+from generator.origins import Origins, tell_origin
 from generator.pages import NOTE, table
 from generator.records import Measurements
 from generator.titles import describe_features
@@ -33,6 +34,7 @@ def page(found: Measurements) -> str:
             _console("accuracy --data DIR --methods all"),
         ]
         return "\n\n".join(parts) + "\n"
+    mixed = accuracy.origins(found.scores).mixed
     parts += [
         f"{describe_features(_sets(found))} [The files](datasets.md#the-fixed-sets).",
         "## Accuracy against time",
@@ -40,14 +42,15 @@ def page(found: Measurements) -> str:
         "Each dot is a method, its bar the 95 % interval over queries. Labels are shown for no re-ranking, LPMT, and "
         "every method that no other beats in both time and accuracy. The dashed line is no re-ranking. CSA, SSR and LAttQE were "
         "fitted on pseudo-labels of each gallery; their seconds do not include fitting ([learned methods](learned.md)).",
+        *(["Methods with a † in the table: measured with an earlier version, also in the figure."] if mixed else []),
         accuracy.table_of(found.scores),
-        f"{accuracy.legend(found.scores)} Measured with {found.machines['accuracy']}.",
+        f"{accuracy.legend(found.scores)} {accuracy.origins(found.scores).sentence()}",
         _console("accuracy --data DIR --methods all"),
     ]
     for mode, scores in sorted(found.apart.items()):
         parts += accuracy.section(mode, scores)
     if found.left_out:
-        parts += ["## Held-out sets", *held_out_sets.section(found), f"Measured with {found.machines['defaults']}."]
+        parts += ["## Held-out sets", *held_out_sets.section(found)]
         parts.append(_console("defaults --data DIR"))
     if found.speeds:
         parts += ["## Time, as a multiple of an exact search", speed_table(found)]
@@ -58,6 +61,7 @@ def page(found: Measurements) -> str:
             "## The same LPMT, run in four ways",
             WAYS,
             modes_table(found),
+            tell_origin(*(row for results in found.modes.values() for row in results.values())),
             "Other methods that support a prepared gallery, online, with their defaults, on the same queries:",
             online_table(found),
             _console("scale --data DIR"),
@@ -68,7 +72,7 @@ def page(found: Measurements) -> str:
             "![Accuracy of a new query against the share of other queries that were observed](figures/remembered-queries.svg)",
             REMEMBERED,
             observed_queries_table(found),
-            f"Measured with {found.machines['modes']}.",
+            tell_origin(*(row for results in found.remembered.values() for row in results.values())),
             _console("modes --data DIR --parts remembered --queries 400"),
         ]
     if found.points:
@@ -155,6 +159,7 @@ def points_table(found: Measurements) -> str:
         "x exact search",
     )
     rows: list[tuple[str, ...]] = [head]
+    origins = _scale_origins(found)
     for items, point in sorted(found.points.items()):
         cells = (
             f"{point['neighbour_search_seconds']:.1f}",
@@ -164,8 +169,12 @@ def points_table(found: Measurements) -> str:
             f"{1000 * point['latency_seconds']:.2f}",
             f"{point['latency_multiple']:.2f}",
         )
-        rows.append((f"{items:,}", *cells))
+        rows.append((f"{items:,}{origins.mark(point)}", *cells))
     return table(rows)
+
+
+def _scale_origins(found: Measurements) -> Origins:
+    return Origins([result] for result in (*found.points.values(), *found.changes.values()))
 
 
 def _change(found: Measurements) -> list[str]:
@@ -173,13 +182,14 @@ def _change(found: Measurements) -> list[str]:
         "128 dimensions, synthetic curves, neighbours from an IVF store. A query is one new vector whose ten best results are certain; "
         "its time is the median over 100 queries, in the fastest of five rounds. Changes are the best of three. The "
         "exact search is over the largest size of its run. -: the build fit into memory that had been freed before. "
-        f"Measured with {found.machines['scale']}."
+        f"{_scale_origins(found).sentence()}"
     )
     if not found.changes:
         return [text]
     rows: list[tuple[str, ...]] = [
         ("items", "neighbours from", "build, s", "add 1 %, s", "of a build", "remove 1 %, s", "of a build")
     ]
+    origins = _scale_origins(found)
     for (items, store), change in sorted(found.changes.items()):
         cells = (
             "an exact search" if store == "array" else f"a store, {store}",
@@ -189,12 +199,14 @@ def _change(found: Measurements) -> list[str]:
             f"{change['remove_seconds']:.2f}",
             f"{change['remove_share']:.1%}",
         )
-        rows.append((f"{items:,}", *cells))
+        rows.append((f"{items:,}{origins.mark(change)}", *cells))
     return [text, "Cost of a change (`add`, `remove`):", table(rows)]
 
 
 def speed_table(found: Measurements) -> str:
-    search = found.search
+    origins = Origins([result] for result in found.speeds.values())
+    newest = max(found.speeds.values(), key=lambda result: str(result["origin"].date))
+    search = newest["search"]
     rows: list[tuple[str, ...]] = [("method", "seconds", "multiple of the search", "peak memory")]
     for name, result in found.speeds.items():
         peak = result.get("peak_bytes")
@@ -203,25 +215,32 @@ def speed_table(found: Measurements) -> str:
             f"{result['multiple']:.1f}",
             "" if peak is None else format_bytes(int(peak)),
         )
-        rows.append((f"[`{name}`](methods/{name}.md)", *cells))
+        rows.append((f"[`{name}`](methods/{name}.md){origins.mark(result)}", *cells))
     text = (
         f"The search: {search['library']}, the {search['k']} nearest neighbours of {search['items']} items with "
         f"{search['dimensions']} dimensions in {search['seconds']:.2f} s, same threads, same run. "
-        f"Measured with {found.machines['speed']}."
+        f"{origins.sentence()}"
     )
     console = _console("speed --data DIR --methods all")
     return f"{table(list(rows))}\n\n{text}\n\n{console}"
 
 
 def memory_table(found: Measurements) -> str:
+    origins = Origins([result] for result in found.peaks.values())
     rows: list[tuple[str, ...]] = [("method", "peak of the whole process", "seconds")]
     for name, result in found.peaks.items():
         answer = f"rejected: {result['error']}" if "error" in result else format_bytes(int(result["peak_bytes"]))
         seconds = result.get("seconds")
-        rows.append((f"[`{name}`](methods/{name}.md)", answer, "" if seconds is None else f"{seconds:.1f}"))
+        rows.append(
+            (
+                f"[`{name}`](methods/{name}.md){origins.mark(result)}",
+                answer,
+                "" if seconds is None else f"{seconds:.1f}",
+            )
+        )
     text = (
         f"{found.size['items']} items with {found.size['dimensions']} dimensions, "
-        f"{found.size['queries']} queries. Measured with {found.machines['memory']}."
+        f"{found.size['queries']} queries. {origins.sentence()}"
     )
     console = _console("memory")
     return f"{table(list(rows))}\n\n{text}\n\n{console}"
@@ -230,11 +249,20 @@ def memory_table(found: Measurements) -> str:
 def list_scores(found: Measurements, name: str) -> list[str]:
     """The lines on a method's own page: its scores and those of no re-ranking."""
     rows: list[tuple[str, ...]] = [("set", "measure", name, "no re-ranking", "seconds")]
-    for key, results in found.scores.items():
-        if name in results and "none" in results:
-            mine, plain = results[name], results["none"]
-            shown = f"{100 * mine['mean']:.1f} [{100 * mine['low']:.1f}, {100 * mine['high']:.1f}]"
-            rows.append((title(key), key[2], shown, f"{100 * plain['mean']:.1f}", f"{mine['seconds']:.2f}"))
+    both = {key: results for key, results in found.scores.items() if {name, "none"} <= results.keys()}
+    origins = Origins((results[name], results["none"]) for results in both.values())
+    for key, results in both.items():
+        mine, plain = results[name], results["none"]
+        shown = f"{100 * mine['mean']:.1f} [{100 * mine['low']:.1f}, {100 * mine['high']:.1f}]"
+        rows.append(
+            (
+                title(key) + origins.mark(mine, plain),
+                key[2],
+                shown,
+                f"{100 * plain['mean']:.1f}",
+                f"{mine['seconds']:.2f}",
+            )
+        )
     if len(rows) == 1:
         return []
     text = "In percent, with the 95 % interval over queries; joint, with the defaults. "
@@ -242,7 +270,7 @@ def list_scores(found: Measurements, name: str) -> list[str]:
     if fits:
         usual = statistics.median(row["fit_seconds"] for row in fits)
         text += f"Fitted on {fits[0]['fitted']}; the seconds do not include fitting (median {usual:.0f} s). "
-    return [table(list(rows)), f"{text}Measured with {found.machines['accuracy']}."]
+    return [table(list(rows)), f"{text}{origins.sentence()}"]
 
 
 def _console(bench: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from generator.origins import tell_origin
 from generator.pages import table
 from generator.records import Measurements
 from generator.titles import TITLES
@@ -32,4 +33,7 @@ def parts(found: Measurements) -> list[str]:
                 about,
                 table([tuple(cell.replace("*", "\\*") for cell in row) for row in (measured.head, *measured.rows)]),
             ]
-    return [*made, f"Printed by `{COMMAND}`, a second table with `--on others`, {found.machines['whitening']}."]
+    return [
+        *made,
+        f"Printed by `{COMMAND}`, a second table with `--on others`. {tell_origin(*found.whitening.values())}",
+    ]

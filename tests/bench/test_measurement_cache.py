@@ -12,7 +12,7 @@ import pytest
 
 import kinrank as kr
 from kinrank_bench import measurement_cache as module
-from kinrank_bench.measurement_cache import Cache, code_digest, digest
+from kinrank_bench.measurement_cache import Cache, digest
 
 KEY = {"what": "test", "k": 3, "name": "é"}
 
@@ -127,28 +127,6 @@ def test_large_arrays_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = digest(rows)
     monkeypatch.setattr(module, "BLOCK_BYTES", 100)
     assert digest(rows) == whole
-
-
-def test_code_is_a_part_of_the_key_but_help_texts_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("bench/measurement.py", "cli/app.py", "stages/graph.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(name)
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "bench" / "measurement_cache.py"))
-    monkeypatch.setattr("kinrank.__file__", str(tmp_path / "__init__.py"))
-
-    def now() -> str:
-        code_digest.cache_clear()
-        return code_digest()
-
-    before = now()
-    (tmp_path / "cli/app.py").write_text("other words")
-    assert now() == before
-    (tmp_path / "stages/graph.py").write_text("other graph")
-    changed = now()
-    assert changed != before
-    (tmp_path / "bench/measurement.py").write_text("other cells")
-    assert now() not in (before, changed)
-    code_digest.cache_clear()
 
 
 def test_entries_are_plain_json(tmp_path: Path) -> None:

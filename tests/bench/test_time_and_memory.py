@@ -18,6 +18,7 @@ from kinrank.cli.app import app
 from kinrank_bench.feedback_gain import _ignore_items, _pick_marks
 from kinrank_bench.fresh_process import peak_bytes, run_fresh, use_twice
 from kinrank_bench.registry import format_record
+from kinrank_bench.scale import count_array_bytes, measure_size_growth, scale
 from kinrank_bench.synthetic import curves
 from kinrank_bench.time_and_memory import TimedItems, fit_exponent, measure_growth, speed
 
@@ -120,10 +121,21 @@ def test_speed_against_an_exact_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "load", lambda name, folder: Benchmark(name, rows[:10], rows[10:], {}, ()))
     record = speed("anywhere", ["aqe"], repetitions=2, parts=["search"])
     (row,) = record["results"]
-    assert row["multiple"] == pytest.approx(row["seconds"] / record["search"]["seconds"])
-    assert record["search"]["items"] == 400
+    search = record["search"]
+    assert row["multiple"] == pytest.approx(row["seconds"] / search["seconds"])
+    assert row["base_multiple"] == pytest.approx(row["seconds"] / search["base_seconds"])
+    assert row["product_multiple"] == pytest.approx(row["seconds"] / search["product_seconds"])
+    assert search["items"] == 400
+    assert search["seconds"] <= search["other_seconds"]
+    assert sorted([search["library"].split()[0], search["other_library"].split()[0]]) == ["faiss", "kinrank"]
     assert "anywhere" not in json.dumps(record)
-    assert "60 nearest of 400 items x 16" in format_record(record)
+    said = format_record(record)
+    assert "60 nearest of 400 items x 16" in said
+    assert "lower limit: float32 matrix product of all pairs" in said
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    record = speed("anywhere", ["aqe"], repetitions=1, parts=["search"])
+    assert record["search"]["library"] == "kinrank"
+    assert "slower:" not in format_record(record)
 
 
 def test_the_exponent_of_a_power_is_its_power() -> None:
@@ -212,8 +224,6 @@ def header(**more: Any) -> dict[str, Any]:
 
 
 def test_scale_measures_every_way_to_run_and_every_size(shared_dir: Path) -> None:
-    from kinrank_bench.scale import scale
-
     measured = scale(shared_dir / "data", ["orl"], [600], most=6, changed=[500])
     assert [row["store"] for row in measured["changes"]] == ["array", "ivf"]
     assert all(row["changed"] == 5 and row["add_share"] > 0 for row in measured["changes"])
@@ -227,6 +237,29 @@ def test_scale_measures_every_way_to_run_and_every_size(shared_dir: Path) -> Non
     assert point["items"] == 600
     assert point["certain"] == 1.0
     assert point["build_seconds"] > 0
+    assert 512 < point["kept_bytes_per_item"] < 8192
+    assert "kept bytes per item" in format_record(measured)
+
+
+def test_bytes_of_arrays_are_counted_once_and_not_if_they_are_on_disk(tmp_path: Path) -> None:
+    rows = np.zeros((10, 4), np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    kept = {"rows": rows, "views": [rows[2:5], (rows.T,)], "other": np.zeros(3), "mapped": [mapped, mapped[2:]]}
+    assert count_array_bytes(kept) == 160 + 24
+    manifold = kinrank.Manifold.build(curves(300, 8))
+    assert count_array_bytes(manifold.snapshot.state) >= manifold.info()["bytes"]
+
+
+def test_scale_prints_growth() -> None:
+    points = [
+        {"items": n, "build_seconds": 3e-4 * n, "neighbour_search_seconds": 1e-4 * n, "latency_seconds": 1e-3}
+        for n in (200_000, 5_000, 1_000_000)
+    ]
+    growth = measure_size_growth(points)
+    assert (growth["first"], growth["last"]) == (5_000, 200_000)
+    assert [growth[key] for key in ("exponent", "after_exponent", "per_item", "query")] == pytest.approx([1, 1, 1, 1])
+    assert measure_size_growth(points[:1]) == {}
 
 
 def test_feedback_removes_marked_items(data: Path) -> None:

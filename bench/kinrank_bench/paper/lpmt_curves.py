@@ -18,8 +18,9 @@ from kinrank.rerank import rerank
 from kinrank.stores import ArrayStore
 from kinrank.vector_input import sample_evenly
 from kinrank_bench.datasets.benchmark import Benchmark
+from kinrank_bench.fingerprint import fingerprint_method
 from kinrank_bench.measurement import data_digest, separate_queries
-from kinrank_bench.measurement_cache import Cache, code_digest, digest
+from kinrank_bench.measurement_cache import Cache, digest
 from kinrank_bench.record import describe_environment, time_queries
 
 STEPS_PER_CYCLE = 3  # fixed-point steps between updates of the graph weights, as in the paper
@@ -34,7 +35,7 @@ def _cache_key(what: str, bench: Benchmark, numbers: list[Any]) -> dict[str, Any
         "numbers": numbers,
         "surroundings": describe_environment(),
         "version": kinrank.__version__,
-        "code": [code_digest(), digest(Path(__file__).read_bytes())],
+        "code": [fingerprint_method(LPMT, "joint", "paper"), digest(Path(__file__).read_bytes())],
     }
 
 
