@@ -32,7 +32,7 @@ def load(
     columns that `id_column` does not name, and columns of numbers that are called id, index, label or the like.
 
     Args:
-        path: the file.
+        path: the file, or "FILE.npz:KEY".
         key: which of its arrays, if it holds several; the error lists them.
         mmap: npy, fvecs and bvecs stay on disk and are read as needed; False reads them at once.
         id_column: the column of a csv, tsv or parquet that names the rows and is not a dimension: its name, or its
@@ -58,9 +58,10 @@ def load_with_ids(
     Example:
         >>> gallery, names = load_with_ids("gallery.csv", id_column="name")
     """
-    from kinrank.files.vector_files import read_vectors
+    from kinrank.files.vector_files import read_vectors, split_key
 
-    return read_vectors(Path(path), key, mmap, id_column)
+    file, key = split_key(path) if key is None else (Path(path), key)
+    return read_vectors(file, key, mmap, id_column)
 
 
 def check_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = None) -> Vectors:
@@ -179,9 +180,7 @@ def to_array(vectors: Any, name: str) -> NDArray[Any]:
     if type(vectors) is np.ndarray and vectors.dtype.kind in "fiub":
         return vectors
     if isinstance(vectors, (str, os.PathLike)):
-        from kinrank.files.vector_files import split_key
-
-        return load(*split_key(vectors))
+        return load(vectors)
     if (remedy := _describe_non_rows(vectors, name)) is not None:
         raise InputError(f"must be rows of numbers, one per item; got {remedy}", parameter=name)
     if isinstance(vectors, (list, tuple)) and len(vectors) and hasattr(vectors[0], "detach"):  # tensors, one per row

@@ -160,7 +160,7 @@ def read_vectors_and_ids(
         if path == STDIO_PATH:
             rows, names = read_piped_vectors(sys.stdin.buffer, id_column)
         else:
-            rows, names = load_with_ids(*split_key(path), id_column=id_column)
+            rows, names = load_with_ids(path, id_column=id_column)
     except InputError as error:
         rename_parameter(error, "id_column", column_name)
         raise
