@@ -20,7 +20,7 @@ MAIN_MEMORY_DEVICES = (1, 3, 11)  # of DLPack: CPU, and host memory that CUDA or
 
 
 def load(
-    path: str | os.PathLike[str], key: str | None = None, mmap: bool = True, id_column: str | int | None = None
+    path: str | os.PathLike[str], key: str | None = None, *, mmap: bool = True, id_column: str | int | None = None
 ) -> NDArray[Any]:
     """Read the rows of a file with the type they have on disk; `check_vectors` converts them to float32 later.
 
@@ -47,11 +47,11 @@ def load(
     Example:
         >>> gallery = load("roxford5k_sscd.npz", key="d")
     """
-    return load_with_ids(path, key, mmap, id_column)[0]
+    return load_with_ids(path, key, mmap=mmap, id_column=id_column)[0]
 
 
 def load_with_ids(
-    path: str | os.PathLike[str], key: str | None = None, mmap: bool = True, id_column: str | int | None = None
+    path: str | os.PathLike[str], key: str | None = None, *, mmap: bool = True, id_column: str | int | None = None
 ) -> tuple[NDArray[Any], list[Any] | None]:
     """Read the rows and the id column of a file: text, or the whole numbers of a parquet; None without an id column.
 
