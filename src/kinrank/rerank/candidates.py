@@ -389,9 +389,8 @@ def expand_candidates(task: CandidateTask, query: CandidateQuery, nearest: Ids) 
         order = np.argsort(pairwise_distances(query.row, rows, task.space.unit)[0], kind="stable")
         order = order[~np.isin(pool[order], used)][:MEMBERS_PER_ROUND]
         used = np.concatenate([used, pool[order]])
-        for ids, _ in source.search(
-            rows[order], NEIGHBORS_PER_MEMBER + 1, task.where, fetch=False
-        ):  # each finds itself, too
+        nearest_of_each = source.search(rows[order], NEIGHBORS_PER_MEMBER + 1, task.where, fetch=False)
+        for ids, _ in nearest_of_each:  # each finds itself, too
             for place, name in enumerate(ids.tolist()):
                 sums[name] = sums.get(name, 0.0) + 1.0 / (RANK_OFFSET + place)
         taken = {*pool.tolist(), *query.left_out.tolist()}
