@@ -41,6 +41,8 @@ def test_vectors(tmp_path: Path) -> None:
     np.savetxt(tmp_path / "v.csv", ROWS, delimiter=",")
     assert np.array_equal(kr.load(tmp_path / "v.npy"), ROWS)
     assert np.array_equal(kr.load(f"{tmp_path / 'two.npz'}:q"), ROWS[:2])
+    with pytest.raises(InputError, match=r"choose one with FILE:KEY: q \(2, 6\), g"):
+        kr.load(tmp_path / "two.npz")
     np.testing.assert_allclose(kr.load(tmp_path / "v.csv"), ROWS, rtol=1e-6)
     (tmp_path / "v.names.txt").write_text("".join(f"item {row}\n" for row in range(30)))
     (tmp_path / "v.embed.json").write_text('{"made by": {"encoder": "x"}, "skipped": {"y": "broken"}, "left out": {}}')

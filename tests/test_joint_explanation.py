@@ -143,6 +143,14 @@ def test_numbers_that_do_not_exist_are_refused_by_name(query: int, item: int, na
         explain(None, arc(), query=query, item=item, method=METHOD)
 
 
+def test_a_single_query_needs_no_number() -> None:
+    rows = arc()
+    found = explain(rows[0], rows[1:], item=19, method=METHOD)
+    assert found == explain(rows[:1], rows[1:], query=0, item=19, method=METHOD)
+    with pytest.raises(ValueError, match=r"query=None.*from 0 to 1"):
+        explain(rows[:2], rows[2:], item=19, method=METHOD)
+
+
 @pytest.mark.parametrize("method", ["aqe", "none", kinrank.methods.AQE(), LPMTAblation(distance="jaccard")])
 def test_methods_without_chains_are_refused(method: Any) -> None:
     with pytest.raises(ValueError, match=r"(without|no) chains"):

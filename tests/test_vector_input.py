@@ -104,13 +104,13 @@ def test_bvecs_and_types_stay_as_on_disk(tmp_path) -> None:
 
 def test_several_arrays_need_a_key_and_the_error_lists_them(tmp_path, rows) -> None:
     np.savez(tmp_path / "x.npz", q=rows[:2], d=rows, names=np.array(list("abcdef")))
-    with pytest.raises(ValueError, match=r"choose one with `key`: q \(2, 4\), d \(6, 4\)"):
+    with pytest.raises(ValueError, match=r"choose one with FILE:KEY: q \(2, 4\), d \(6, 4\)"):
         vector_input.load(tmp_path / "x.npz")
     with pytest.raises(ValueError, match="no array 'z'"):
         vector_input.load(tmp_path / "x.npz", key="z")
     np.testing.assert_array_equal(vector_input.load(tmp_path / "x.npz", key="q"), rows[:2])
     (tmp_path / "x.pkl").write_bytes(pickle.dumps({"q": rows[:2].tolist(), "d": rows.tolist(), "n": 3}))
-    with pytest.raises(ValueError, match="choose one with `key`"):
+    with pytest.raises(ValueError, match="choose one with FILE:KEY"):
         vector_input.load(tmp_path / "x.pkl")
     assert vector_input.load(tmp_path / "x.pkl", key="d").shape == (6, 4)
 

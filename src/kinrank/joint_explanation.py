@@ -22,8 +22,8 @@ def explain(
     queries: ArrayLike | None,
     gallery: ArrayLike,
     *,
-    query: int,
     item: int,
+    query: int | None = None,
     method: Method | str | None = None,
     flows: int = 5,
     progress: ProgressOption = None,
@@ -33,7 +33,7 @@ def explain(
 
     Args:
         queries, gallery: as for `rerank`; with None, `query` is the number of a gallery item.
-        query, item: numbers of the query and of the result.
+        item, query: numbers of the result and of the query; a single query needs none.
         method: an LPMT, the only method that is made of chains.
         flows: number of the largest movements of mass to keep per step.
         metric: "cosine" or "euclidean", as for `rerank`.
@@ -44,7 +44,7 @@ def explain(
     method = resolve_method(method)
     method.require("explain")
     items = read_gallery(gallery, metric).items(queries)
-    _check_number(query, len(items.queries), "query")
+    query = 0 if query is None and len(items.queries) == 1 else _check_number(query, len(items.queries), "query")
     _check_number(item, len(items.gallery), "item")
     flows = check_whole_number(flows, "flows", low=0)
     return explain_in_graph(method.prepare(items, Progress(progress)), query, item, flows)
@@ -113,8 +113,9 @@ def _build_transitions(prepared: Any, chain: list[int]) -> list[thermodynamics.S
     ]
 
 
-def _check_number(number: int, count: int, name: str) -> None:
+def _check_number(number: int | None, count: int, name: str) -> int:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not 0 <= number < count:
         raise InputError(
             "does not exist", parameter=name, given=number, allowed=f"a whole number from 0 to {count - 1}"
         )
+    return int(number)

@@ -20,7 +20,7 @@ MAIN_MEMORY_DEVICES = (1, 3, 11)  # of DLPack: CPU, and host memory that CUDA or
 
 
 def load(
-    path: str | os.PathLike[str], key: str | None = None, mmap: bool = True, id_column: str | int | None = None
+    path: str | os.PathLike[str], key: str | None = None, *, mmap: bool = True, id_column: str | int | None = None
 ) -> NDArray[Any]:
     """Read the rows of a file with the type they have on disk; `check_vectors` converts them to float32 later.
 
@@ -32,7 +32,7 @@ def load(
     columns that `id_column` does not name, and columns of numbers that are called id, index, label or the like.
 
     Args:
-        path: the file.
+        path: the file, or "FILE.npz:KEY".
         key: which of its arrays, if it holds several; the error lists them.
         mmap: npy, fvecs and bvecs stay on disk and are read as needed; False reads them at once.
         id_column: the column of a csv, tsv or parquet that names the rows and is not a dimension: its name, or its
@@ -47,20 +47,21 @@ def load(
     Example:
         >>> gallery = load("roxford5k_sscd.npz", key="d")
     """
-    return load_with_ids(path, key, mmap, id_column)[0]
+    return load_with_ids(path, key, mmap=mmap, id_column=id_column)[0]
 
 
 def load_with_ids(
-    path: str | os.PathLike[str], key: str | None = None, mmap: bool = True, id_column: str | int | None = None
+    path: str | os.PathLike[str], key: str | None = None, *, mmap: bool = True, id_column: str | int | None = None
 ) -> tuple[NDArray[Any], list[Any] | None]:
     """Read the rows and the id column of a file: text, or the whole numbers of a parquet; None without an id column.
 
     Example:
         >>> gallery, names = load_with_ids("gallery.csv", id_column="name")
     """
-    from kinrank.files.vector_files import read_vectors
+    from kinrank.files.vector_files import read_vectors, split_key
 
-    return read_vectors(Path(path), key, mmap, id_column)
+    file, key = split_key(path) if key is None else (Path(path), key)
+    return read_vectors(file, key, mmap, id_column)
 
 
 def check_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = None) -> Vectors:
@@ -179,9 +180,7 @@ def to_array(vectors: Any, name: str) -> NDArray[Any]:
     if type(vectors) is np.ndarray and vectors.dtype.kind in "fiub":
         return vectors
     if isinstance(vectors, (str, os.PathLike)):
-        from kinrank.files.vector_files import split_key
-
-        return load(*split_key(vectors))
+        return load(vectors)
     if (remedy := _describe_non_rows(vectors, name)) is not None:
         raise InputError(f"must be rows of numbers, one per item; got {remedy}", parameter=name)
     if isinstance(vectors, (list, tuple)) and len(vectors) and hasattr(vectors[0], "detach"):  # tensors, one per row

@@ -33,7 +33,7 @@ def test_files_of_scipy_are_read(kind: str, compressed: bool, tmp_path: Path) ->
 
 def test_several_matrices_need_a_key(tmp_path: Path) -> None:
     scipy_io.savemat(tmp_path / "x.mat", {"q": np.ones((2, 3)), "d": np.ones((4, 3))})
-    with pytest.raises(ValueError, match=r"choose one with `key`: q \(2, 3\), d \(4, 3\)"):
+    with pytest.raises(ValueError, match=r"choose one with FILE:KEY: q \(2, 3\), d \(4, 3\)"):
         vector_input.load(tmp_path / "x.mat")
     assert vector_input.load(tmp_path / "x.mat", key="d").shape == (4, 3)
 

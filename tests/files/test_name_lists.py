@@ -42,7 +42,7 @@ def test_labels_of_every_kind_of_file(tmp_path: Path) -> None:
 def test_files_without_labels_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", one=np.arange(2), two=np.arange(2))
     (tmp_path / "x.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"it contains one, two; choose one with `key`"):
+    with pytest.raises(ValueError, match=r"it contains one, two; choose one with FILE:KEY"):
         read_labels(tmp_path / "x.npz")
     with pytest.raises(ValueError, match="unknown ending"):
         read_labels(tmp_path / "x.json")

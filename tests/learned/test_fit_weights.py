@@ -148,7 +148,7 @@ def test_unknown_labels_ask_nothing_and_are_never_relevant() -> None:
     rows, labels = noisy()
     labels[::3] = -1
     rows = kinrank.vector_input.to_unit_rows(rows.astype(np.float32))
-    known = training_data.LabelRelevance(training_data.encode_labels(labels, len(rows)))
+    known = training_data.LabelMatches(training_data.encode_labels(labels, len(rows)))
     found = training_data.gather_lists(rows, known, 30, 1000, 8, False, 0)
     assert (labels[found.queries] >= 0).all()
     assert len(set(found.queries.tolist())) == len(found.queries) == 80
@@ -184,11 +184,11 @@ def test_lists_are_drawn_once_each_before_any_comes_again() -> None:
 def test_few_hard_lists_give_way_to_all() -> None:
     rows, labels = noisy(noise=0.01)  # the search is already right
     rows = kinrank.vector_input.to_unit_rows(rows.astype(np.float32))
-    known = training_data.LabelRelevance(training_data.encode_labels(labels, len(rows)))
+    known = training_data.LabelMatches(training_data.encode_labels(labels, len(rows)))
     assert len(training_data.gather_lists(rows, known, 30, 1000, 8, True, 0).queries) == 120
     rows, labels = noisy()
     rows = kinrank.vector_input.to_unit_rows(rows.astype(np.float32))
-    known = training_data.LabelRelevance(training_data.encode_labels(labels, len(rows)))
+    known = training_data.LabelMatches(training_data.encode_labels(labels, len(rows)))
     hard = training_data.gather_lists(rows, known, 30, 1000, 8, True, 0)
     assert 8 <= len(hard.queries) < 120
     assert training_data.is_hard(hard.signs).all()

@@ -25,6 +25,8 @@ def test_a_ranking_is_a_sequence_of_queries() -> None:
     assert PLAIN[np.int64(1)].ids.tolist() == PLAIN[1].indices.tolist() == [1]
     assert NAMED[1:].query_ids.tolist() == ["y"]  # type: ignore[union-attr]
     assert not PLAIN[:1].has_ids
+    assert NAMED[[1, 0]].query_ids.tolist() == ["y", "x"]  # type: ignore[union-attr]
+    assert len(PLAIN[np.zeros(len(PLAIN), bool)]) == 0
     assert NAMED.head(1).ids.tolist() == [["<i>c & d</i>"], ["b"]]
     assert list(NAMED[0].head(1)) == [("<i>c & d</i>", 0.25)]
     with pytest.raises(KeyError, match="no query has the id 'z'"):

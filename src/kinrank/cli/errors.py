@@ -184,8 +184,6 @@ def flag_spelling(command: Any) -> Spelling:
     options = {option.name: option for option in getattr(command, "params", ()) if _long_flags(option)}
 
     def spell(name: str, value: str | None) -> str:
-        if name == "key":
-            return "FILE:KEY"
         if (name, (value or "").strip("'\"")) in OTHER_VALUES:
             return OTHER_VALUES[name, (value or "").strip("'\"")]
         option = options.get(name) or options.get(OTHER_NAMES.get(name, ""))

@@ -23,6 +23,7 @@ from kinrank.files.text_columns import parse_names, split_lines
 from kinrank.files.vector_files import read_piped_vectors, split_key
 from kinrank.filters import refuse_mask_of_numbers
 from kinrank.ids import id_from_text
+from kinrank.stores.base import ENGINES
 from kinrank.vector_input import load_with_ids
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ Metric = Annotated[
     str | None,
     typer.Option("--metric", help="cosine (default), or euclidean if the length of the vectors matters."),
 ]
-URL_SCHEMES = "postgresql:, qdrant:, lancedb:, chroma:, duckdb:, sqlite:, faiss: or usearch:"
+URL_SCHEMES = ", ".join(f"{scheme}:" for scheme in ENGINES)
 
 StoreUrl = Annotated[
     str | None, typer.Option("--store", help=f"URL of a vector database, instead of a file: {URL_SCHEMES}")
@@ -160,7 +161,7 @@ def read_vectors_and_ids(
         if path == STDIO_PATH:
             rows, names = read_piped_vectors(sys.stdin.buffer, id_column)
         else:
-            rows, names = load_with_ids(*split_key(path), id_column=id_column)
+            rows, names = load_with_ids(path, id_column=id_column)
     except InputError as error:
         rename_parameter(error, "id_column", column_name)
         raise

@@ -128,5 +128,4 @@ def _join_blocks(parts: list[Ranking], meta: dict[str, Any]) -> Ranking:
         for part in parts
         for row, present in enumerate(part.indices >= 0)
     ]
-    ranking = ranking_from_lists(lists, meta, max(part.depth for part in parts))
-    return ranking if any(part.has_ids for part in parts) else Ranking(ranking.indices, ranking.distances, meta)
+    return ranking_from_lists(lists, meta, max(part.depth for part in parts), any(part.has_ids for part in parts))

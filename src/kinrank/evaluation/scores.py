@@ -81,10 +81,11 @@ class Scores(Mapping[str, Score]):
 
     def __str__(self) -> str:
         width = max([len("measure"), *map(len, self.scores)])
-        lines = [f"{'measure':<{width}}   mean   {100 * self.confidence:g} % interval"]
+        size = max([5, *(len(f"{100 * score.mean:.2f}") for score in self.scores.values())])
+        lines = [f"{'measure':<{width}}  {'mean':>{size}}   {100 * self.confidence:g} % interval"]
         for name, score in self.scores.items():
             mean, low, high = 100 * score.mean, 100 * score.low, 100 * score.high
-            lines.append(f"{name:<{width}}  {mean:5.2f}   {low:5.2f} to {high:5.2f}")
+            lines.append(f"{name:<{width}}  {mean:{size}.2f}   {low:5.2f} to {high:5.2f}")
         lines.append(f"percent, {self.queries - self.left_out} queries, {self.left_out} without positives left out")
         if self.missing:
             lines.append(f"{self.missing} queries are not in the ranking: they count as not found")

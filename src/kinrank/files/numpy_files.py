@@ -43,7 +43,7 @@ def choose_array(path: Path, key: str | None, shapes: Shapes) -> str:
     if len(flat) == 1:
         return flat[0]
     count = "several 2-d arrays" if flat else "no 2-d array of numbers"
-    raise UnreadableFileError(f"{path} contains {count}", remedy=f"choose one with `key`: {listed}")
+    raise UnreadableFileError(f"{path} contains {count}", remedy=f"choose one with FILE:KEY: {listed}")
 
 
 def read_npy(path: Path, mmap: bool = False) -> Array:

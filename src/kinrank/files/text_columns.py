@@ -279,7 +279,7 @@ def _labels_from_npz(path: Path, key: str | None) -> NDArray[Any]:
         flat = [name for name, header in headers.items() if len(header.shape) == 1]
         key = usual[0] if usual else flat[0] if len(flat) == 1 else None
     if key not in headers:
-        raise InputError(f"it contains {', '.join(headers) or 'nothing'}", remedy="choose one with `key`")
+        raise InputError(f"it contains {', '.join(headers) or 'nothing'}", remedy="choose one with FILE:KEY")
     return read_npz(path, key, headers[key])
 
 

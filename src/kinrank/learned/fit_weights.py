@@ -20,8 +20,8 @@ from kinrank.lazy_import import import_extra
 from kinrank.learned.recipes import RECIPES, Recipe
 from kinrank.learned.training_data import (
     PSEUDO,
-    LabelRelevance,
-    Relevance,
+    LabelMatches,
+    Matches,
     encode_labels,
     find_mutual_pairs,
     gather_lists,
@@ -86,11 +86,11 @@ def fit(
         )
     sizes = recipe.sizes(rows.shape[1])
     _check_memory(recipe, rows)
-    relevance: Relevance | None = None if is_pseudo(labels) else LabelRelevance(encode_labels(labels, len(rows)))
+    matches: Matches | None = None if is_pseudo(labels) else LabelMatches(encode_labels(labels, len(rows)))
     torch = import_extra("torch", f"fitting {recipe.method}", "torch")
-    relevance = find_mutual_pairs(rows, progress) if relevance is None else relevance
+    matches = find_mutual_pairs(rows, progress) if matches is None else matches
     candidates = min(recipe.candidates, len(rows) - 1)
-    lists = gather_lists(rows, relevance, candidates, recipe.lists, recipe.batch, recipe.hard, start)
+    lists = gather_lists(rows, matches, candidates, recipe.lists, recipe.batch, recipe.hard, start)
     modules = ("learned.torch_trainer", f"methods.{learned.weights_name}.training")  # they import torch
     trainer, network = (import_module(f"kinrank.{name}") for name in modules)
     result = trainer.train_network(network, sizes, recipe, rows, lists, start, Progress(progress))

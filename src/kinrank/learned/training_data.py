@@ -1,4 +1,4 @@
-"""Training data: relevance from labels or from LPMT, and lists of an item and its nearest others."""
+"""Training data: matching items from labels or from LPMT, and lists of an item and its nearest others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUERIES_PER_BLOCK = 1024  # whose neighbours are searched at once
 MAX_HARD_PRECISION = 0.95  # lists above this average precision have nothing left to learn (SSR)
 
 
-class Relevance(Protocol):
+class Matches(Protocol):
     """Possible training queries, (n,) `is_query`, and the items that are relevant to them."""
 
     is_query: NDArray[np.bool_]
@@ -39,8 +39,8 @@ class Relevance(Protocol):
         """Return (q, k) signs of items (q, k): 1 relevant to their query, 0 not relevant, -1 unknown."""
 
 
-class LabelRelevance:
-    """Relevance by label. Items with unknown label are neither relevant nor irrelevant."""
+class LabelMatches:
+    """Matches by label. Items with unknown label are neither relevant nor irrelevant."""
 
     def __init__(self, codes: Integers) -> None:
         self._codes = codes
@@ -51,8 +51,8 @@ class LabelRelevance:
         return np.where(theirs < 0, -1, theirs == self._codes[queries][:, None]).astype(np.int8)
 
 
-class PairRelevance:
-    """Relevance by pairs of items, (p,) numbers i n + j; all other pairs are irrelevant."""
+class PairMatches:
+    """Matches by pairs of items, (p,) numbers i n + j; all other pairs are irrelevant."""
 
     def __init__(self, pairs: Integers, count: int) -> None:
         self._pairs, self._count = pairs, count
@@ -69,7 +69,7 @@ def is_pseudo(labels: Any) -> bool:
     return isinstance(labels, str) and labels == PSEUDO
 
 
-def find_mutual_pairs(rows: Vectors, progress: ProgressOption = None) -> PairRelevance:
+def find_mutual_pairs(rows: Vectors, progress: ProgressOption = None) -> PairMatches:
     """Find pairs of items that have each other among their 20 nearest by LPMT, with every item as a query."""
     neighbors = rerank(None, rows, LPMT(), k=MUTUAL_NEIGHBORS, progress=progress).indices
     count = len(rows)
@@ -84,7 +84,7 @@ def find_mutual_pairs(rows: Vectors, progress: ProgressOption = None) -> PairRel
             given=PSEUDO,
             remedy="give labels",
         )
-    return PairRelevance(pairs, count)
+    return PairMatches(pairs, count)
 
 
 def encode_labels(labels: ArrayLike | None, count: int) -> Integers:
@@ -168,20 +168,20 @@ class TrainingLists(NamedTuple):
 
 
 def gather_lists(
-    rows: Vectors, relevance: Relevance, k: int, limit: int, least: int, hard: bool, seed: int
+    rows: Vectors, matches: Matches, k: int, limit: int, least: int, hard: bool, seed: int
 ) -> TrainingLists:
     """Return at most `wanted` lists of randomly drawn queries; items are searched only until there are enough.
 
     A useful list holds a relevant and an irrelevant item. With `hard` only lists that the search
     gets partly wrong are used, unless there are fewer than `least` of them.
     """
-    order = np.random.default_rng(seed).permutation(np.flatnonzero(relevance.is_query))
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(matches.is_query))
     chosen: dict[bool, list[TrainingLists]] = {True: [], False: []}  # hard lists, and all useful lists
     counts = {True: 0, False: 0}
     for start in range(0, len(order), QUERIES_PER_BLOCK):
         queries = order[start : start + QUERIES_PER_BLOCK]
         items = find_nearest(rows[queries], rows, k, own=queries, self_first=False).indices
-        lists = TrainingLists(queries, items, relevance.of(queries, items))
+        lists = TrainingLists(queries, items, matches.of(queries, items))
         useful = (lists.signs == 1).any(axis=1) & (lists.signs == 0).any(axis=1)
         for kind, mask in ((True, useful & is_hard(lists.signs)), (False, useful)):
             chosen[kind].append(lists.take(np.flatnonzero(mask)[: limit - counts[kind]]))

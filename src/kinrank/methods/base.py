@@ -125,9 +125,8 @@ class Method:
                 raise limit.error(self)
         from kinrank.methods import METHODS  # late: its classes are derived from this one
 
-        prepared = [
-            name for name, kind in reversed([*METHODS.items()]) if kind.capabilities.prepared_search
-        ]  # LPMT first
+        # LPMT first
+        prepared = [name for name, kind in reversed([*METHODS.items()]) if kind.capabilities.prepared_search]
         names = {"method": type(self).__name__, "action": action, "alternatives": ", ".join(prepared)}
         raise missing_capability(capability, **names)
 

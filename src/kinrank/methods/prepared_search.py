@@ -112,9 +112,8 @@ def _rank_one_query(
     if len(results):
         values, reached = values[results[reached]], reached[results[reached]]
     if len(reached) > depth:
-        best = np.flatnonzero(
-            values <= np.partition(values, depth - 1)[depth - 1]
-        )  # more than `depth` if some are equal
+        # more than `depth` if some are equal
+        best = np.flatnonzero(values <= np.partition(values, depth - 1)[depth - 1])
         reached, values = reached[best], values[best]
     order = np.argsort(values, kind="stable")[:depth]  # `reached` ascends: ties go to the lower number
     reached, values = reached[order], values[order]

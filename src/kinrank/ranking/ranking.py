@@ -52,8 +52,8 @@ class QueryResult:
 class Ranking:
     """The result of a search or a method, and the input of an evaluation. A row lists an item once.
 
-    `len`, indexing and iteration are by query: `ranking[0]` is a QueryResult, by row or by text id; `ranking[:5]` is a
-    Ranking. Prints its first rows, as a table in a notebook.
+    `len`, indexing and iteration are by query: `ranking[0]` is a QueryResult, by row or by text id; `ranking[:5]`
+    and `ranking[[3, 0]]` are Rankings. Prints its first rows, as a table in a notebook.
 
     Repeated items are detected when rankings are saved, loaded and evaluated, not whenever one is made.
 
@@ -104,11 +104,11 @@ class Ranking:
         return len(self.indices)
 
     @overload
-    def __getitem__(self, query: slice) -> Ranking: ...
+    def __getitem__(self, query: slice | list[int] | NDArray[Any]) -> Ranking: ...
     @overload
     def __getitem__(self, query: int | str) -> QueryResult: ...
-    def __getitem__(self, query: int | str | slice) -> QueryResult | Ranking:
-        if isinstance(query, slice):
+    def __getitem__(self, query: int | str | slice | list[int] | NDArray[Any]) -> QueryResult | Ranking:
+        if isinstance(query, (slice, list, np.ndarray)):
             ids = self.ids[query] if self.has_ids else None
             query_ids = None if self.query_ids is None else self.query_ids[query]
             return Ranking(

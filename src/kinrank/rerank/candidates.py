@@ -104,6 +104,11 @@ class RerankInput:
     report: Progress
     metric: str | None
     result_filter: ResultFilter | None  # None if neither a filter nor marks are given
+    started: float
+
+    def complete(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """Return the meta of the ranking, with the method and the seconds so far."""
+        return {**meta, "method": repr(self.method), "seconds": time.perf_counter() - self.started}
 
 
 class CandidateSource:
@@ -224,7 +229,6 @@ class CandidateTask:
 
 def rerank_candidates(given: RerankInput, candidates: int, expand: int) -> Ranking:
     """Re-rank the candidates of each query, see `rerank`; further hits follow in search order."""
-    started = time.perf_counter()
     depth, budget = given.k, given.budget
     gallery, metric = given.gallery, resolve_metric(given.gallery, given.metric)
     store = gallery if isinstance(gallery, Store) else ArrayStore(gallery, metric)
@@ -248,15 +252,13 @@ def rerank_candidates(given: RerankInput, candidates: int, expand: int) -> Ranki
     query_stream = _search_in_blocks(task, rows, own, marks, searched)
     with stages.kernels.compiler.single_blas_thread():  # small problems: BLAS threads would only slow them down
         lists = [_rerank_query(task, entry) for entry in given.report.each("queries", query_stream, len(rows))]
-    seconds = source.seconds | {"rest": time.perf_counter() - started - sum(source.seconds.values())}
+    seconds = source.seconds | {"rest": time.perf_counter() - given.started - sum(source.seconds.values())}
     meta = {"mode": "candidates", "candidates": candidates, "metric": metric, "seconds_in": seconds}
     meta |= {"expand": expand} if expand else {}
     meta |= {"fetched": source.fetched} if source.engine is not None else {}
     width = max(0, min(source.deepest - (own is not None), reach if depth is None else depth))
-    ranking = ranking_from_lists(
-        [QueryHits(entry.ids[:depth], entry.distances[:depth], entry.rows) for entry in lists], meta, width
-    )
-    return ranking if source.engine is not None else Ranking(ranking.indices, ranking.distances, meta)
+    cut = [QueryHits(entry.ids[:depth], entry.distances[:depth], entry.rows) for entry in lists]
+    return ranking_from_lists(cut, given.complete(meta), width, source.engine is not None)
 
 
 def _search_in_blocks(
@@ -387,9 +389,8 @@ def expand_candidates(task: CandidateTask, query: CandidateQuery, nearest: Ids) 
         order = np.argsort(pairwise_distances(query.row, rows, task.space.unit)[0], kind="stable")
         order = order[~np.isin(pool[order], used)][:MEMBERS_PER_ROUND]
         used = np.concatenate([used, pool[order]])
-        for ids, _ in source.search(
-            rows[order], NEIGHBORS_PER_MEMBER + 1, task.where, fetch=False
-        ):  # each finds itself, too
+        nearest_of_each = source.search(rows[order], NEIGHBORS_PER_MEMBER + 1, task.where, fetch=False)
+        for ids, _ in nearest_of_each:  # each finds itself, too
             for place, name in enumerate(ids.tolist()):
                 sums[name] = sums.get(name, 0.0) + 1.0 / (RANK_OFFSET + place)
         taken = {*pool.tolist(), *query.left_out.tolist()}

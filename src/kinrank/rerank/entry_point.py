@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from kinrank.errors import InputError
+from kinrank.ids import parse_ids, pick_ids
 from kinrank.memory_limit import default_limit_bytes, parse_bytes
 from kinrank.methods import LPMT, Method, resolve_method
 from kinrank.methods.base import for_candidates, rank_in_blocks
@@ -83,8 +83,8 @@ def rerank(
     budget = default_limit_bytes() if max_memory is None else parse_bytes(max_memory)
     unfiltered = where is None and positives is None and negatives is None
     result_filter = None if unfiltered else ResultFilter(where, positives, negatives)
-    given = RerankInput(queries, gallery, method, k, budget, Progress(progress), metric, result_filter)
     started = time.perf_counter()
+    given = RerankInput(queries, gallery, method, k, budget, Progress(progress), metric, result_filter, started)
     if expand and candidates is None:
         raise InputError(
             "expands candidates, and there are none",
@@ -95,11 +95,8 @@ def rerank(
     if positives is not None or negatives is not None:
         method.require("feedback")
     if candidates is None:
-        ranking = _rerank_joint(given)
-    else:
-        ranking = rerank_candidates(given, candidates, check_whole_number(expand, "expand", low=0))
-    meta = {**ranking.meta, "method": repr(method), "seconds": time.perf_counter() - started}
-    return replace(ranking, meta=meta)
+        return _rerank_joint(given)
+    return rerank_candidates(given, candidates, check_whole_number(expand, "expand", low=0))
 
 
 def _rerank_joint(given: RerankInput) -> Ranking:
@@ -112,4 +109,5 @@ def _rerank_joint(given: RerankInput) -> Ranking:
     longest = longest if allowed is None else min(longest, int(allowed.sum()))
     depth = longest if given.k is None else min(given.k, longest)
     indices, distances = rank_in_blocks(given.method, items, depth, given.budget, given.report, allowed, marks)
-    return Ranking(indices, distances, {"mode": "joint", **gallery.space.meta}).with_ids(gallery.ids)
+    ids: Any = None if gallery.ids is None else pick_ids(parse_ids(gallery.ids, "ids"), indices)
+    return Ranking(indices, distances, given.complete({"mode": "joint", **gallery.space.meta}), ids=ids)

@@ -389,11 +389,13 @@ def unify_id_types(lists: Sequence[QueryHits]) -> list[NDArray[Any]]:
     return [hits.ids.astype(object) if large else hits.ids for hits in lists]
 
 
-def ranking_from_lists(lists: Sequence[QueryHits], meta: dict[str, Any], width: int = 0) -> Ranking:
+def ranking_from_lists(
+    lists: Sequence[QueryHits], meta: dict[str, Any], width: int = 0, has_ids: bool = True
+) -> Ranking:
     """Build a Ranking from one list per query, padded to the longest list or to `width`.
 
     `indices` equals `ids` if these are integers >= 0. Otherwise `indices` numbers the ids of this ranking in ascending
-    order and is meaningful within this ranking only.
+    order and is meaningful within this ranking only. Without `has_ids` the lists hold item numbers.
     """
     width = max([width, *(len(hits.ids) for hits in lists)])
     texts = any(hits.ids.dtype.kind == "O" for hits in lists)
@@ -406,7 +408,7 @@ def ranking_from_lists(lists: Sequence[QueryHits], meta: dict[str, Any], width: 
         size = len(entries)
         ids[row, :size], distances[row, :size], filled[row, :size] = entries, hits.distances, True
     if ids.dtype == np.int64 and int(ids.min(initial=0, where=filled)) >= 0:
-        return Ranking(ids, distances, meta, ids=ids.copy())
+        return Ranking(ids, distances, meta, ids=ids.copy() if has_ids else ids)
     indices = np.full(ids.shape, -1, np.int64)
     indices[filled] = np.unique(ids[filled], return_inverse=True)[1]
     return Ranking(indices, distances, meta, ids=ids)

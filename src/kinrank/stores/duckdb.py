@@ -182,15 +182,15 @@ class Table(NamedTuple):
         if not rows:
             raise InputError(f"the database has no table {table!r} (temporary tables of a connection are not visible)")
         rows_of_table = [row for row in rows if row[2:] == rows[0][2:]]
-        store._check_columns([row[0] for row in rows_of_table], vector, key, str.lower)
+        store.check_columns([row[0] for row in rows_of_table], vector, key, str.lower)
         types = {row[0].lower(): row[1] for row in rows_of_table}
         held, ids = types[vector.lower()], types[key.lower()]
         shape = re.fullmatch(r"(FLOAT|DOUBLE)\[(\d*)\]", held)
         if shape is None:
             allowed = "the type FLOAT[n], FLOAT[], DOUBLE[n] or DOUBLE[]"
-            raise store._column_error("vector", vector, held, allowed)
+            raise store.column_error("vector", vector, held, allowed)
         if ids not in (*INTEGER_TYPES, "VARCHAR", "UUID"):
-            raise store._column_error("key", key, ids, "integers, texts or UUIDs")
+            raise store.column_error("key", key, ids, "integers, texts or UUIDs")
         name = ".".join(map(quote_name, rows[0][2:]))
         return cls(name, quote_name(vector), quote_name(key), shape[1], int(shape[2] or 0), ids)
 

@@ -291,7 +291,7 @@ class EngineStore(Store):
 
     # Helpers of engines
 
-    def _check_columns(self, columns: Iterable[str], vector: str, key: str, fold: Callable[[str], str] = str) -> None:
+    def check_columns(self, columns: Iterable[str], vector: str, key: str, fold: Callable[[str], str] = str) -> None:
         """Raise InputError if a table lacks the column of vectors or that of ids. `str.lower` ignores case."""
         known = list(columns)
         for parameter, name in (("vector", vector), ("key", key)):
@@ -303,7 +303,7 @@ class EngineStore(Store):
                     allowed=f"one of: {', '.join(known)}",
                 )
 
-    def _column_error(self, parameter: str, name: str, found: Any, allowed: str) -> InputError:
+    def column_error(self, parameter: str, name: str, found: Any, allowed: str) -> InputError:
         """Return the error for a column of vectors or ids that has a wrong type."""
         problem = f"is a column of {found}, not of vectors" if parameter == "vector" else f"is a column of {found}"
         return InputError(

@@ -203,12 +203,12 @@ class LanceDBStore(EngineStore):
 def _inspect_columns(store: LanceDBStore, schema: Any, vector: str, key: str) -> tuple[int, bool]:
     """Return the number of dimensions, and True if ids are integers."""
     types = import_extra("pyarrow.types", *REQUIREMENT)
-    store._check_columns(schema.names, vector, key)
+    store.check_columns(schema.names, vector, key)
     held, ids = schema.field(vector).type, schema.field(key).type
     if not (types.is_fixed_size_list(held) and types.is_floating(held.value_type)):
-        raise store._column_error("vector", vector, held, "fixed-size lists of float16, float32 or float64")
+        raise store.column_error("vector", vector, held, "fixed-size lists of float16, float32 or float64")
     if not (types.is_integer(ids) or types.is_string(ids) or types.is_large_string(ids)):
-        raise store._column_error("key", key, ids, "integers or texts")
+        raise store.column_error("key", key, ids, "integers or texts")
     return int(held.list_size), bool(types.is_integer(ids))
 
 

@@ -363,12 +363,12 @@ def describe_column(store: PgvectorStore, cursor: Any, table: str, vector: str, 
         raise InputError(f"there is no table {table!r}", allowed="'table' or 'schema.table', which are case-sensitive")
     oid, schema, name, alone, version = found
     columns = {row[0]: row[1:] for row in cursor.execute(COLUMNS_QUERY, [oid]).fetchall()}
-    store._check_columns(columns, vector, key)
+    store.check_columns(columns, vector, key)
     place, kind, number, dimensions, home, called = columns[vector]
     if kind not in VECTOR_DTYPES:
-        raise store._column_error("vector", vector, called, "the type vector or halfvec")
+        raise store.column_error("vector", vector, called, "the type vector or halfvec")
     if columns[key][1] not in KEY_TYPES:
-        raise store._column_error("key", key, columns[key][-1], "an integer type, text, varchar or uuid")
+        raise store.column_error("key", key, columns[key][-1], "an integer type, text, varchar or uuid")
     indexes = cursor.execute(INDEXES_QUERY, [oid, place]).fetchall()
     lists = [int(option[6:]) for _, options in indexes for option in options or () if option.startswith("lists=")]
     return VectorColumn(

@@ -312,7 +312,7 @@ class Table(NamedTuple):
         columns = {column.lower(): column for column, _ in info} | {"rowid": "rowid"}
         primary = [column for column, place in info if place]
         ids = primary[0] if len(primary) == 1 else "rowid"
-        store._check_columns(columns.values(), vector, key or ids, str.lower)
+        store.check_columns(columns.values(), vector, key or ids, str.lower)
         metric, dimensions = None, 0
         if re.search(r"\busing\s+vec0\b", text, re.IGNORECASE):
             metric, dimensions = _parse_vec0(text, store, vector)

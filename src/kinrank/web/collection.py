@@ -102,7 +102,7 @@ class Collection:
             labels = read_label_column(*split_key(label_file)).by_id(order, label_file, "label")
         self.queries = None
         if files.queries is not None:
-            self.queries = vector_input.check_vectors(vector_input.load(*split_key(files.queries)), "queries")
+            self.queries = vector_input.check_vectors(vector_input.load(files.queries), "queries")
         self._query_count = count = 0 if self.queries is None else len(self.queries)
         query_names = None if files.query_names is None else read_names(Path(files.query_names))
         _check_one_each(files.query_names, query_names, count, "names")

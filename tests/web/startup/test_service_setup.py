@@ -129,7 +129,7 @@ def test_a_file_of_vectors_is_prepared(vectors: Path, rows: np.ndarray, scratch:
 
 def test_one_array_of_several(vectors: Path, rows: np.ndarray, scratch: Path) -> None:
     path = f"{vectors}/both.npz"
-    with pytest.raises(ValueError, match=r"several 2-d arrays; choose one with `key`: "):
+    with pytest.raises(ValueError, match=r"several 2-d arrays; choose one with FILE:KEY: "):
         prepare_settings(path, scratch=scratch)
     settings = prepare_settings(f"{path}:d", labels=f"{path}:label", scratch=scratch)
     manifold, collection = opened(settings)
