@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from kinrank.encoders import encoder_registry
 from kinrank.sync_folder import Ledger
 from kinrank.sync_folder.setup import prepare_sync
 from kinrank.web.settings import Settings
+from reference.waiting import soon
 from web.small_service import listening, prepare_settings, settings_in
 
 
@@ -132,21 +131,13 @@ def test_a_service_follows_a_folder_that_is_watched(home: Path) -> None:
     with listening(settings) as address, Client(address) as client:
         seen = prepare_sync(home / "photos", address, join=True)
         assert len(sync_source(*seen).added) == 30
-        assert until(lambda: len(client) == 70)
+        assert soon(lambda: len(client) == 70)
         (home / "photos" / "03.png").unlink()
         again = prepare_sync(home / "photos", address)
         found = sync_source(*again)
         assert found.removed == ["03.png"]
-        assert until(lambda: len(client) == 69)
+        assert soon(lambda: len(client) == 69)
         assert "n3" in client.search(rows[3:4], k=1).ids
-
-
-def until(true: Callable[[], bool], seconds: float = 30.0) -> bool:
-    """Wait for a condition, because changes of another client arrive a moment later."""
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return true()
 
 
 def test_a_service_with_an_account_of_its_own_is_not_followed_twice(home: Path) -> None:
