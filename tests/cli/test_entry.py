@@ -60,7 +60,7 @@ def interrupted(command: list[str], imports: int) -> tuple[int, str]:
         if behind == imports:
             running.send_signal(signal.SIGINT)
     running.stderr.close()
-    return running.wait(timeout=60), "".join(said)
+    return running.wait(timeout=180), "".join(said)
 
 
 @pytest.mark.parametrize("words", VERBS)
@@ -79,14 +79,14 @@ def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
         "class Held:\n"
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
-        "        time.sleep(60)\n"
+        "        time.sleep(600)\n"
         "def work():\n"
         "    Held()\n"
-        "    time.sleep(60)\n"
+        "    time.sleep(600)\n"
         "sys.exit(run_command(work))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=180,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (130, "kinrank: interrupted\n")
@@ -113,16 +113,16 @@ def test_ctrl_c_does_not_keep_the_lock_of_the_compiler() -> None:
         "lock._lock = Interrupted(real)\n"
         "def work():\n"
         "    with lock:\n"
-        "        time.sleep(60)\n"
+        "        time.sleep(600)\n"
         "code = run_command(work)\n"
         "free = []\n"
-        "other = threading.Thread(target=lambda: free.append(real.acquire(timeout=5)))\n"
+        "other = threading.Thread(target=lambda: free.append(real.acquire(timeout=60)))\n"
         "other.start()\n"
         "other.join()\n"
         "print(code, free)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=180,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("130 [True]\n", "kinrank: interrupted\n")
