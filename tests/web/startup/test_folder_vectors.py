@@ -107,13 +107,13 @@ def test_lists_and_pictures_are_not_served(home: Path) -> None:
 
 
 def test_texts_are_shown_with_their_ids(home: Path) -> None:
-    lines = "".join(f"k{number},{'word ' * (number + 1)}\n" for number in range(12))
+    lines = "".join(f"k{number},{'word ' * (number + 1)}{'abcdefghijkl'[number] * 9}\n" for number in range(12))
     (home / "notes.csv").write_text("key,body\n" + lines)
     settings, told = served(home / "notes.csv", home / "one", column="body", id_column="key")
     assert told == ["12 added; 12 items"]
     with listening(settings) as address, Client(address) as client:
-        assert client.get("k3")["text"] == "word word word word "
-        assert client.search(texts=["word word word"], k=1).ids[0, 0] == "k2"
+        assert client.get("k3")["text"] == "word word word word ddddddddd"
+        assert client.search(texts=["word word word ccccccccc"], k=1).ids[0, 0] == "k2"
 
 
 def test_a_table_is_vectors_unless_a_column_of_texts_is_named(home: Path) -> None:
