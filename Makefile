@@ -18,12 +18,12 @@ RESULTS ?= out/bench.jsonl
 PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 
 AXE = out/web/node_modules/axe-core/axe.min.js
-TWO = -n 2 --dist loadfile  # two processes, each with files of its own
+TWO = -n 2 --dist loadfile --no-loadscope-reorder  # two processes, each with files of its own, the long ones first
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 SOAK_SECONDS ?= 1200
 
-.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo demo-photos install install-all test test-fast test-nightly test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
@@ -63,6 +63,11 @@ $(VENV)/encoders.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[encoders]' -e ./bench
 	@touch $@ $(VENV)/images.stamp $(VENV)/learned.stamp $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
 
+# everything that tests use, at once: pip has to find versions only once
+$(VENV)/all.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[engines,encoders,browser]' -e ./bench
+	@touch $@ $(addprefix $(VENV)/,$(addsuffix .stamp,engines encoders browser images learned web dev core))
+
 $(VENV)/docs.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[docs]' -e ./bench
 	@touch $@ $(VENV)/core.stamp
@@ -79,6 +84,9 @@ demo: $(VENV)/core.stamp | out
 # the thumbnails of ROxford5k where they are, toys drawn on the spot where they are not
 demo-photos: $(VENV)/images.stamp | out
 	$(VENV)/bin/kinrank bench photos $(if $(wildcard $(DATA)/roxford5k_thumbnails.zip),--data $(DATA)) -o $(RESULTS)
+
+install: $(VENV)/dev.stamp
+install-all: $(VENV)/all.stamp
 
 test: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest $(TWO)

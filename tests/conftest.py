@@ -15,7 +15,46 @@ from kinrank.testing import add_random_weights
 
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
 
+PASSED = os.environ.get("KINRANK_PASSED")  # file of tests that passed; `.ci/run` shares it, so that none runs twice
 SHARED = Path(os.environ.get("KINRANK_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+
+# Files that take longest, by CPU time. They go first: with two processes, the last file decides when both are done.
+LONG = (
+    "stages/test_pipeline.py",
+    "methods/test_lpmt.py",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if PASSED and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(PassedTests(Path(PASSED)), "passed-tests")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests that passed before, and put files that take long first."""
+    if PASSED and Path(PASSED).exists():
+        before = set(Path(PASSED).read_text().splitlines())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in before])
+        items[:] = [item for item in items if item.nodeid not in before]
+    ranks = {name: rank for rank, name in enumerate(LONG)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0].removeprefix("tests/"), len(LONG)))
+
+
+class PassedTests:
+    """Writes down the tests that pass; a run in which all have passed before is a success."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            with self._path.open("a") as file:
+                file.write(f"{report.nodeid}\n")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
 
 
 @pytest.fixture(scope="session")
