@@ -10,6 +10,7 @@
 #   make test-encoders  pictures and texts by real networks: installs torch and their weights first
 #   make test-learned   learned methods, fitted: installs torch first
 #   make test-faults   kills, many writers, broken folders, full disks, senseless arguments
+#   make test-nightly  tests and faults with many more examples and kills
 #   make soak    a service that is changed, searched and killed for 20 minutes (SOAK_SECONDS=1200), against a model of its state
 PYTHON ?= python3
 VENV ?= .venv
@@ -26,7 +27,7 @@ SOAK_SECONDS ?= 1200
 .PHONY: help serve demo demo-photos install install-all test test-fast test-nightly test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 14
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -90,6 +91,11 @@ install-all: $(VENV)/all.stamp
 
 test: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest $(TWO)
+
+# ten times as many examples of property tests, other ones every time, and far more kills
+test-nightly: $(VENV)/dev.stamp
+	KINRANK_EXAMPLES=10 KINRANK_KILLS=200 $(VENV)/bin/python -m pytest $(TWO)
+	KINRANK_EXAMPLES=10 KINRANK_MODEL_EXAMPLES=300 KINRANK_KILLS=200 KINRANK_WRITERS_SECONDS=60 KINRANK_REQUESTS=20000 KINRANK_INTERRUPTIONS=20 $(VENV)/bin/python -m pytest $(TWO) -m faults tests/faults
 
 test-fast: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m "not slow and not faults"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import kinrank
 from kinrank.testing import add_random_weights
@@ -17,6 +18,12 @@ os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
 
 PASSED = os.environ.get("KINRANK_PASSED")  # file of tests that passed; `.ci/run` shares it, so that none runs twice
 SHARED = Path(os.environ.get("KINRANK_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+
+# Property tests use the same examples in every run, so that no run fails by bad luck. `make test-nightly` sets
+# KINRANK_EXAMPLES: so many times as many examples, other ones every night.
+EXAMPLES = int(os.environ.get("KINRANK_EXAMPLES", "0"))
+settings.register_profile("kinrank", derandomize=not EXAMPLES, deadline=None, print_blob=True)
+settings.load_profile("kinrank")
 
 # Files that take longest, by CPU time. They go first: with two processes, the last file decides when both are done.
 LONG = (
@@ -36,8 +43,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         before = set(Path(PASSED).read_text().splitlines())
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in before])
         items[:] = [item for item in items if item.nodeid not in before]
+    if EXAMPLES:
+        multiply_examples(items)
     ranks = {name: rank for rank, name in enumerate(LONG)}
     items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0].removeprefix("tests/"), len(LONG)))
+
+
+def multiply_examples(items: list[pytest.Item]) -> None:
+    functions = {getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None)) for item in items}
+    for function in functions:
+        given = getattr(function, "_hypothesis_internal_use_settings", None)
+        if given is not None:
+            function._hypothesis_internal_use_settings = settings(given, max_examples=EXAMPLES * given.max_examples)
 
 
 class PassedTests:

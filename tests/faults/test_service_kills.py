@@ -26,7 +26,7 @@ from kinrank.web.writes.writer_socket import WriterSocket
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-KILLS = int(os.environ.get("KINRANK_KILLS", "100"))
+KILLS = int(os.environ.get("KINRANK_KILLS", "40"))
 WRITING = {"change-": 0.0004, "data-": 0.004, ".log.": 0.001, "": 0.15}  # seconds within which it is killed
 SMALL = kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8)
 Items = dict[str, int]  # the edition of every item

@@ -14,8 +14,8 @@ from reference.writers import a_gallery, as_given, at_once, killed, left_by_line
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-KILLS = int(os.environ.get("KINRANK_KILLS", "100"))
-SECONDS = float(os.environ.get("KINRANK_WRITERS_SECONDS", "30"))
+KILLS = int(os.environ.get("KINRANK_KILLS", "40"))
+SECONDS = float(os.environ.get("KINRANK_WRITERS_SECONDS", "15"))
 
 
 def test_killed_during_add(tmp_path: Path) -> None:
