@@ -89,7 +89,9 @@ demo-photos: $(VENV)/images.stamp | out
 install: $(VENV)/dev.stamp
 install-all: $(VENV)/all.stamp
 
+# kernels are compiled first, on all cores: otherwise both processes of tests compile the same ones, and requests wait
 test: $(VENV)/dev.stamp
+	$(VENV)/bin/kinrank warmup -q
 	$(VENV)/bin/python -m pytest $(TWO)
 
 # ten times as many examples of property tests, other ones every time, and far more kills

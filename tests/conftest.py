@@ -13,10 +13,12 @@ from hypothesis import settings
 
 import kinrank
 from kinrank.testing import add_random_weights
+from reference.waiting import PATIENCE
 
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
 
 PASSED = os.environ.get("KINRANK_PASSED")  # file of tests that passed; `.ci/run` shares it, so that none runs twice
+kinrank.Client.__init__.__kwdefaults__["timeout"] = PATIENCE  # on a busy machine, 30 s are too short for tests
 SHARED = Path(os.environ.get("KINRANK_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 # Property tests use the same examples in every run, so that no run fails by bad luck. `make test-nightly` sets
@@ -29,6 +31,25 @@ settings.load_profile("kinrank")
 LONG = (
     "stages/test_pipeline.py",
     "methods/test_lpmt.py",
+    "distributed/test_build_and_rerank.py",
+    "contract/test_methods.py",
+    "test_docs.py",
+    "test_warmup.py",
+    "test_examples.py",
+    "web/server/test_supervisor.py",
+    "web/server/test_wait_page.py",
+    "manifold/test_saved_folders.py",
+    "stages/kernels/test_compiler.py",
+    "bench/test_time_and_memory.py",
+    "manifold/test_manifold.py",
+    "methods/test_parameters.py",
+    "cli/test_entry.py",
+    "bench/test_default_parameters.py",
+    "bench/test_service_load.py",
+    "web/server/test_hung_worker.py",
+    "faults/test_writers.py",
+    "faults/test_service_kills.py",
+    "faults/test_flat_memory.py",
 )
 
 
