@@ -103,7 +103,7 @@ test-fast: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m "not slow and not faults"
 
 test-stores: $(VENV)/engines.stamp
-	$(VENV)/bin/python -m pytest tests/stores tests/integrations tests/test_examples.py tests/bench/test_vector_databases.py
+	$(VENV)/bin/python -m pytest $(TWO) tests/stores tests/integrations tests/test_examples.py tests/bench/test_vector_databases.py
 	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (stores or integrations)'
 
 # timm and OpenCLIP need torchvision, of which there is no CPU build: they stand apart, where tests mend what it lacks
