@@ -15,6 +15,7 @@
 #   make test-encoders  test encoders with real networks; installs torch and their weights first
 #   make test-learned   fit and test learned methods; installs torch first
 #   make test-faults    test kills, concurrent writers, damaged folders, full disks and invalid arguments
+#   make test-nightly   run tests and fault tests with many more examples and kills
 #   make soak           change, search and kill a service for 20 minutes (SOAK_SECONDS=1200); compare it with a model
 PYTHON ?= python3
 VENV ?= .venv
@@ -23,15 +24,15 @@ RESULTS ?= out/bench.jsonl
 PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 
 AXE = out/web/node_modules/axe-core/axe.min.js
-TWO = -n 2 --dist loadfile  # two processes; all tests of a file run in the same one
+TWO = -n 2 --dist loadfile --no-loadscope-reorder  # two processes; all tests of a file in one; long files first
 FUZZ = .venv-fuzz
 SECONDS ?= 60
 SOAK_SECONDS ?= 1200
 
-.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-all bench-learned bench-paper bench-stores bench-service docs numbers fuzz clean
+.PHONY: help serve demo demo-photos install install-all test test-fast test-nightly test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-all bench-learned bench-paper bench-stores bench-service docs numbers fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 18
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 19
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -68,6 +69,11 @@ $(VENV)/encoders.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[encoders]' -e ./bench
 	@touch $@ $(VENV)/images.stamp $(VENV)/learned.stamp $(VENV)/web.stamp $(VENV)/dev.stamp $(VENV)/core.stamp
 
+# everything that tests use, at once: pip has to find versions only once
+$(VENV)/all.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
+	$(PIP) -e '.[engines,encoders,browser]' -e ./bench
+	@touch $@ $(addprefix $(VENV)/,$(addsuffix .stamp,engines encoders browser images learned web dev core))
+
 $(VENV)/docs.stamp: pyproject.toml bench/pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[docs]' -e ./bench
 	@touch $@ $(VENV)/core.stamp
@@ -85,14 +91,24 @@ demo: $(VENV)/core.stamp | out
 demo-photos: $(VENV)/images.stamp | out
 	$(VENV)/bin/kinrank bench photos $(if $(wildcard $(DATA)/roxford5k_thumbnails.zip),--data $(DATA)) -o $(RESULTS)
 
+install: $(VENV)/dev.stamp
+install-all: $(VENV)/all.stamp
+
+# kernels are compiled first, on all cores: otherwise both processes of tests compile the same ones, and requests wait
 test: $(VENV)/dev.stamp
+	$(VENV)/bin/kinrank warmup -q
 	$(VENV)/bin/python -m pytest $(TWO)
+
+# ten times as many examples of property tests, other ones every time, and far more kills
+test-nightly: $(VENV)/dev.stamp
+	KINRANK_EXAMPLES=10 KINRANK_KILLS=200 $(VENV)/bin/python -m pytest $(TWO)
+	KINRANK_EXAMPLES=10 KINRANK_MODEL_EXAMPLES=300 KINRANK_KILLS=200 KINRANK_WRITERS_SECONDS=60 KINRANK_REQUESTS=20000 KINRANK_INTERRUPTIONS=20 $(VENV)/bin/python -m pytest $(TWO) -m faults tests/faults
 
 test-fast: $(VENV)/dev.stamp
 	$(VENV)/bin/python -m pytest -m "not slow and not faults"
 
 test-stores: $(VENV)/engines.stamp
-	$(VENV)/bin/python -m pytest tests/stores tests/integrations tests/test_examples.py tests/bench/test_vector_databases.py
+	$(VENV)/bin/python -m pytest $(TWO) tests/stores tests/integrations tests/test_examples.py tests/bench/test_vector_databases.py
 	$(VENV)/bin/python -m pytest tests/test_docs.py -k 'python_blocks and (stores or integrations)'
 
 # timm and OpenCLIP need torchvision, which has no CPU build: install them separately; the tests stub what is missing

@@ -150,8 +150,12 @@ def test_growth_excludes_the_search() -> None:
     items.neighbors(5)
     searched = items.seconds
     assert searched > 0
-    items.neighbors(5)  # cached: no new search
-    assert items.seconds - searched < searched
+    again = []
+    for _ in range(20):  # cached: no new search, which at least one of them shows however busy the machine is
+        before = items.seconds
+        items.neighbors(5)
+        again.append(items.seconds - before)
+    assert min(again) < searched
     assert measure_growth("aqe", [300])["exponent"] is None
 
 

@@ -355,7 +355,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 def test_control_c_ends_with_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*arguments: Any, **others: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(10)
+        time.sleep(180)
 
     monkeypatch.setattr("kinrank.rerank", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background

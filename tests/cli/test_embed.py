@@ -97,7 +97,7 @@ def test_watch_goes_on_until_ctrl_c(photos: Path, tmp_path: Path) -> None:
     try:
         assert watching.stdout is not None
         assert watching.stdout.readline() == "p.manifold: 30 added; 30 items\n"
-        draw(photos / "new.png", 77)
+        draw(tmp_path / "new.png", 77).rename(photos / "new.png")  # complete when it is seen
         assert watching.stdout.readline() == "p.manifold: 1 added; 31 items\n"
         assert "new.png" in Manifold.load("p.manifold").ids
         photos.rename(tmp_path / "elsewhere")
@@ -108,7 +108,7 @@ def test_watch_goes_on_until_ctrl_c(photos: Path, tmp_path: Path) -> None:
         assert watching.stdout.readline() == "p.manifold: 1 removed; 30 items\n"
     finally:
         watching.send_signal(signal.SIGINT)
-        _, error = watching.communicate(timeout=60)
+        _, error = watching.communicate(timeout=180)
     assert watching.returncode == 130
     assert "Traceback" not in error
 
@@ -119,13 +119,13 @@ def test_ctrl_c_says_how_to_go_on(photos: Path) -> None:
         *("--encoder", "encoders.fake_encoders:slowly"),
         "--workers", "1",
     ]  # fmt: skip
-    surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "FAKE_ENCODER_SECONDS": "0.5"}
     running = subprocess.Popen(command, env=surroundings, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not (photos.parent / "f.npy.part" / "rows").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     time.sleep(0.3)
     running.send_signal(signal.SIGINT)
-    _, error = running.communicate(timeout=60)
+    _, error = running.communicate(timeout=180)
     assert running.returncode == 130
     assert error.strip() == "kinrank: interrupted; the same command continues where it stopped"

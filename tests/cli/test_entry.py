@@ -35,32 +35,40 @@ def words_in(folder: Path, words: str) -> list[str]:
     return [f"{folder}/{word[1:]}" if word.startswith("@") else word for word in words.split()]
 
 
-def interrupted(command: list[str], imports: int) -> tuple[int, str]:
-    """Send SIGINT after a process has imported that many modules; return its exit code and messages.
+INTERRUPTED = """
+import os, runpy, signal, sys
 
-    `-X importtime` makes Python write a line for each import, so that the moment does not depend on a clock. A process
-    that finishes earlier is not interrupted.
+class Interrupt:
+    left = int(sys.argv.pop(1))
+
+    def find_spec(self, name, path=None, target=None):
+        if hasattr(sys.modules.get("kinrank_entry.start"), "main"):
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def interrupted(command: list[str], imports: int) -> tuple[int, str]:
+    """Run a script that gets SIGINT at this import after `kinrank_entry.start`; return its exit code and messages.
+
+    It sends the signal to itself, so that the moment does not depend on a clock. A process that needs fewer imports is
+    not interrupted.
     """
-    running = subprocess.Popen(
-        [sys.executable, "-X", "importtime", *command],
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(imports), *command],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        ),  # a test that runs in the background ignores it
+        timeout=180,
+        # a test that runs in the background ignores it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    assert running.stderr is not None
-    behind, message = -1, []
-    for line in running.stderr:
-        if not line.startswith("import time:"):
-            message.append(line)
-            continue
-        behind += behind >= 0 or line.split("|")[-1].strip() == "kinrank_entry.start"
-        if behind == imports:
-            running.send_signal(signal.SIGINT)
-    running.stderr.close()
-    return running.wait(timeout=60), "".join(message)
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize("words", VERBS)
@@ -79,14 +87,14 @@ def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
         "class Held:\n"
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
-        "        time.sleep(60)\n"
+        "        time.sleep(600)\n"
         "def work():\n"
         "    Held()\n"
-        "    time.sleep(60)\n"
+        "    time.sleep(600)\n"
         "sys.exit(run_command(work))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=180,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (130, "kinrank: interrupted\n")
@@ -113,16 +121,16 @@ def test_ctrl_c_does_not_keep_the_lock_of_the_compiler() -> None:
         "lock._lock = Interrupted(real)\n"
         "def work():\n"
         "    with lock:\n"
-        "        time.sleep(60)\n"
+        "        time.sleep(600)\n"
         "code = run_command(work)\n"
         "free = []\n"
-        "other = threading.Thread(target=lambda: free.append(real.acquire(timeout=5)))\n"
+        "other = threading.Thread(target=lambda: free.append(real.acquire(timeout=60)))\n"
         "other.start()\n"
         "other.join()\n"
         "print(code, free)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=180,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("130 [True]\n", "kinrank: interrupted\n")

@@ -76,7 +76,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
         message = running.stdout.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+", message)
         assert address, message
-        with urllib.request.urlopen(f"{address[0]}/v1/info", timeout=60) as answer:
+        with urllib.request.urlopen(f"{address[0]}/v1/info", timeout=180) as answer:
             assert json.load(answer)["items"] == 50
         with kinrank.Client(address[0]) as client:
             client.add(np.ones((1, 8)), ids=["new"])
@@ -85,7 +85,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
         refused = bad(tmp_path, "add", "@gallery.manifold", "--vectors", "@one.npy", "--wait", "0")
         assert f"process {running.pid}" in refused
         running.send_signal(signal.SIGINT)
-        assert running.wait(60) == 0
+        assert running.wait(180) == 0
     finally:
         running.kill()
         running.communicate()

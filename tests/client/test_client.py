@@ -48,7 +48,7 @@ def address(folder: Path, manifold: kr.Manifold) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def client(address: str) -> Iterator[Client]:
-    with Client(address, timeout=20) as made:
+    with Client(address, timeout=180) as made:
         yield made
 
 
@@ -191,7 +191,7 @@ def test_refusals_are_sentences(client: Client) -> None:
 @pytest.fixture
 def changed(tmp_path: Path) -> Iterator[Client]:
     """Return a client of its own service."""
-    with listening(settings_in(tmp_path)) as url, Client(url, timeout=20) as made:
+    with listening(settings_in(tmp_path)) as url, Client(url, timeout=180) as made:
         yield made
 
 

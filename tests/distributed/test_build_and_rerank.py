@@ -261,15 +261,13 @@ def deserted() -> Iterator[Any]:
 
 @pytest.mark.parametrize("call", [spread.build, partial(spread.rerank, np.eye(3, DIMENSIONS))])
 def test_without_workers_it_ends_with_a_sentence(call: Callable[..., object], deserted: Any, gallery: Any) -> None:
-    started = time.monotonic()
     with pytest.raises(TimeoutError, match="no worker for 1 seconds; start workers for its scheduler"):
         call(gallery[:100], client=deserted, wait=1)
-    assert time.monotonic() - started < 30
 
 
 def test_when_all_workers_are_lost_it_ends_with_a_sentence(deserted: Any, gallery: Any) -> None:
     deserted.cluster.scale(1)
-    deserted.wait_for_workers(1, timeout=30)
+    deserted.wait_for_workers(1, timeout=180)
     reports: list[str] = []
 
     def lose(label: str, done: int, total: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -69,5 +70,5 @@ def digest(rows: Vectors) -> str:
 
 def slowly(image: Any) -> Vectors:
     """Call `pixels` slowly enough for a process to be killed meanwhile."""
-    time.sleep(0.05)
+    time.sleep(float(os.environ.get("FAKE_ENCODER_SECONDS", "0.05")))
     return pixels(image)

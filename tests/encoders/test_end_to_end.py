@@ -108,7 +108,7 @@ def service(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             yield client, sorted(path.name for path in photos.iterdir()), address
     finally:
         running.send_signal(signal.SIGINT)
-        running.wait(timeout=60)
+        running.wait(timeout=180)
         if running.stdout is not None:
             running.stdout.close()
 
@@ -141,7 +141,7 @@ def test_watch_of_such_a_service_says_what_to_do(service: tuple[kr.Client, list[
     assert "start it with `kinrank serve FOLDER --watch`" in ended.stderr
 
 
-def _until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
+def _until(true: Callable[[], bool], seconds: float = 180.0) -> bool:
     deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:
         time.sleep(0.2)

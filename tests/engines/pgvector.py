@@ -63,7 +63,7 @@ class Engine(Harness):
         return PgvectorStore(self.dsn, self.create(rows, ids, kinds, years), metric=metric)
 
     def url(self) -> str | None:
-        return f"{self.dsn}&table={self.table}&vector=embedding&key=id&metric={self.metric}&timeout=20"
+        return f"{self.dsn}&table={self.table}&vector=embedding&key=id&metric={self.metric}&timeout=180"
 
     def own_filter(self, kind: str) -> Any:
         return ("kind = %s", [kind])

@@ -228,7 +228,7 @@ def fuzz(verb: str, seconds: float) -> int:
         tries = arguments(verb, verbs()[verb], fresh)
         ends = time.monotonic() + seconds
         start = time.time_ns() % 2**32
-        while time.monotonic() < ends:
+        while time.monotonic() < ends or not calls:
             start += 1
 
             @seed(start)
@@ -242,7 +242,7 @@ def fuzz(verb: str, seconds: float) -> int:
             @given(tries)
             def one(words: list[str]) -> None:
                 nonlocal calls
-                if time.monotonic() > ends:
+                if time.monotonic() > ends and calls:
                     return
                 shutil.rmtree(used, ignore_errors=True)
                 shutil.copytree(fresh, used)

@@ -90,7 +90,7 @@ def at_work(folder: Path, turn: int) -> None:
         mine = {name: found_in(content, name, editions) for name, editions in known[who].items() if name in content}
         words = [writer, folder, who, mine, turn]
         threading.Thread(target=change_for_ever, args=words, daemon=True).start()
-    time.sleep(60)
+    time.sleep(600)
 
 
 def content_of(manifold: kr.Manifold) -> dict[str, list[float]]:

@@ -14,8 +14,8 @@ from reference.writers import a_gallery, as_given, at_once, killed, left_by_line
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-KILLS = int(os.environ.get("KINRANK_KILLS", "100"))
-SECONDS = float(os.environ.get("KINRANK_WRITERS_SECONDS", "30"))
+KILLS = int(os.environ.get("KINRANK_KILLS", "40"))
+SECONDS = float(os.environ.get("KINRANK_WRITERS_SECONDS", "15"))
 
 
 def test_killed_during_add(tmp_path: Path) -> None:
@@ -25,8 +25,8 @@ def test_killed_during_add(tmp_path: Path) -> None:
         folder = tmp_path / method.name / "gallery"
         folder.parent.mkdir()
         a_gallery(folder, method)
-        hit += killed(folder, "by_command", kills, seed=13)
-    assert hit.total() == KILLS
+        hit += killed(folder, "by_command", kills, seed=13, both=True)
+    assert hit.total() >= KILLS
     assert hit["append"] > 0, hit
     assert hit["rewrite"] > 0, hit
 
@@ -35,9 +35,9 @@ def test_four_writers_and_their_readers(tmp_path: Path) -> None:
     folder = tmp_path / "gallery"
     names = a_gallery(folder, kr.methods.AQE(k=3))
     writers = ["by_command", "by_command", "in_turn", "by_trying"]
-    output = at_once(folder, [*writers, "read", "read_by_command"], SECONDS)
+    output = at_once(folder, [*writers, "read", "read_by_command"], SECONDS, enough=True)
     assert all(output)  # each of them was used
     assert verify(folder).whole
     assert set(kr.Manifold.load(folder).ids.tolist()) == names | left_by_lines(output[:4])
     assert as_given(folder)
-    assert any(line.startswith("-") for line in output[0])
+    assert all(any(line.startswith("-") for line in each) for each in output[:4])

@@ -21,7 +21,7 @@ from pathlib import Path
 from kinrank.files.atomic import folder_lock
 with folder_lock(Path(sys.argv[1])):
     print("in", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -55,7 +55,7 @@ def test_a_timeout_names_the_owner_and_a_killed_process_releases_the_lock(tmp_pa
         with pytest.raises(TimeoutError, match=owner), folder_lock(folder, wait=0.1):
             pytest.fail("two at once")
         os.kill(holder.pid, signal.SIGKILL)
-    with folder_lock(folder, wait=5):
+    with folder_lock(folder, wait=60):
         pass
 
 
@@ -64,7 +64,7 @@ def test_a_folder_deleted_while_we_wait_is_not_taken_for_the_new_one(tmp_path: P
     folder, got = tmp_path / "gone", []
 
     def wait_for_it() -> None:
-        with folder_lock(folder, wait=20) as made:
+        with folder_lock(folder, wait=120) as made:
             got.append((made, os.stat(folder / LOCK_NAME).st_ino))
 
     with folder_lock(folder):

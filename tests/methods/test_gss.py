@@ -135,19 +135,21 @@ def test_training_goes_where_the_published_one_goes(golden: Arrays, epochs: int,
         close(found[:30] @ found[30:].T, golden["after_50/scores"], TRAINED)
 
 
-@pytest.mark.parametrize(("epochs", "tolerance"), [(1, 1e-5), (10, 1e-4), (50, 1e-4)])
-def test_on_the_very_same_rows_training_agrees_to_rounding(golden: Arrays, epochs: int, tolerance: float) -> None:
+@pytest.mark.parametrize(("epochs", "largest"), [(1, CLOSE), (10, 10 * CLOSE), (50, 10 * CLOSE)])
+def test_on_the_very_same_rows_training_agrees_to_rounding(golden: Arrays, epochs: int, largest: float) -> None:
     """The test above normalises rows again, as `rerank` does: 1.5e-8 in a row becomes 3e-5 in a bias.
 
-    Matrix products round differently on other processors; 2.9e-5 was seen after 50 epochs.
+    Processors round differently, and Adam lets that grow in a few entries: to 3e-5 on an AMD EPYC. Most stay close.
     """
     items, network = Items.joint(golden["queries"], golden["gallery"]), network_of(golden, "start")
     losses = np.array(gss_network.train_network(way_over(items), network, epochs, 1e-4, 1.0, 98.0, SILENT))
-    assert np.abs(losses - golden["losses"][:epochs]).max() <= CLOSE * np.ptp(golden["losses"])
+    assert np.abs(losses - golden["losses"][:epochs]).max() <= largest * np.ptp(golden["losses"])
     for level in (1, 2):
         for part, found in (("w", network.weights), ("b", network.biases)):
             expected = golden[f"after_{epochs}/GCN_{level}/{part}"]
-            assert np.abs(found[level - 1] - expected).max() <= tolerance * np.ptp(expected)
+            errors = np.abs(found[level - 1] - expected) / np.ptp(expected)
+            assert errors.max() <= largest
+            assert np.median(errors) <= CLOSE
 
 
 def test_it_starts_without_noise_and_ends_where_the_published_start_leads(golden: Arrays) -> None:

@@ -51,7 +51,7 @@ class Interruptions:
             assert "Traceback" not in message, message
             if in_time:
                 self.counts[sent.name] += 1
-                allowed = (INTERRUPTED, 0) if sent is signal.SIGINT else (-signal.SIGKILL,)  # 0: it had almost finished
+                allowed = (INTERRUPTED if sent is signal.SIGINT else -signal.SIGKILL, 0)  # 0: it had almost finished
                 assert code in allowed, (code, message)
             if code == 0:
                 self._check(comparable)

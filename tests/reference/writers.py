@@ -92,11 +92,14 @@ def _change(manifold: kr.Manifold, add: list[str], remove: list[str]) -> None:
 WAYS = {way.__name__: way for way in (by_command, in_turn, by_trying)}
 
 
-def write(folder: Path, who: str, way: str, seconds: float) -> None:
-    """Add items, remove the oldest if there are many, and print a line for each: + or -, and the name."""
+def write(folder: Path, who: str, way: str, seconds: float, enough: bool) -> None:
+    """Add items, remove the oldest if there are many, and print a line for each: + or -, and the name.
+
+    With `enough`, it goes on until it has removed something, which takes longer on a busy machine.
+    """
     own: deque[str] = deque()
-    pauses, deadline, number = Random(who), time.monotonic() + seconds, 0
-    while time.monotonic() < deadline:
+    pauses, deadline, number, removed = Random(who), time.monotonic() + seconds, 0, list[str]()
+    while time.monotonic() < deadline or (enough and not removed):
         if len(own) > KEPT:
             removed = [own.popleft(), own.popleft()]
             WAYS[way](folder, [], removed)
@@ -126,16 +129,18 @@ def _say(*words: str) -> None:
     os.write(1, "".join(f"{word}\n" for word in words).encode())
 
 
-def at_work(folder: Path, who: str, how: str, seconds: float) -> None:
+def at_work(folder: Path, who: str, how: str, seconds: float, enough: bool) -> None:
     """Run a writer or a reader after the signal to start."""
     _say("ready")
     sys.stdin.readline()
     if how in WAYS:
-        write(folder, who, how, seconds)
+        write(folder, who, how, seconds, enough)
     deadline = time.monotonic() + seconds
-    while how in READERS and time.monotonic() < deadline:
+    while how in READERS:
         READERS[how](folder, who)
         _say("found")
+        if time.monotonic() > deadline:
+            break
 
 
 def fork_writers(folder: Path, way: str) -> None:
@@ -184,16 +189,17 @@ def started(*words: object, program: str = "reference.writers") -> Iterator[subp
             process.kill()
 
 
-def at_once(folder: Path, how: list[str], seconds: float) -> list[list[str]]:
+def at_once(folder: Path, how: list[str], seconds: float, enough: bool = False) -> list[list[str]]:
     """Run writers and readers at the same time; return the lines of each."""
     with contextlib.ExitStack() as stack:
         processes = [
-            stack.enter_context(started("at_work", folder, f"w{who}", each, seconds)) for who, each in enumerate(how)
+            stack.enter_context(started("at_work", folder, f"w{who}", each, seconds, *["enough"] * enough))
+            for who, each in enumerate(how)
         ]
         for process in processes:
             assert process.stdin is not None
             print("go", file=process.stdin, flush=True)
-        message = [process.communicate(timeout=seconds + 120)[0].split() for process in processes]
+        message = [process.communicate(timeout=seconds + 900)[0].split() for process in processes]
         assert [process.returncode for process in processes] == [0] * len(processes)
     return message
 
@@ -206,10 +212,11 @@ def left_by_lines(message: list[list[str]]) -> set[str]:
     return added - removed
 
 
-def killed(folder: Path, way: str, kills: int, seed: int) -> Counter[str]:
+def killed(folder: Path, way: str, kills: int, seed: int, both: bool = False) -> Counter[str]:
     """Kill writers one after the other; return what they were doing: "append", "rewrite", or something else.
 
-    Some are killed at any moment of their first changes, others during an append or a rewrite.
+    Some are killed at any moment of their first changes, others during an append or a rewrite. With `both`, there are
+    more kills, up to 20 times as many, until an append and a rewrite were hit.
 
     After every kill the folder is intact and holds everything that was acknowledged, at most one more item that its
     writer was about to add, and nothing else.
@@ -223,7 +230,9 @@ def killed(folder: Path, way: str, kills: int, seed: int) -> Counter[str]:
         assert parent.stdin is not None
         assert parent.stdout is not None
         known = set(kr.Manifold.load(folder).ids.tolist())
-        for kill in range(kills):
+        for kill in range(20 * kills):
+            if kill >= kills and (not both or (hit["append"] and hit["rewrite"])):
+                break
             who = f"k{kill}"
             print(who, file=parent.stdin, flush=True)
             writer = int(parent.stdout.readline())
@@ -275,6 +284,6 @@ def _work_at(folder: Path, left: set[str]) -> str:
 if __name__ == "__main__":
     what, target, *others = sys.argv[1:]
     if what == "at_work":
-        at_work(Path(target), others[0], others[1], float(others[2]))
+        at_work(Path(target), others[0], others[1], float(others[2]), "enough" in others)
     else:
         fork_writers(Path(target), others[0])

@@ -290,11 +290,11 @@ def test_threads_are_as_before_when_maps_are_drawn(monkeypatch: pytest.MonkeyPat
 
         def __init__(self, init: NDArray[np.float32], **_: Any) -> None:
             self.first = len(init) == 20
-            assert self.first or begun.wait(5)
+            assert self.first or begun.wait(60)
 
         def fit_transform(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
             (begun if self.first else both).set()
-            assert (both if self.first else ended).wait(5)
+            assert (both if self.first else ended).wait(60)
             if self.first:
                 threading.Timer(0.1, ended.set).start()
             return rows[:, :2]

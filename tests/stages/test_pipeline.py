@@ -59,8 +59,8 @@ GALLERIES = {
     "few": clusters(300, 16, 12),  # rows of F are computed together
     "few, doubled": doubled(clusters(300, 16, 12), 80),
     "few, coarse": coarse(clusters(300, 5, 6)),
-    "many": clusters(1500, 3, 10),  # rows of F are spread one by one
-    "many, doubled": doubled(clusters(1500, 3, 10), 80),
+    "many": clusters(diffusion.MAX_BLOCK_ITEMS + 100, 3, 10),  # rows of F are spread one by one
+    "many, doubled": doubled(clusters(diffusion.MAX_BLOCK_ITEMS + 100, 3, 10), 80),
     "at the border": clusters(diffusion.MAX_BLOCK_ITEMS, 4, 8),
 }
 
@@ -118,6 +118,28 @@ def joint(rows: Floats, method: kinrank.LPMT) -> JointState:
     return method.prepare(Items.from_gallery(to_unit_rows(rows)), SILENT)
 
 
+PREPARED: dict[tuple[str, int, int], Any] = {}  # what several tests need of a gallery, with and without a table
+
+
+def once(what: str, rows: Floats, prepare: Callable[[], Any]) -> Any:
+    """Prepare this for a gallery when it is first asked for."""
+    key = what, id(rows), step_costs.MAX_TABLE_ITEMS
+    if key not in PREPARED:
+        PREPARED[key] = prepare()
+    return PREPARED[key]
+
+
+def usual(rows: Floats) -> JointState:
+    """Return the joint state with default parameters."""
+    assert any(rows is gallery for gallery in GALLERIES.values())
+    return once("joint", rows, lambda: joint(rows, kinrank.LPMT()))  # type: ignore[no-any-return]
+
+
+def built_without(rows: Floats, last: int) -> Snapshot:
+    """Return a gallery of all but the last rows, which tests do not change: a change is a new snapshot."""
+    return once(f"without {last}", rows, lambda: kinrank.Manifold.build(rows[:-last]).snapshot)  # type: ignore[no-any-return]
+
+
 METHODS = [
     kinrank.LPMT(),
     kinrank.LPMT(k1=15, k2=3, k=4, path_k=4, support=0, share=0.5, cycles=2, direct=1, direct_k=9, direct_support=5),
@@ -129,7 +151,7 @@ METHODS = [
 def test_four_ways(rows: Floats, method: kinrank.LPMT, client: Any) -> None:
     if method.transport == "exact" and len(rows) > 500:
         rows = rows[-400:]
-    wanted = joint(rows, method)
+    wanted = usual(rows) if method == kinrank.LPMT() else joint(rows, method)
     chains = chains_of(wanted)
 
     built = kinrank.Manifold.build(rows, method)
@@ -179,7 +201,7 @@ def given(snapshot: Snapshot, rows: Floats) -> pipeline.LpmtGraph:
 
 
 def test_items_added_one_by_one(rows: Floats) -> None:
-    snapshot = kinrank.Manifold.build(rows[:-FEW]).snapshot
+    snapshot = built_without(rows, FEW)
     for number in range(len(rows) - FEW, len(rows)):
         snapshot = apply_change(snapshot, Change(vectors=rows[number : number + 1], rule=Rule.ADD), tolerance=0.0)
     wanted = given(snapshot, rows)
@@ -190,7 +212,7 @@ def test_items_added_one_by_one(rows: Floats) -> None:
 
 def test_items_added_and_removed(rows: Floats) -> None:
     """Several at once, from the middle, in a gallery that crosses the size up to which rows are computed in blocks."""
-    snapshot = kinrank.Manifold.build(rows[:-FEW]).snapshot
+    snapshot = built_without(rows, FEW)
     gone = [0, 7, 25, len(rows) // 2, len(rows) - FEW - 1]
     snapshot = apply_change(snapshot, Change(vectors=rows[-FEW:], rule=Rule.ADD), tolerance=0.0)
     snapshot = apply_change(snapshot, Change(gone, rule=Rule.REMOVE), tolerance=0.0)
@@ -219,14 +241,13 @@ def test_the_change_of_a_prepared_pipeline_is_that_of_a_manifold(rows: Floats) -
     gallery = ChangedGallery(turnover, vectors, make_gallery(vectors).lists_of, exact=True)
     for tolerance in (0.0, None):
         after = update_graph(before, gallery, method, tolerance)
-        manifold = kinrank.Manifold.build(rows[:-1])
-        snapshot = apply_change(manifold.snapshot, Change(vectors=rows[-1:], rule=Rule.ADD), tolerance)
+        snapshot = apply_change(built_without(rows, 1), Change(vectors=rows[-1:], rule=Rule.ADD), tolerance)
         assert_among(chains_of(after), kept_by(snapshot))
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_any_number_of_threads(rows: Floats, threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = chains_of(joint(rows, kinrank.LPMT()))
+    wanted = chains_of(usual(rows))
     monkeypatch.setenv("KINRANK_THREADS", threads)
     assert chains_of(joint(rows, kinrank.LPMT())) == wanted
 
@@ -237,7 +258,7 @@ def test_rerank_is_the_joint_way(rows: Floats) -> None:
         ranking = kinrank.rerank(None, rows, method, k=15)
     (call,) = prepared.call_args_list
     assert call.args[1].vectors.tobytes() == to_unit_rows(rows).tobytes()
-    distances = method.distances(joint(rows, method), np.arange(len(rows)))
+    distances = method.distances(usual(rows), np.arange(len(rows)))
     np.fill_diagonal(distances, np.inf)
     found = np.take_along_axis(distances, ranking.indices, axis=1)
     np.testing.assert_allclose(ranking.distances, found, rtol=1e-5)  # products of other blocks round differently

@@ -161,7 +161,7 @@ def test_slow_statement_is_cancelled() -> None:
     for ask in (lambda: store.search(QUERIES, 3), lambda: store.nearest_ids(QUERIES, 3), lambda: len(store)):
         with pytest.raises(TimeoutError, match=r"DuckDBStore\(slow\) did not answer within 0\.1 s"):
             ask()
-    assert len(DuckDBStore(connection, "pictures", timeout=10)) == 60
+    assert len(DuckDBStore(connection, "pictures", timeout=180)) == 60
 
 
 def test_a_path_is_opened_for_reading_and_closed_on_every_path(tmp_path: Path) -> None:

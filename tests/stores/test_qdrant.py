@@ -233,7 +233,7 @@ class Server:
                     self.close_connection = True
                     return
                 if failure == "slow":
-                    outer.go_on.wait(20)
+                    outer.go_on.wait(600)
                 status = int(failure) if failure.isdecimal() else 200
                 text = json.dumps({"result": outer.result(self.path.split("?")[0], body), "status": "ok", "time": 0.0})
                 self.send_response(status)
@@ -330,10 +330,9 @@ def test_lost_connection_is_tried_again(server: Server, failure: str) -> None:
 
 def test_a_slow_answer_and_a_refusal(server: Server) -> None:
     with QdrantStore(server.url, "pictures", timeout=0.5) as store:
-        server.failures, started = ["slow"], time.perf_counter()
+        server.failures = ["slow"]  # it would answer after ten minutes
         with pytest.raises(TimeoutError, match="did not answer within 1 s; give a larger timeout="):
             store.search(QUERIES, 5)
-        assert time.perf_counter() - started < 15  # the server would answer after 20 s
         server.failures = ["408"]
         with pytest.raises(TimeoutError):
             len(store)

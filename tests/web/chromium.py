@@ -27,7 +27,7 @@ FLAGS = (
     "--disable-default-apps",
 )
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 20.0  # for something to appear
+SECONDS = 90.0  # for something to appear
 
 
 def missing(what: str) -> None:

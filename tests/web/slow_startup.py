@@ -80,7 +80,7 @@ class Slowly:
 
     def ended(self) -> tuple[int, str]:
         """Wait for its end; return its exit code and its error output."""
-        return self.process.wait(60), self.process.communicate()[1]
+        return self.process.wait(180), self.process.communicate()[1]
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from kinrank.web.service import Service
 from kinrank.web.settings import Files, Limits, Settings
 from kinrank.web.startup.gallery_source import GallerySource
 from kinrank.web.startup.service_setup import prepare_service
+from reference.waiting import PATIENCE, soon
 
 DIMENSIONS = 8
 HERE = "http://127.0.0.1"
@@ -83,14 +83,12 @@ def listening(settings: Settings) -> Iterator[str]:
     server = uvicorn.Server(make_server_config(settings, make_app(service)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started and time.monotonic() < deadline:
-        time.sleep(0.01)
     try:
+        assert soon(lambda: server.started)
         yield f"http://127.0.0.1:{settings.port}"
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(PATIENCE)
         service.close()
 
 

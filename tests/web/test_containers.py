@@ -157,7 +157,7 @@ def test_the_health_of_the_image_is_that_of_a_service(recipe: list[tuple[str, st
             port = last(recipe, "EXPOSE")
             assert f":{port}/" in line[2]
             program = line[2].replace(f":{port}/", f":{server.server_port}/")
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30)
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=180)
             server.shutdown()
         assert (done.returncode == 0) == (status == 200)
 

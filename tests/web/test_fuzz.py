@@ -34,8 +34,8 @@ def test_requests_of_all_kinds_get_an_answer_that_is_described(tmp_path: Path) -
         command += ["--request-timeout", "60", "--max-examples", "100000"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 120, check=False, cwd=tmp_path)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-        assert httpx.get(f"{address}/ready").status_code == 200
-        answers = httpx.get(f"{address}/metrics").text
+        assert httpx.get(f"{address}/ready", timeout=120).status_code == 200
+        answers = httpx.get(f"{address}/metrics", timeout=120).text
         assert 'status="500"' not in answers
         for route in ("search", "rerank", "explain"):
             assert f'route="/v1/{route}",status="200"' in answers, "not only refusals"

@@ -57,7 +57,7 @@ def service(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         yield message.split()[2], running
     finally:
         running.send_signal(signal.SIGINT)
-        running.communicate(timeout=60)
+        running.communicate(timeout=180)
 
 
 def kept(page: Page, name: str) -> None:
@@ -75,9 +75,9 @@ def test_photos_become_a_page_that_another_photo_searches(
 ) -> None:
     address, _ = service
     page.looks(1000, 420).open(address, "document.querySelector('[role=progressbar]')")
-    page.until("/(left|less)/.test(document.body.innerText) && / of 239/.test(document.body.innerText)", seconds=60)
+    page.until("/(left|less)/.test(document.body.innerText) && / of 239/.test(document.body.innerText)", seconds=180)
     kept(page, "photos-preparing.png")
-    page.until("document.querySelector('.column.after .row')", seconds=180)  # the wait page has opened the search page
+    page.until("document.querySelector('.column.after .row')", seconds=600)  # the wait page has opened the search page
     page.looks(1440, 900).find("#vector-file").send_keys(str(folder / "new.jpg"))
     page.until("document.querySelector('.about h1')?.textContent.includes('new.jpg')")
     found = page.ranked()
@@ -97,7 +97,8 @@ def test_a_photo_that_comes_later_is_found_and_shown(
 ) -> None:
     address, running = service
     assert running.stderr is not None
-    shutil.copy(folder / "new.jpg", folder / "photos" / "later.jpg")
+    shutil.copy(folder / "new.jpg", folder / "later.jpg")
+    (folder / "later.jpg").rename(folder / "photos" / "later.jpg")  # complete when it is seen
     while "1 added" not in running.stderr.readline():
         assert running.poll() is None
     page.looks(420, 800).open(address, "document.querySelector('.column.after .row')")

@@ -141,7 +141,7 @@ def test_it_becomes_the_service(page: Page, tmp_path: Path, workers: int) -> Non
             service.tell([EMBEDDING, done, 4])
         page.until("document.querySelector('#share').textContent === '75 %'")
         service.tell("done")
-        page.until("document.querySelectorAll('.column.after .row').length === 7", seconds=60)
+        page.until("document.querySelectorAll('.column.after .row').length === 7", seconds=180)
         assert "item_007" in page.text(".about h1")
         assert page.complaints() == []
         service.ready()

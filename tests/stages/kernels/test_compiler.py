@@ -16,6 +16,7 @@ import pytest
 
 from kinrank.stages.kernels import compiler
 from kinrank.stages.kernels.compiler import run_in_chunks, single_blas_thread
+from reference.waiting import soon
 
 pytestmark = pytest.mark.slow
 
@@ -49,23 +50,23 @@ class Counting:
 
     signatures = ("compiled",)
 
-    def __init__(self, fail: int | None = None) -> None:
+    def __init__(self, fail: int | None = None, helpers: int = 1) -> None:
         self.done = np.zeros(1000, np.int64)
         self.threads: set[int] = set()
-        self.fail = fail
+        self.fail, self.helpers = fail, helpers
 
     def __call__(self, start: int, stop: int) -> None:
         if start <= (self.fail if self.fail is not None else -1) < stop:
             raise ZeroDivisionError
         self.threads.add(threading.get_ident())
         self.done[start:stop] += 1
-        time.sleep(0.001)
+        assert soon(lambda: len(self.threads) >= self.helpers)  # the others have something left to do
 
 
 @pytest.mark.parametrize("count", ["1", "2", "5"])
 def test_every_row_once_on_every_thread(count: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KINRANK_THREADS", count)
-    loop = Counting()
+    loop = Counting(helpers=int(count))
     run_in_chunks(loop, 1000, chunk=10)
     assert (loop.done == 1).all()
     assert len(loop.threads) == int(count)

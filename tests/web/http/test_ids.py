@@ -70,7 +70,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def raw(address: str, path: str) -> Any:
     """Send GET with an unmodified path."""
-    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=180)
     connection.request("GET", path)
     answer = connection.getresponse()
     content = json.loads(answer.read())

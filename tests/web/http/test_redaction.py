@@ -48,7 +48,7 @@ def plain(response: Any, folder: Path, *statuses: int) -> str:
 
 def unready(api: TestClient, folder: Path) -> str:
     """Wait until /ready reports trouble, and return it."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     while (found := api.get("/ready")).status_code == 200 and time.monotonic() < deadline:
         time.sleep(0.01)
     return plain(found, folder, 503)

@@ -257,7 +257,7 @@ def test_unknown_addresses_and_methods(api: TestClient) -> None:
 )
 def test_raw_requests(address: tuple[str, int], line: str, host: str | None, status: int) -> None:
     head = [line, *([] if host is None else [f"Host: {host}"]), "Connection: close", "Content-Length: 0", "", ""]
-    with socket.create_connection(address, timeout=30) as connection:
+    with socket.create_connection(address, timeout=180) as connection:
         connection.sendall("\r\n".join(head).encode())
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
     assert int(answer.split()[1]) == status, answer

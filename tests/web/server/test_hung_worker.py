@@ -18,8 +18,9 @@ pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 from kinrank.web.server import worker_process
 from kinrank.web.server.worker_process import HUNG_SECONDS, WorkerProcess
 from kinrank.web.settings import Settings
+from reference.waiting import PATIENCE, soon
 from web.sabotage import sabotage
-from web.server.test_supervisor import linux, soon, started
+from web.server.test_supervisor import linux, started
 from web.small_service import settings_in
 
 
@@ -28,7 +29,7 @@ from web.small_service import settings_in
 def test_a_worker_that_hangs_is_replaced_and_its_requests_are_answered(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sabotage(tmp_path, monkeypatch, hung=2.0)
+    sabotage(tmp_path, monkeypatch, hung=4.0)
     with started(settings_in(tmp_path, port=0, workers=2)) as service:
         before = service.workers()
         with concurrent.futures.ThreadPoolExecutor(32) as clients:
@@ -40,14 +41,14 @@ def test_a_worker_that_hangs_is_replaced_and_its_requests_are_answered(
                 lost = clients.submit(service.ask, "GET", "/health")  # it blocks the event loop of either worker
                 assert soon(lambda: not (tmp_path / "stuck").exists())
             answers = [clients.submit(service.ask, "GET", "/v1/info") for _ in range(20)]
-            assert [one.result(60)[0] for one in answers] == [200] * 20, "half of them waited for the successor"
+            assert [one.result(PATIENCE)[0] for one in answers] == [200] * 20, "half of them waited for the successor"
             if lost is not None:
                 with pytest.raises((ConnectionError, OSError)):  # as after a crash
-                    lost.result(60)
+                    lost.result(PATIENCE)
         assert soon(lambda: len(service.workers()) == 2 and len(set(before) & set(service.workers())) == 1)
         code, message = service.end()
         assert code == 0, message
-        assert "died and is replaced: it gave no sign of life for 2 seconds" in message
+        assert "died and is replaced: it gave no sign of life for 4 seconds" in message
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_silence_counts_only_while_the_supervisor_itself_runs(
             clock[0] += 0.1
             worker.poll()
         assert worker.hung
-        assert worker.process.wait(60) == -signal.SIGKILL
+        assert worker.process.wait(PATIENCE) == -signal.SIGKILL
         assert not worker.poll()
         assert worker.cause_of_death == "it gave no sign of life for 10 seconds"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import http.client
 import json
 from pathlib import Path
 
@@ -11,8 +13,9 @@ import pytest
 pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 
 from kinrank.web.settings import Limits
+from reference.waiting import PATIENCE, soon
 from web.sabotage import sabotage
-from web.server.test_supervisor import held, linux, put, soon, started
+from web.server.test_supervisor import held, linux, put, running, started
 from web.small_service import names, settings_in, vectors
 
 SLOW = {"vectors": vectors(1).tolist(), "k": 7}
@@ -45,20 +48,16 @@ def test_requests_that_are_not_finished_are_answered_and_the_process_ends(
 def test_writes_that_have_not_begun_have_changed_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sabotage(tmp_path, monkeypatch)
     settings = settings_in(tmp_path, port=0, limits=Limits(grace=1))
-    with started(settings) as service, concurrent.futures.ThreadPoolExecutor(16) as clients:
+    with started(settings) as service, contextlib.ExitStack() as opened:
         (tmp_path / "slow").touch()
         count = 12  # more than there are threads for changes
-        writing = [clients.submit(service.ask, "POST", "/v1/items", put("slow")) for _ in range(count)]
-        assert soon(lambda: _inside(service.port) >= count)
+        writing = [http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE) for _ in range(count)]
+        for one in writing:
+            opened.enter_context(contextlib.closing(one))
+            one.request("POST", "/v1/items", json.dumps(put("slow")), {"Content-Type": "application/json"})
+        assert soon(lambda: running(service.port) == count)
         code, message = service.end()
         assert (code, "Traceback" in message) == (0, False), message
-        statuses = [one.result()[0] for one in writing]
+        statuses = [one.getresponse().status for one in writing]
     assert sorted(statuses) == [503] * (count - 8) + [504] * 8, json.dumps(statuses)
     assert held(settings) == set(names())
-
-
-def _inside(port: int) -> int:
-    """Return the connections to a local port whose request was read completely from the socket."""
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    here = [line for line in lines if line[1].endswith(f":{port:04X}") and line[3] == "01"]
-    return sum(line[4].endswith(":00000000") for line in here)

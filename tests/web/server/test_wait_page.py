@@ -20,9 +20,11 @@ import pytest
 pytest.importorskip("fastapi", reason="the service needs the extra [web]")
 
 from kinrank.errors import InputError
+from kinrank.web.server import http_server, wait_page
 from kinrank.web.server.wait_page import WaitServer
 from kinrank.web.settings import Settings
-from web.server.test_supervisor import children, linux, soon
+from reference.waiting import PATIENCE, soon
+from web.server.test_supervisor import children, linux
 from web.slow_startup import slowly
 from web.small_service import names, settings_in
 
@@ -37,7 +39,8 @@ def door() -> Iterator[socket.socket]:
 
 
 def send(door: socket.socket, path: str, **more: Any) -> httpx.Response:
-    return httpx.request(more.pop("method", "GET"), f"http://127.0.0.1:{door.getsockname()[1]}{path}", **more)
+    url = f"http://127.0.0.1:{door.getsockname()[1]}{path}"
+    return httpx.request(more.pop("method", "GET"), url, timeout=PATIENCE, **more)
 
 
 def test_responses_during_the_preparation(door: socket.socket) -> None:
@@ -89,33 +92,39 @@ def test_nothing_is_revealed_without_a_token(door: socket.socket) -> None:
     ],
     ids=["mistake", "bug"],
 )
-def test_an_open_page_shows_why_the_preparation_failed(door: socket.socket, error: Exception, message: str) -> None:
+def test_an_open_page_shows_why_the_preparation_failed(
+    door: socket.socket, error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wait_page, "WATCHED_SECONDS", PATIENCE)
+    monkeypatch.setattr(wait_page, "FAILURE_SHOWN_SECONDS", PATIENCE)
     page = WaitServer(Settings("nowhere"), [door])
     answers = list[Any]()
 
     def look() -> None:
         while not answers or answers[-1]["state"] != "failed":
             answers.append(send(door, "/view/progress").json())
-            time.sleep(0.2)
+            time.sleep(0.05)
 
     looking = threading.Thread(target=look)
     looking.start()
     assert soon(lambda: bool(answers))
     with pytest.raises(type(error)), page.show_failures():
         raise error
-    looking.join(10)
+    looking.join(PATIENCE)
     assert answers[-1]["problem"] == message
 
 
-def test_a_failure_does_not_wait_without_an_open_page(door: socket.socket) -> None:
+def test_a_failure_does_not_wait_without_an_open_page(door: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait_page, "FAILURE_SHOWN_SECONDS", 10 * PATIENCE)
     page = WaitServer(Settings("nowhere"), [door])
     started = time.monotonic()
     with pytest.raises(KeyError), page.show_failures():
         raise KeyError
-    assert time.monotonic() - started < 2.5  # an open page has 3 s
+    assert time.monotonic() - started < PATIENCE  # an open page has ten times as long
 
 
-def test_a_client_that_is_connected_is_heard(door: socket.socket) -> None:
+def test_a_client_that_is_connected_is_heard(door: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "HANDOVER_SECONDS", 5.0)  # for the request below to arrive on a busy machine
     page = WaitServer(Settings("nowhere"), [door])
     with socket.create_connection(door.getsockname()) as silent, socket.create_connection(door.getsockname()) as late:
         time.sleep(0.2)
@@ -124,7 +133,7 @@ def test_a_client_that_is_connected_is_heard(door: socket.socket) -> None:
         time.sleep(0.3)
         late.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert late.recv(10_000).startswith(b"HTTP/1.1 200")
-        stopping.join(10)
+        stopping.join(PATIENCE)
         assert silent.recv(10) == b"", "an orderly end, no reset"
 
 
@@ -139,7 +148,7 @@ def test_the_service_takes_over_and_no_request_is_lost(tmp_path: Path, workers: 
 
         def ask(path: str) -> None:
             while not over.is_set():
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
                 connection.request("GET", path)
                 answer = connection.getresponse()
                 answers[path, answer.status, json.loads(answer.read()).get("state")] += 1
@@ -154,10 +163,10 @@ def test_the_service_takes_over_and_no_request_is_lost(tmp_path: Path, workers: 
             assert soon(lambda: answers["/ready", 200, None] > 3 and answers["/view/progress", 200, "ready"] > 3)
             over.set()
             for one in asking:
-                one.result(30)  # a connection that was reset would be raised here
+                one.result(PATIENCE)  # a connection that was reset would be raised here
         assert {status for path, status, _ in answers if path == "/health"} == {200}
-        assert httpx.get(f"{service.address}/v1/info").json()["items"] == len(names())
-        assert httpx.get(service.address).text != ""
+        assert httpx.get(f"{service.address}/v1/info", timeout=PATIENCE).json()["items"] == len(names())
+        assert httpx.get(service.address, timeout=PATIENCE).text != ""
         service.process.send_signal(signal.SIGTERM)
         assert service.ended() == (0, "")
     assert not (tmp_path / "kept").exists()
@@ -171,7 +180,7 @@ def test_a_signal_interrupts_the_work(tmp_path: Path, how: signal.Signals, code:
     try:
         with slowly(Settings("nowhere", port=0), Settings("nowhere"), tmp_path / "kept") as service:
             service.tell([EMBEDDING, 1, 3])
-            assert httpx.get(f"{service.address}/health").status_code == 200
+            assert httpx.get(f"{service.address}/health", timeout=PATIENCE).status_code == 200
             service.process.send_signal(how)
             assert service.ended() == (code, "")
     finally:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from kinrank.encoders import encoder_registry
 from kinrank.sync_folder import Ledger
 from kinrank.sync_folder.setup import prepare_sync
 from kinrank.web.settings import Settings
+from reference.waiting import soon
 from web.small_service import listening, prepare_settings, settings_in
 
 
@@ -110,13 +109,13 @@ def test_lists_and_pictures_are_not_served(home: Path) -> None:
 
 
 def test_texts_are_shown_with_their_ids(home: Path) -> None:
-    lines = "".join(f"k{number},{'word ' * (number + 1)}x\n" for number in range(12))  # each has its own direction
+    lines = "".join(f"k{number},{'word ' * (number + 1)}{'abcdefghijkl'[number] * 9}\n" for number in range(12))
     (home / "notes.csv").write_text("key,body\n" + lines)
     settings, reports = served(home / "notes.csv", home / "one", column="body", id_column="key")
     assert reports == ["12 added; 12 items"]
     with listening(settings) as address, Client(address) as client:
-        assert client.get("k3")["text"] == "word word word word x"
-        assert client.search(texts=["word word word x"], k=1).ids[0, 0] == "k2"
+        assert client.get("k3")["text"] == "word word word word ddddddddd"
+        assert client.search(texts=["word word word ccccccccc"], k=1).ids[0, 0] == "k2"
 
 
 def test_a_table_is_vectors_unless_a_column_of_texts_is_named(home: Path) -> None:
@@ -134,21 +133,13 @@ def test_a_service_follows_a_folder_that_is_watched(home: Path) -> None:
     with listening(settings) as address, Client(address) as client:
         seen = prepare_sync(home / "photos", address, join=True)
         assert len(sync_source(*seen).added) == 30
-        assert until(lambda: len(client) == 70)
+        assert soon(lambda: len(client) == 70)
         (home / "photos" / "03.png").unlink()
         again = prepare_sync(home / "photos", address)
         found = sync_source(*again)
         assert found.removed == ["03.png"]
-        assert until(lambda: len(client) == 69)
+        assert soon(lambda: len(client) == 69)
         assert "n3" in client.search(rows[3:4], k=1).ids
-
-
-def until(true: Callable[[], bool], seconds: float = 30.0) -> bool:
-    """Wait for a condition, because changes of another client arrive a moment later."""
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return true()
 
 
 def test_a_service_with_an_account_of_its_own_is_not_followed_twice(home: Path) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import shutil
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +25,7 @@ from kinrank.manifold.verify import verify
 from kinrank.web.writes import gallery_writer
 from kinrank.web.writes.checkpointer import Checkpointer
 from kinrank.web.writes.gallery_writer import FolderInUseError, OutcomeUnknownError, Receipt, UnavailableError, Writer
+from reference.waiting import PATIENCE, soon
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +73,7 @@ class Held:
 
         def held(applied: Checkpointer, changes: list[Any]) -> None:
             if changes:
-                self.go.wait(20)
+                self.go.wait(PATIENCE)
                 self.batches.append(len(changes))
             apply(applied, changes)
 
@@ -95,7 +95,7 @@ def test_changes_are_acknowledged_applied_and_saved(folder: Path) -> None:
         assert service.remove(["n3", "a"]) == Receipt(3, 0, 0, 2, 61)
         assert service.remove("n4") == Receipt(4, 0, 0, 1, 60)
         assert service.logged == 4
-        assert service.wait(4, 10)
+        assert service.wait(4, PATIENCE)
         ids = service.manifold.ids.tolist()
         assert ids == [*(f"n{number}" for number in range(60) if number not in (3, 4)), "b", "c"]
         assert holds(service.manifold, ["b", "c"], rows_of(2, 2))
@@ -124,9 +124,7 @@ def test_a_gallery_that_could_not_be_loaded_keeps_its_log(numbered: Path, monkey
         patch.setattr(Checkpointer, "apply", spoil)
         service = Writer(numbered)
         assert service.put(rows_of(2, 1)).ids == [60, 61]
-        deadline = time.monotonic() + 30
-        while not service.trouble and time.monotonic() < deadline:
-            time.sleep(0.01)
+        assert soon(lambda: bool(service.trouble))
         assert "cannot be applied" in service.trouble
         service.close()
     assert last_logged_version(numbered) == 1
@@ -144,7 +142,7 @@ def test_items_without_names_get_the_next_numbers(numbered: Path) -> None:
         assert service.put(rows_of(1, 2), None, True).ids == [62]
         with pytest.raises(InputError, match=r"has item numbers.*leave it out"):
             service.put(rows_of(1, 2), [5])
-        service.wait(3, 10)
+        service.wait(3, PATIENCE)
         assert service.manifold.ids.tolist() == [*range(5), *range(6, 60), 61, 62]
     assert kr.Manifold.load(numbered).ids.tolist() == [*range(5), *range(6, 60), 61, 62]
 
@@ -156,7 +154,7 @@ def test_acknowledged_changes_survive_in_every_state(folder: Path, held: Held) -
         service.remove(["b", "n0"])
         before = left_behind(service, "before")
         held.go.set()
-        service.wait(2, 10)
+        service.wait(2, PATIENCE)
         _until_saved(folder, 2)
         after = left_behind(service, "after")
         assert last_logged_version(after) == 2  # the log is too short to be rewritten
@@ -170,18 +168,14 @@ def test_acknowledged_changes_survive_in_every_state(folder: Path, held: Held) -
 
 
 def _until_saved(folder: Path, version: int) -> None:
-    for _ in range(500):
-        if log_position(read_manifest(folder)) >= version:
-            return
-        threading.Event().wait(0.01)
-    pytest.fail("it was not saved")
+    assert soon(lambda: log_position(read_manifest(folder)) >= version), "it was not saved"
 
 
 def test_numbers_are_given_once_however_often_it_is_killed(numbered: Path, tmp_path: Path) -> None:
     for turn in range(3):
         with Writer(numbered, max_obsolete_bytes=10**9) as service:
             assert service.put(rows_of(2, turn)).ids == [60 + 2 * turn, 61 + 2 * turn]
-            service.wait(turn + 1, 10)
+            service.wait(turn + 1, PATIENCE)
             _until_saved(numbered, turn + 1)
             numbered = left_behind(service, f"turn{turn}")
     with Writer(numbered) as service:
@@ -192,7 +186,7 @@ def test_many_threads_share_a_flush(folder: Path, monkeypatch: pytest.MonkeyPatc
     blocks, append = list[int](), ChangeLog.append
 
     def slow(log: ChangeLog, changes: Any) -> None:
-        threading.Event().wait(0.01)
+        threading.Event().wait(0.03)
         append(log, changes)
         blocks.append(len(changes))
 
@@ -203,7 +197,7 @@ def test_many_threads_share_a_flush(folder: Path, monkeypatch: pytest.MonkeyPatc
         assert sorted(receipt.items for receipt in receipts) == list(range(61, 141))
         assert sum(blocks) == 80
         assert len(blocks) < 60
-        service.wait(80, 10)
+        service.wait(80, PATIENCE)
         assert len(service.manifold) == 140
 
 
@@ -219,7 +213,7 @@ def test_waiting_changes_are_applied_together(folder: Path, held: Held) -> None:
         assert service.version == 0
         assert len(service.manifold) == 60
         held.go.set()
-        assert service.wait(10, 10)
+        assert service.wait(10, PATIENCE)
         assert len(service.manifold) == 60
         assert len(held.batches) <= 2
         assert sum(held.batches) == 10
@@ -233,9 +227,9 @@ def test_many_items_are_applied_in_parts(folder: Path, held: Held, monkeypatch: 
         service.put(rows_of(7), [f"y{number}" for number in range(7)])
         held.go.set()
         while service.version < 4:
-            service.wait(service.version + 1, 10)
+            service.wait(service.version + 1, PATIENCE)
         left = left_behind(service)
-        assert service.wait(10, 10)
+        assert service.wait(10, PATIENCE)
         assert max(held.batches) == 4
         assert len(service.manifold) == 76
         ids = service.manifold.ids.tolist()
@@ -249,7 +243,7 @@ def test_changes_that_undo_each_other_write_only_the_manifest(folder: Path, held
         service.put(rows_of(1), ["x"])
         service.remove(["x"])
         held.go.set()
-        service.wait(2, 10)
+        service.wait(2, PATIENCE)
     after = read_manifest(folder)
     if len(held.batches) == 1:
         assert (after["data"], after["changes"]) == (before["data"], before["changes"])
@@ -289,7 +283,7 @@ def test_numbers_too_large_to_be_compared_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="too large to compute distances"):
             service.put(np.full((1, 5), 1e30))
         service.put(np.zeros((1, 5)))  # here the width is known
-        assert service.wait(1, 10)
+        assert service.wait(1, PATIENCE)
 
 
 def test_galleries_that_cannot_change_say_so(tmp_path: Path) -> None:
@@ -319,7 +313,7 @@ def test_callers_may_use_their_array_again(folder: Path, held: Held) -> None:
         service.put(mine, ["x"])
         mine[:] = -mine
         held.go.set()
-        service.wait(1, 10)
+        service.wait(1, PATIENCE)
         assert holds(service.manifold, ["x"], rows_of(1, 7))
 
 
@@ -353,7 +347,7 @@ def test_after_a_flush_that_failed_only_a_new_start_helps(folder: Path, monkeypa
             service.put(rows_of(1), ["z"])
         assert not isinstance(refused.value, OutcomeUnknownError)
         assert "restart the service" in service.trouble
-        assert service.wait(1, 10)
+        assert service.wait(1, PATIENCE)
         assert "x" in service.manifold.ids
     with Writer(folder) as service:
         assert "x" in service.manifold.ids.tolist()
@@ -369,11 +363,11 @@ def test_a_folder_that_cannot_be_saved_is_saved_later(
         with monkeypatch.context() as patched:
             patched.setattr(saved_folder, "_flush_file", full)
             service.put(rows_of(1), ["x"])
-            assert service.wait(1, 10)
+            assert service.wait(1, PATIENCE)
             while not service.trouble:
                 threading.Event().wait(0.01)
             service.put(rows_of(1), ["y"])
-            assert service.wait(2, 10)
+            assert service.wait(2, PATIENCE)
             assert log_position(read_manifest(folder)) == 0
             assert service.trouble.startswith("the gallery could not be saved (No space left on device)")
         _until_saved(folder, 2)
@@ -400,7 +394,7 @@ def test_an_unexpected_error_ends_the_changes_and_keeps_the_log(
         service = Writer(folder)
         patched.setattr(Checkpointer, "apply", lambda *_: 1 / 0)
         receipt = service.put(rows_of(1), ["x"])
-        assert not service.wait(receipt.version, 10)
+        assert not service.wait(receipt.version, PATIENCE)
         with pytest.raises(
             UnavailableError, match=r"cannot be applied any more \(ZeroDivisionError\).* the log: restart the"
         ):
@@ -424,7 +418,7 @@ def test_when_changes_come_too_fast_some_must_wait(folder: Path, held: Held, mon
         with pytest.raises(UnavailableError, match="faster than they can be applied"):
             service.remove(["a"])
         held.go.set()
-        service.wait(1, 10)
+        service.wait(1, PATIENCE)
         while service._pending_items:
             threading.Event().wait(0.01)
         service.put(rows_of(1), ["d"])

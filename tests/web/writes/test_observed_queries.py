@@ -22,6 +22,7 @@ from kinrank.web.writes.checkpointer import Checkpointer
 from kinrank.web.writes.gallery_writer import Receipt, Writer
 from kinrank.web.writes.replica import Replica
 from kinrank.web.writes.writer_socket import WriterSocket
+from reference.waiting import PATIENCE
 
 SMALL = kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8)
 
@@ -52,7 +53,7 @@ def paused(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
     def waiting(applied: Checkpointer, changes: list[Change]) -> None:
         if changes:
-            go.wait(20)
+            go.wait(PATIENCE)
         apply(applied, changes)
 
     monkeypatch.setattr(Checkpointer, "apply", waiting)
@@ -66,7 +67,7 @@ def test_observed_queries_are_acknowledged_applied_and_saved(folder: Path) -> No
         assert writer.observe(queries[:3]) == Receipt(1, 0, 0, 0, 60, None, 3)
         assert writer.observe(queries[:0]) == Receipt(1, 0, 0, 0, 60, None, 0)
         assert writer.observe(queries[2:]) == Receipt(2, 0, 0, 0, 60, None, 2)  # one of them is a duplicate
-        assert writer.wait(2, 10)
+        assert writer.wait(2, PATIENCE)
         assert len(writer.manifold) == 60
         np.testing.assert_allclose(remembered(writer.manifold), unit(queries), atol=1e-6)
     assert not log_path(folder).exists()
@@ -85,7 +86,7 @@ def test_acknowledged_queries_survive_a_crash(folder: Path, paused: threading.Ev
             shutil.copytree(folder, left, ignore=shutil.ignore_patterns(".lock"))
             shutil.copy(log_path(folder), log_path(left))
         paused.set()
-        assert writer.wait(3, 10)
+        assert writer.wait(3, PATIENCE)
         ids, queries = writer.manifold.ids.tolist(), remembered(writer.manifold)
     with Writer(copies[0]) as again:
         assert again.version == 3
@@ -108,7 +109,7 @@ def test_queries_see_the_items_that_came_before_them(tmp_path: Path, paused: thr
         writer.put(rows_of(30, 1), [f"n{number}" for number in range(30)])
         writer.observe(rows_of(8, 2))
         paused.set()
-        assert writer.wait(2, 10)
+        assert writer.wait(2, PATIENCE)
         assert writer.manifold.n_observed == 8
 
 
@@ -118,7 +119,7 @@ def test_the_oldest_queries_are_forgotten_first(tmp_path: Path) -> None:
     with Writer(folder) as writer:
         for start in range(0, 8, 2):
             writer.observe(queries[start : start + 2])
-        assert writer.wait(4, 10)
+        assert writer.wait(4, PATIENCE)
         np.testing.assert_allclose(remembered(writer.manifold), unit(queries[3:]), atol=1e-6)
 
 
@@ -127,7 +128,7 @@ def test_queries_in_an_empty_gallery(folder: Path) -> None:
         writer.remove([f"n{number}" for number in range(60)])
         assert writer.observe(rows_of(2, 1)).observed == 2
         writer.put(rows_of(9, 2), list("abcdefghi"))
-        assert writer.wait(3, 10)
+        assert writer.wait(3, PATIENCE)
         assert writer.manifold.ids.tolist() == list("abcdefghi")
         assert writer.trouble == ""
 
@@ -174,7 +175,7 @@ def test_queries_observed_by_one_worker_reach_all(folder: Path) -> None:
         try:
             with Replica(folder, None, path) as one, Replica(folder, None, path) as other:
                 assert one.observe(rows_of(3, 1)) == Receipt(1, 0, 0, 0, 60, None, 3)
-                assert other.wait(1, 10)
+                assert other.wait(1, PATIENCE)
                 np.testing.assert_array_equal(remembered(other.manifold), remembered(writer.manifold))
                 assert other.manifold.n_observed == 3
                 found, expected = (who.manifold.search(rows_of(9, 4), k=7) for who in (other, writer))

@@ -29,6 +29,7 @@ from kinrank.web.writes import writer_socket
 from kinrank.web.writes.gallery_writer import OutcomeUnknownError, Receipt, UnavailableError, Writer
 from kinrank.web.writes.replica import Replica
 from kinrank.web.writes.writer_socket import WriterSocket, receive_message, send_message
+from reference.waiting import PATIENCE, soon
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +76,7 @@ def test_a_change_in_one_worker_reaches_all(folder: Path) -> None:
         assert one.put(rows_of(1, 2), ["b"], replace=True) == Receipt(3, 0, 1, 0, 80, ["b"])
         assert one.logged == other.logged == writer.logged == 3
         for worker in (one, other):
-            assert worker.wait(3, 10)
+            assert worker.wait(3, PATIENCE)
             assert worker.version == 3
             assert_same(worker.manifold, writer.manifold)
         assert not one.wait(4, 0.01)
@@ -140,7 +141,7 @@ def test_only_new_changes_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(folder_reader, "read_change_file", noted(read_change, "change"))
     with served(folder) as (writer, (worker,)):
         for number in range(4):
-            assert worker.wait(worker.put(rows_of(1, number), [f"x{number}"]).version, 10)
+            assert worker.wait(worker.put(rows_of(1, number), [f"x{number}"]).version, PATIENCE)
             assert_same(worker.manifold, writer.manifold)
         assert read == ["change"] * 4
 
@@ -148,7 +149,7 @@ def test_only_new_changes_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch
 def test_searches_under_way_keep_their_state(folder: Path) -> None:
     with served(folder) as (_, (worker,)):
         before = worker.manifold.snapshot
-        worker.wait(worker.remove([f"n{number}" for number in range(40)]).version, 10)
+        worker.wait(worker.remove([f"n{number}" for number in range(40)]).version, PATIENCE)
         assert len(before) == 80
         assert len(worker.manifold) == 40
 
@@ -161,9 +162,9 @@ def test_changes_that_cancel_each_other(folder: Path) -> None:
             first.start()
             while writer.logged < 1:
                 time.sleep(0.001)
-        writer.wait(writer.remove(["x"]).version, 10)
+        writer.wait(writer.remove(["x"]).version, PATIENCE)
         first.join()
-        assert worker.wait(2, 10)
+        assert worker.wait(2, PATIENCE)
         assert len(worker.manifold) == len(before)
 
 
@@ -209,7 +210,7 @@ def test_a_writer_that_is_gone_and_comes_back(folder: Path) -> None:
                 listening.close()
             with pytest.raises(UnavailableError, match="the writer"):
                 worker.remove(["n0"])
-        assert worker.wait(6, 10)
+        assert worker.wait(6, PATIENCE)
     with pytest.raises(UnavailableError, match="shutting down"):
         worker.remove(["n0"])
 
@@ -223,10 +224,12 @@ def test_a_writer_that_ends_without_an_answer(folder: Path, monkeypatch: pytest.
         monkeypatch.setattr(writer, "put", lambda *_: 1 / 0)
         with pytest.raises(RuntimeError, match=r"its log has the traceback with error id [0-9a-f]{8}"):
             worker.put(rows_of(1), ["x"])
-        monkeypatch.setattr(writer, "put", lambda *_: threading.Event().wait(0.5))
+        given_up = threading.Event()
+        monkeypatch.setattr(writer, "put", lambda *_: given_up.wait(PATIENCE))
         monkeypatch.setattr(writer_socket, "ACKNOWLEDGE_SECONDS", 0.05)
         with pytest.raises(OutcomeUnknownError, match="did not answer"):
             worker.put(rows_of(1), ["x"])
+        given_up.set()
 
 
 def test_only_this_user_can_open_the_socket(folder: Path) -> None:
@@ -245,7 +248,7 @@ def test_only_this_user_can_open_the_socket(folder: Path) -> None:
 
 def connected(folder: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(10)
+    connection.settimeout(PATIENCE)
     connection.connect(str(folder.with_name("socket")))
     return connection
 
@@ -322,14 +325,11 @@ def test_searches_use_the_last_state_of_an_unreadable_folder(folder: Path, caplo
         _until(lambda: worker.trouble == "")
         with Writer(folder) as writer:
             writer.put(rows_of(1), ["x"])
-        assert worker.wait(1, 10)
+        assert worker.wait(1, PATIENCE)
 
 
 def _until(reached: Any) -> None:
-    deadline = time.monotonic() + 10
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert soon(reached)
 
 
 def test_a_vector_database_is_followed_by_all(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_a_vector_database_is_followed_by_all(tmp_path: Path) -> None:
         store.held["x"] = rows_of(1, 5)[0]
         del store.held["n2"]
         assert worker.sync() == Receipt(1, 1, 0, 1, 60)
-        assert worker.wait(1, 10)
+        assert worker.wait(1, PATIENCE)
         assert worker.manifold.ids.tolist() == writer.manifold.ids.tolist()
         assert worker.manifold.info()["store"] == "MemoryStore"
         with pytest.raises(InputError, match="change them there, then call sync"):
@@ -361,6 +361,6 @@ def test_following_for_long_keeps_nothing_open(folder: Path, monkeypatch: pytest
     with served(folder) as (_, (worker,)):
         counts = []
         for number in range(30):
-            worker.wait(worker.put(rows_of(1, number), [f"x{number}"]).version, 10)
+            worker.wait(worker.put(rows_of(1, number), [f"x{number}"]).version, PATIENCE)
             counts.append(open_files())
         assert max(counts[20:]) <= max(counts[:10]) + 60
