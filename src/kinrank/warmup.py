@@ -5,21 +5,28 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import platform
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
+from kinrank.errors import InputError
 from kinrank.interrupts import block_interrupts
 from kinrank.manifold import Manifold
 from kinrank.methods import LPMT, METHODS, Method, resolve_method
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.progress import Progress, ProgressOption
 from kinrank.rerank import rerank
+from kinrank.stages.kernels import shipped_code
 
 ITEM_COUNT = 90  # size of the sample gallery
 DIMENSIONS = 8
@@ -57,6 +64,23 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
         if collecting:
             gc.enable()
     return time.perf_counter() - started
+
+
+def write_baseline_code() -> Path:
+    """Compile all loops for the baseline processor into the package, for a wheel; return the folder.
+
+    A process of its own compiles, one loop after the other, because Numba chooses its processor when it is imported.
+    """
+    processor = shipped_code.describe_baseline()["processor"]
+    if not processor:
+        raise InputError(f"there is no baseline processor for {platform.machine()}")
+    shutil.rmtree(shipped_code.FOLDER, ignore_errors=True)
+    shipped_code.FOLDER.mkdir()
+    choice = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": "", shipped_code.WRITE_VARIABLE: "1"}
+    program = "from kinrank import warmup; warmup.warm_up(processes=1)"
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, **choice}, check=True)
+    shipped_code.write_manifest(shipped_code.FOLDER)
+    return shipped_code.FOLDER
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import logging
 import os
 import threading
@@ -33,6 +32,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from kinrank import deadline
 from kinrank.errors import InputError, MissingExtraError
+from kinrank.stages.kernels import shipped_code
 
 if getattr(numba.config, "DISABLE_JIT", 0):
     raise MissingExtraError(
@@ -67,6 +67,7 @@ Compiler: Any = compiler.CompilerBase
 DefaultPasses: Any = compiler.DefaultPassBuilder
 _InTreeLocator: Any = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
 
+NO_CACHE = caching.NullCache()
 _logged_messages: set[str] = set()
 
 _pools: dict[tuple[int, int, str], ThreadPoolExecutor] = {}
@@ -76,13 +77,7 @@ _blas_users: list[object] = []
 _blas_limits: list[Any] = []
 
 
-def _digest_sources() -> str:
-    """Return a digest of the source of all kernels, which are spread over the package `kinrank.stages`."""
-    texts = (path.read_bytes() for path in sorted(Path(__file__).parents[1].rglob("*.py")))
-    return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
-
-
-SOURCE_DIGEST = _digest_sources()
+SOURCE_DIGEST = shipped_code.digest_sources()
 
 
 def compile_kernel(function: Callable[..., Any]) -> Any:
@@ -337,16 +332,64 @@ class _ReadOnlyCache(caching.FunctionCache):  # type: ignore[misc]
         """Do nothing: this cache never writes."""
 
 
-class KernelCache(caching.NullCache):  # type: ignore[misc]
-    """Numba's cache of one kernel: reads code next to the source, then from a folder that it can write to, if any."""
+class _ShippedLocator(_SourceFolderLocator):
+    """Finds the code that came with the package, and compares it by content: installing a file changes its time."""
+
+    def get_cache_path(self) -> str:
+        return str(shipped_code.FOLDER)
+
+    def get_source_stamp(self) -> str:
+        return SOURCE_DIGEST
+
+
+class _ShippedFile(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """Numba's two files of a kernel; a damaged one counts as missing before anything in it is used."""
+
+    def _load_index(self) -> Any:
+        return super()._load_index() if shipped_code.is_intact(Path(self._index_path)) else {}
+
+    def _load_data(self, name: str) -> Any:
+        if not shipped_code.is_intact(Path(self._data_path(name))):
+            raise OSError(f"{name} is damaged")  # Numba takes this as missing
+        return super()._load_data(name)
+
+
+class _ShippedCacheImpl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_ShippedLocator,)
+
+    def reduce(self, cres: Any) -> Any:
+        """Return what is stored, without the listing of types: it is long, and names folders of this computer."""
+        code, *rest = super().reduce(cres)
+        return code, *("" if isinstance(part, str) else part for part in rest)
+
+
+class _ShippedCache(caching.FunctionCache):  # type: ignore[misc]
+    """Code for the baseline processor, whichever processor this computer has."""
+
+    _impl_class = _ShippedCacheImpl
 
     def __init__(self, function: Any) -> None:
-        # NUMBA_CACHE_DIR replaces all other folders
-        self._source_folder = caching.NullCache() if os.environ.get("NUMBA_CACHE_DIR") else _ReadOnlyCache(function)
+        super().__init__(function)
+        self._cache_file = _ShippedFile(self._cache_path, self._impl.filename_base, SOURCE_DIGEST)
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return sig  # the manifest has compared everything else
+
+
+class KernelCache(caching.NullCache):  # type: ignore[misc]
+    """Numba's cache of one kernel: reads code of the wheel, next to the source, and from a writable folder, if any."""
+
+    def __init__(self, function: Any) -> None:
+        self._shipped = _ShippedCache(function) if shipped_code.read_checksums(shipped_code.FOLDER) else NO_CACHE
+        if shipped_code.is_writing():
+            self._source_folder, self._writable = NO_CACHE, _ShippedCache(function)
+            return
+        # NUMBA_CACHE_DIR replaces the folder of the source and Numba's own
+        self._source_folder = NO_CACHE if os.environ.get("NUMBA_CACHE_DIR") else _ReadOnlyCache(function)
         try:
             self._writable = caching.FunctionCache(function)
         except RuntimeError:  # Numba found no writable folder
-            self._writable = caching.NullCache()
+            self._writable = NO_CACHE
 
     @property
     def cache_path(self) -> Any:
@@ -354,14 +397,14 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code for these types, or None, and then Numba compiles it."""
-        for cache in (self._source_folder, self._writable):
+        for cache in (self._shipped, self._source_folder, self._writable):
             try:
                 code = cache.load_overload(sig, target_context)
             except Exception:  # unreadable or damaged: treated as missing
                 continue
             if code is not None:
                 return code
-        _log_once(NOT_CACHED_MESSAGE if isinstance(self._writable, caching.NullCache) else COMPILING_MESSAGE)
+        _log_once(NOT_CACHED_MESSAGE if self._writable is NO_CACHE else COMPILING_MESSAGE)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -369,7 +412,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
         try:
             self._writable.save_overload(sig, data)
         except Exception:  # a full disk or a removed folder
-            self._writable = caching.NullCache()
+            self._writable = NO_CACHE
             _log_once(NOT_CACHED_MESSAGE)
 
     def flush(self) -> None:
