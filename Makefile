@@ -10,6 +10,7 @@
 #   make test-encoders  pictures and texts by real networks: installs torch and their weights first
 #   make test-learned   learned methods, fitted: installs torch first
 #   make test-faults   kills, many writers, broken folders, full disks, senseless arguments
+#   make wheel   dist/*.whl with machine code for this Python and system          make test-wheel   the same, and try it
 #   make soak    a service that is changed, searched and killed for 20 minutes (SOAK_SECONDS=1200), against a model of its state
 PYTHON ?= python3
 VENV ?= .venv
@@ -23,10 +24,10 @@ FUZZ = .venv-fuzz
 SECONDS ?= 60
 SOAK_SECONDS ?= 1200
 
-.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
+.PHONY: help serve demo demo-photos test test-fast test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak wheel test-wheel check bench bench-learned bench-paper bench-stores bench-service docs fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 15
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -121,6 +122,16 @@ test-faults: $(VENV)/dev.stamp
 
 soak: $(VENV)/dev.stamp
 	PYTHONPATH=tests $(VENV)/bin/python -m faults.service_soak --seconds $(SOAK_SECONDS)
+
+# `pip wheel .` alone makes a wheel without machine code, for every Python and system
+wheel: $(VENV)/core.stamp
+	rm -rf dist
+	$(VENV)/bin/kinrank warmup --baseline
+	$(VENV)/bin/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist . ; result=$$?; \
+	    rm -rf src/kinrank/machine_code; exit $$result
+
+test-wheel: $(VENV)/dev.stamp wheel
+	KINRANK_WHEEL=$$(echo dist/*.whl) $(VENV)/bin/python -m pytest -s tests/test_wheel.py
 
 check: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .
