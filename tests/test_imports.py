@@ -30,7 +30,7 @@ ORDER = [
     ["vector_space"],
     ["stages"],
     ["stores", "methods", "thermodynamics"],
-    ["rerank"],
+    ["reranking"],
     ["augmentation", "joint_explanation", "learned"],
     ["manifold"],
     ["warmup"],
@@ -119,11 +119,13 @@ def test_imports_go_one_way() -> None:
 
 
 def test_a_wrong_import_is_noticed() -> None:
-    tree = ast.parse("def late():\n    from kinrank.methods.query_expansion import AQE\n    from kinrank import rerank")
+    tree = ast.parse(
+        "def late():\n    from kinrank.methods.query_expansion import AQE\n    from kinrank import reranking"
+    )
     wrong = {"stages.graph": imported(tree, "stages.graph")}
     assert against_the_direction(wrong) == [
         "stages.graph imports methods.query_expansion",
-        "stages.graph imports rerank",
+        "stages.graph imports reranking",
     ]
     tree = ast.parse("import kinrank_bench.datasets")
     assert against_the_direction({"cli": imported(tree, "cli")}) == ["cli imports kinrank_bench.datasets"]
@@ -132,7 +134,7 @@ def test_a_wrong_import_is_noticed() -> None:
 def test_stages_know_no_method() -> None:
     for module in MODULES:
         if room_of(module) in ("stages", "stages.kernels"):
-            assert not {room_of(target) for target in IMPORTS[module]} & {"methods", "rerank", "kinrank"}, module
+            assert not {room_of(target) for target in IMPORTS[module]} & {"methods", "reranking", "kinrank"}, module
 
 
 def test_methods_know_no_store_no_file_no_page() -> None:

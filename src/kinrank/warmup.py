@@ -25,7 +25,7 @@ from kinrank.manifold import Manifold
 from kinrank.methods import LPMT, METHODS, Method, resolve_method
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.progress import Progress, ProgressOption
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stages.kernels import shipped_code
 
 ITEM_COUNT = 90  # size of the sample gallery
@@ -104,9 +104,10 @@ def warm_up_method(method: Method | str) -> None:
     rows = _random_rows(ITEM_COUNT)
     rerank(rows[:8], rows[8:], method)
     rerank(None, rows, method)
-    if isinstance(method, LPMT):  # larger graphs use other loops
+    if isinstance(method, LPMT):  # larger graphs use other loops, and candidates other layouts
         large = _random_rows(stages.diffusion.MAX_BLOCK_ITEMS + 10)
         rerank(large[:2], large, method)
+        rerank(rows[:2], rows[8:], method, candidates=ITEM_COUNT // 2)
 
 
 def _run_job(job: str) -> None:

@@ -21,7 +21,7 @@ from kinrank.methods.base import full_repr
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stores import Store
 from kinrank.tables import align_columns
 from kinrank.vector_input import to_array

@@ -40,7 +40,6 @@ def fuse_distances(
     reached = np.isfinite(chained)
     if mixture.theta == 1.0:
         return _append_unreached_items(distances, reached, distances)
-    chained, apart = np.ascontiguousarray(chained), np.ascontiguousarray(apart)  # one layout: compiled once
     roots, result = np.empty_like(chained), np.empty(distances.shape, np.float32)
     THREAD_RUNNER(write_roots, len(distances), (chained, mixture), (Output(roots),), "fusion")
     units = measure_units(distances, roots, mixture, own, apart)

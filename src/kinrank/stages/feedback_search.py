@@ -263,8 +263,6 @@ def _mix_sources(parts: DistanceParts, mixture: Mixture, units: Units) -> Floats
     roots = _compute_roots(np.ascontiguousarray(parts.chained), mixture)
     values, reached = np.empty(roots.shape, np.float32), np.isfinite(roots)
     each = Units(*(np.full(len(roots), unit, np.float32) for unit in units))
-    finite = DistanceParts(
-        parts.distances, np.where(reached, roots, np.float32(0.0)), np.ascontiguousarray(parts.apart)
-    )
+    finite = parts._replace(chained=np.where(reached, roots, np.float32(0.0)))
     THREAD_RUNNER(mix_rows, len(roots), (finite, mixture, each), (Output(values),))
     return np.where(reached, values, np.float32(np.inf))

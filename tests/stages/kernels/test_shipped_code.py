@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
-import numba
 import numpy as np
 import pytest
 
@@ -129,7 +128,7 @@ def test_a_processor_without_the_features_compiles(kernel: Callable[[], Any], mo
 def test_a_processor_that_the_user_chose_is_compiled_for(
     kernel: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(numba.config, "CPU_NAME", "generic")
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
     assert is_compiled(kernel())
 
 

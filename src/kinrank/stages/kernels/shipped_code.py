@@ -59,7 +59,6 @@ def write_manifest(folder: Path) -> None:
 def read_checksums(folder: Path) -> dict[str, str]:
     """Return the checksums of the files in the folder that this computer can use; none if they are for another one."""
     from llvmlite.binding import get_host_cpu_features
-    from numba import config
 
     try:
         manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
@@ -67,8 +66,8 @@ def read_checksums(folder: Path) -> dict[str, str]:
             return {}
         needed = BASELINES[platform.machine()][1]
         host = {name for name, present in get_host_cpu_features().items() if present}
-        chosen = config.CPU_NAME is None and config.CPU_FEATURES is None  # otherwise the user chose a processor
-        return dict(manifest["files"]) if chosen and needed <= host else {}
+        chosen = "NUMBA_CPU_NAME" in os.environ or "NUMBA_CPU_FEATURES" in os.environ  # a processor, by the user
+        return dict(manifest["files"]) if needed <= host and not chosen else {}
     except (OSError, ValueError, LookupError, TypeError, RuntimeError):  # missing, damaged, or an unknown processor
         return {}
 
