@@ -30,6 +30,7 @@ from kinrank.stages.kernels import shipped_code
 
 ITEM_COUNT = 90  # size of the sample gallery
 DIMENSIONS = 8
+LAST_KERNELS = {"lpmt": "mix_rows", "prepared": "search_best_first"}  # of each job, the one compiled last
 
 
 def warm_up(processes: int | None = None, progress: ProgressOption = None) -> float:
@@ -64,6 +65,29 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
         if collecting:
             gc.enable()
     return time.perf_counter() - started
+
+
+@contextlib.contextmanager
+def compile_meanwhile(*jobs: str, wait: bool) -> Iterator[None]:
+    """Compile loops of LPMT in another process while the block does something else, such as encoding pictures.
+
+    Args:
+        jobs: what to compile: "lpmt" for joint re-ranking, "prepared" for a prepared gallery.
+        wait: finish compiling after the block, which is worthwhile if the loops are needed next; otherwise stop.
+    """
+    if (os.cpu_count() or 1) == 1 or all(shipped_code.is_stored(LAST_KERNELS[job]) for job in jobs):
+        yield
+        return
+    program = f"from kinrank import warmup; [warmup._run_job(job) for job in {jobs!r}]"
+    messages = None if wait else subprocess.DEVNULL  # only those that somebody waits for
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stderr=messages)
+    try:
+        yield
+        if wait:
+            child.wait()
+    finally:
+        child.terminate()
+        child.wait()
 
 
 def write_baseline_code() -> Path:

@@ -7,16 +7,19 @@ calls `kernel(start, stop, *inputs, *outputs)`, which fills its outputs for the 
 Machine code is stored next to the source if that folder is writable, otherwise where Numba finds a place. `kinrank
 warmup` compiles everything once, when an image is built or a package is installed. A process that may not write there
 later, and has no home to write to, still reads code next to the source and compiles missing kernels for itself only.
-Either way one line is logged, once; child processes leave it to their parent.
+Whenever a process compiles, one line is logged when it starts and one when it has finished, with the seconds; child
+processes leave it to their parent. Code that came with a wheel is read first: see `shipped_code`.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -42,9 +45,8 @@ if getattr(numba.config, "DISABLE_JIT", 0):
 
 log = logging.getLogger(__name__)
 MAX_THREADS = 1024
-COMPILING_MESSAGE = (
-    "kinrank: compiling kernels, once per installation; `kinrank warmup` compiles all of them beforehand"
-)
+COMPILING_MESSAGE = "kinrank: compiling kernels that are not stored on this computer yet; `kinrank warmup` compiles all of them beforehand"
+COMPILED_MESSAGE = "kinrank: compiled {count} kernels of {stages} in {seconds:.1f} s"
 NOT_CACHED_MESSAGE = (
     "kinrank: compiling kernels for this process only, because their machine code cannot be stored; "
     "set NUMBA_CACHE_DIR to a writable folder"
@@ -68,7 +70,6 @@ DefaultPasses: Any = compiler.DefaultPassBuilder
 _InTreeLocator: Any = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
 
 NO_CACHE = caching.NullCache()
-_logged_messages: set[str] = set()
 
 _pools: dict[tuple[int, int, str], ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
@@ -307,11 +308,53 @@ class InnerCompiler(Compiler):  # type: ignore[misc]
         return [manager]
 
 
-def _log_once(message: str) -> None:
-    """Log the message unless it was logged before, here or in the parent process."""
-    if message not in _logged_messages and parent_process() is None:
-        _logged_messages.add(message)
+class CompilationLog:
+    """Logs what this process compiles: that it starts, and, after a pause, how many kernels of which stages it was."""
+
+    PAUSE_SECONDS = 2.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stages: list[str] = []  # one entry per compiled kernel
+        self._seconds = self._started = 0.0
+        self._timer = threading.Timer(0.0, self.report)
+        atexit.register(self.report)
+
+    def start(self, message: str) -> None:
+        """Note that a kernel is being compiled; log the message if it is the first one after a pause."""
+        with self._lock:
+            self._timer.cancel()
+            if not self._seconds:
+                log_in_parent(message)
+            self._started = time.perf_counter()
+
+    def finish(self, stage: str) -> None:
+        """Note that this kernel is compiled."""
+        with self._lock:
+            self._stages.append(stage)
+            self._seconds += time.perf_counter() - self._started
+            self._timer = threading.Timer(self.PAUSE_SECONDS, self.report)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def report(self) -> None:
+        """Log what was compiled since the last report, if anything."""
+        with self._lock:
+            self._timer.cancel()
+            stages, seconds = self._stages, self._seconds
+            self._stages, self._seconds = [], 0.0
+        if stages:
+            names = ", ".join(sorted(set(stages)))
+            log_in_parent(COMPILED_MESSAGE.format(count=len(stages), stages=names, seconds=seconds))
+
+
+def log_in_parent(message: str) -> None:
+    """Log the message unless this is a child process: its parent has logged the same."""
+    if parent_process() is None:
         log.warning(message)
+
+
+COMPILATION_LOG = CompilationLog()
 
 
 class _SourceFolderLocator(_InTreeLocator):  # type: ignore[misc]
@@ -380,6 +423,7 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
     """Numba's cache of one kernel: reads code of the wheel, next to the source, and from a writable folder, if any."""
 
     def __init__(self, function: Any) -> None:
+        self._stage = function.__module__.rpartition(".")[2]
         self._shipped = _ShippedCache(function) if shipped_code.read_checksums(shipped_code.FOLDER) else NO_CACHE
         if shipped_code.is_writing():
             self._source_folder, self._writable = NO_CACHE, _ShippedCache(function)
@@ -404,16 +448,17 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
                 continue
             if code is not None:
                 return code
-        _log_once(NOT_CACHED_MESSAGE if self._writable is NO_CACHE else COMPILING_MESSAGE)
+        COMPILATION_LOG.start(NOT_CACHED_MESSAGE if self._writable is NO_CACHE else COMPILING_MESSAGE)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store compiled code; after a failure store nothing any more."""
+        COMPILATION_LOG.finish(self._stage)
         try:
             self._writable.save_overload(sig, data)
         except Exception:  # a full disk or a removed folder
             self._writable = NO_CACHE
-            _log_once(NOT_CACHED_MESSAGE)
+            log_in_parent(NOT_CACHED_MESSAGE)
 
     def flush(self) -> None:
         self._writable.flush()

@@ -72,6 +72,12 @@ def read_checksums(folder: Path) -> dict[str, str]:
         return {}
 
 
+def is_stored(kernel: str) -> bool:
+    """Return True if code of this kernel came with the package or is stored next to its source."""
+    pattern = f"*.{kernel}_{digest_sources()}-*.nbi"
+    return any(any(place.glob(pattern)) for place in (FOLDER, *STAGES.rglob("__pycache__")))
+
+
 def is_intact(path: Path) -> bool:
     """Return True if the manifest beside the file lists it with the checksum that it has, or is not written yet."""
     if is_writing():
