@@ -206,6 +206,8 @@ def test_a_disk_that_fills_up_meanwhile_is_said_once(
 
 
 def test_what_is_compiled_is_said_every_time(loop: Callable[[], Any], caplog: pytest.LogCaptureFixture) -> None:
+    compiler.COMPILATION_LOG.report()  # of other tests
+    caplog.clear()
     with caplog.at_level("WARNING", "kinrank"):
         for kind in (np.float64, np.float32):
             loop()(0, 1, np.zeros(1, kind), np.zeros(1, kind))

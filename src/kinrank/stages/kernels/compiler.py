@@ -45,7 +45,9 @@ if getattr(numba.config, "DISABLE_JIT", 0):
 
 log = logging.getLogger(__name__)
 MAX_THREADS = 1024
-COMPILING_MESSAGE = "kinrank: compiling kernels that are not stored on this computer yet; `kinrank warmup` compiles all of them beforehand"
+COMPILING_MESSAGE = (
+    "kinrank: compiling kernels that are not stored on this computer; `kinrank warmup` compiles all of them beforehand"
+)
 COMPILED_MESSAGE = "kinrank: compiled {count} kernels of {stages} in {seconds:.1f} s"
 NOT_CACHED_MESSAGE = (
     "kinrank: compiling kernels for this process only, because their machine code cannot be stored; "
