@@ -30,7 +30,11 @@ from kinrank.stages.kernels import shipped_code
 
 ITEM_COUNT = 90  # size of the sample gallery
 DIMENSIONS = 8
-LAST_KERNELS = {"lpmt": "mix_rows", "prepared": "search_best_first"}  # of each job, the one compiled last
+LAST_KERNELS = {
+    "lpmt": "mix_rows",
+    "large": "mix_rows",
+    "prepared": "search_best_first",
+}  # of each job, the one compiled last
 
 
 def warm_up(processes: int | None = None, progress: ProgressOption = None) -> float:
@@ -72,7 +76,8 @@ def compile_meanwhile(*jobs: str, wait: bool) -> Iterator[None]:
     """Compile loops of LPMT in another process while the block does something else, such as encoding pictures.
 
     Args:
-        jobs: what to compile: "lpmt" for joint re-ranking, "prepared" for a prepared gallery.
+        jobs: what to compile: "lpmt" for joint re-ranking, "large" for that of more than a thousand items, "prepared"
+            for a prepared gallery.
         wait: finish compiling after the block, which is worthwhile if the loops are needed next; otherwise stop.
     """
     if (os.cpu_count() or 1) == 1 or all(shipped_code.is_stored(LAST_KERNELS[job]) for job in jobs):
@@ -122,15 +127,22 @@ def _start_workers(count: int) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-def warm_up_method(method: Method | str) -> None:
-    """Compile the loops of one method in a joint graph, or load them from disk."""
+def warm_up_method(method: Method | str, count: int | None = None) -> None:
+    """Compile the loops of one method in a joint graph, or load them from disk.
+
+    Args:
+        method: the method or its name.
+        count: number of items and queries to come: only the loops for a graph of that size. Default: all loops.
+    """
     method = _replace_learned_method(resolve_method(method))
-    rows = _random_rows(ITEM_COUNT)
-    rerank(rows[:8], rows[8:], method)
-    rerank(None, rows, method)
-    if isinstance(method, LPMT):  # larger graphs use other loops, and candidates other layouts
-        large = _random_rows(stages.diffusion.MAX_BLOCK_ITEMS + 10)
+    rows, limit = _random_rows(ITEM_COUNT), stages.diffusion.MAX_BLOCK_ITEMS
+    if count is None or count <= limit:
+        rerank(rows[:8], rows[8:], method)
+        rerank(None, rows, method)
+    if isinstance(method, LPMT) if count is None else count > limit:  # larger graphs use other loops
+        large = _random_rows(limit + 10)
         rerank(large[:2], large, method)
+    if isinstance(method, LPMT) and count is None:  # candidates use other layouts
         rerank(rows[:2], rows[8:], method, candidates=ITEM_COUNT // 2)
 
 
@@ -143,6 +155,8 @@ def _run_job(job: str) -> None:
         manifold = _build_and_search(LPMT())
         manifold.add(_random_rows(ITEM_COUNT + 2)[-2:])
         manifold.remove([3])
+    elif job == "large":
+        warm_up_method(LPMT(), stages.diffusion.MAX_BLOCK_ITEMS + 1)
     elif job == "served":
         for kind in METHODS.values():
             if kind.capabilities.prepared_search and not issubclass(kind, (LPMT, LearnedMethod)):

@@ -37,7 +37,7 @@ def run_demo(
     Example:
         >>> run_demo("demo.html").trials
     """
-    with compile_meanwhile("lpmt", wait=True):
+    with compile_meanwhile("large", wait=True):
         images, labels, angles = turntable(objects, views, seed=seed, progress=Progress(progress))
     vectors = embed_pixels(images)
     pictures = reduce_shades(images)

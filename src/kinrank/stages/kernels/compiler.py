@@ -318,7 +318,8 @@ class CompilationLog:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stages: list[str] = []  # one entry per compiled kernel
-        self._seconds = self._started = 0.0
+        self._seconds = 0.0
+        self._starts: list[float] = []  # of kernels in progress: one may need another
         self._timer = threading.Timer(0.0, self.report)
         atexit.register(self.report)
 
@@ -326,15 +327,16 @@ class CompilationLog:
         """Note that a kernel is being compiled; log the message if it is the first one after a pause."""
         with self._lock:
             self._timer.cancel()
-            if not self._seconds:
+            if not self._seconds and not self._starts:
                 log_in_parent(message)
-            self._started = time.perf_counter()
+            self._starts.append(time.perf_counter())
 
     def finish(self, stage: str) -> None:
         """Note that this kernel is compiled."""
         with self._lock:
             self._stages.append(stage)
-            self._seconds += time.perf_counter() - self._started
+            started = self._starts.pop()
+            self._seconds += 0.0 if self._starts else time.perf_counter() - started
             self._timer = threading.Timer(self.PAUSE_SECONDS, self.report)
             self._timer.daemon = True
             self._timer.start()
@@ -343,6 +345,8 @@ class CompilationLog:
         """Log what was compiled since the last report, if anything."""
         with self._lock:
             self._timer.cancel()
+            if self._starts:
+                return
             stages, seconds = self._stages, self._seconds
             self._stages, self._seconds = [], 0.0
         if stages:
