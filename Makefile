@@ -1,4 +1,4 @@
-# Every target creates its own virtual environment; you need only Python 3, make and a compiler.
+# Every target creates its own virtual environment; you need only Python 3 and make.
 #   make serve          web page that shows why an item moved
 #   make demo           the same page as one file, without a service
 #   make demo-photos    encode, search and re-rank pictures; print speed and gain
@@ -16,12 +16,14 @@
 #   make test-learned   fit and test learned methods; installs torch first
 #   make test-faults    test kills, concurrent writers, damaged folders, full disks and invalid arguments
 #   make test-nightly   run tests and fault tests with many more examples and kills
+#   make wheel          build dist/*.whl with machine code for this Python and system; make test-wheel also tries it
 #   make soak           change, search and kill a service for 20 minutes (SOAK_SECONDS=1200); compare it with a model
 PYTHON ?= python3
 VENV ?= .venv
 DATA ?= ../shared/data
 RESULTS ?= out/bench.jsonl
-PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
+# --no-compile: bytecode is written for modules that are imported, not for all of scipy
+PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check --no-compile
 
 AXE = out/web/node_modules/axe-core/axe.min.js
 TWO = -n 2 --dist loadfile --no-loadscope-reorder  # two processes; all tests of a file in one; long files first
@@ -29,10 +31,10 @@ FUZZ = .venv-fuzz
 SECONDS ?= 60
 SOAK_SECONDS ?= 1200
 
-.PHONY: help serve demo demo-photos install install-all test test-fast test-nightly test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak check bench bench-all bench-learned bench-paper bench-stores bench-service docs numbers fuzz clean
+.PHONY: help serve demo demo-photos install install-all test test-fast test-nightly test-stores test-encoders test-learned test-web fuzz-web chromium test-faults soak wheel test-wheel check bench bench-all bench-learned bench-paper bench-stores bench-service docs numbers fuzz clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 19
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 20
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -142,6 +144,16 @@ test-faults: $(VENV)/dev.stamp
 
 soak: $(VENV)/dev.stamp
 	PYTHONPATH=tests $(VENV)/bin/python -m faults.service_soak --seconds $(SOAK_SECONDS)
+
+# `pip wheel .` alone makes a wheel without machine code, for every Python and system
+wheel: $(VENV)/core.stamp
+	rm -rf dist
+	$(VENV)/bin/kinrank warmup --baseline
+	$(VENV)/bin/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist . ; result=$$?; \
+	    rm -rf src/kinrank/machine_code; exit $$result
+
+test-wheel: $(VENV)/dev.stamp wheel
+	KINRANK_WHEEL=$$(echo dist/*.whl) $(VENV)/bin/python -m pytest -s tests/test_wheel.py
 
 check: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .

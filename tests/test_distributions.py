@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import kinrank
-from kinrank.cli import bench
 from kinrank.errors import MissingExtraError
 from kinrank.web.startup.gallery_source import TOYS, VECTORS, GallerySource
 from reference.commands import bad, good
@@ -25,7 +24,7 @@ def without_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "kinrank_bench"]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "kinrank_bench", None)
-    monkeypatch.setattr(bench, "entry_points", lambda **_: ())
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
     monkeypatch.setattr("kinrank.datasets.published_sets.find_spec", lambda name: None)
 
 

@@ -169,7 +169,7 @@ def parses(words: list[str]) -> None:
     while hasattr(command, "commands"):
         assert words, f"{command.name} needs a verb"
         assert words[0] in command.commands, f"there is no verb {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
+        command, words = command.get_command(None, words[0]), words[1:]
     context = command.make_context(command.name, list(words))
     if command.name in ("rerank", "build"):
         parse_method(context.params["method"], context.args)

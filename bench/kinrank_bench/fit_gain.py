@@ -22,7 +22,7 @@ from kinrank.files.user_folders import scratch_folder
 from kinrank.learned import RECIPES, fit
 from kinrank.methods import Method, resolve_method
 from kinrank.progress import Progress, ProgressOption
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.warmup import warm_up_method
 from kinrank_bench.class_halves import has_classes, split_classes
 from kinrank_bench.datasets.benchmark import BENCHMARKS, Benchmark, load

@@ -29,7 +29,7 @@ from kinrank.methods import Method, resolve_method
 from kinrank.methods.base import full_repr
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.vector_input import sample_evenly
 from kinrank.warmup import warm_up_gallery, warm_up_method
 from kinrank_bench.datasets.benchmark import Benchmark

@@ -19,7 +19,7 @@ from kinrank.methods import resolve_method
 from kinrank.neighbors import find_nearest
 from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stages.request import Request
 from kinrank.vector_input import Vectors, sample_evenly, to_unit_rows
 from kinrank_bench.datasets.benchmark import load

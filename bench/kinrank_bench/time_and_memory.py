@@ -26,7 +26,7 @@ from kinrank.neighbors import Neighbors, find_nearest
 from kinrank.problem import Items
 from kinrank.progress import SILENT, Progress, ProgressOption
 from kinrank.ranking import rank_rows
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stores import ArrayStore
 from kinrank.vector_input import check_vectors, to_unit_rows
 from kinrank.warmup import warm_up_method

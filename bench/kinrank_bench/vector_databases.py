@@ -18,7 +18,7 @@ from kinrank.lazy_import import import_extra
 from kinrank.manifold import Manifold
 from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stores import ArrayStore
 from kinrank.stores.engine import EngineStore
 from kinrank.vector_input import to_unit_rows

@@ -9,24 +9,29 @@ Example:
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kinrank.client import Client
-from kinrank.diagnosis import diagnose, tune
-from kinrank.encoders import embed
-from kinrank.evaluation import Truth, compare, evaluate
-from kinrank.feature_combination import combine
-from kinrank.file_kinds import load
-from kinrank.joint_explanation import explain
-from kinrank.learned import fit
-from kinrank.manifold import Manifold, near_duplicates
-from kinrank.methods import CAS, DFS, LPMT, METHODS, AlphaQE, KReciprocal, Method
-from kinrank.rank_fusion import fuse
-from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
-from kinrank.stores import Store
-from kinrank.stores.base import open_store
-from kinrank.whitening import whiten
+from kinrank.lazy_import import lazy_submodules
+
+if TYPE_CHECKING:
+    from kinrank.client import Client
+    from kinrank.diagnosis import tune
+    from kinrank.diagnosis.diagnose import diagnose
+    from kinrank.encoders import embed
+    from kinrank.evaluation import Truth, compare, evaluate
+    from kinrank.feature_combination import combine
+    from kinrank.file_kinds import load
+    from kinrank.joint_explanation import explain
+    from kinrank.learned import fit
+    from kinrank.manifold import Manifold
+    from kinrank.manifold.near_duplicates import near_duplicates
+    from kinrank.methods import CAS, DFS, LPMT, METHODS, AlphaQE, KReciprocal, Method
+    from kinrank.rank_fusion import fuse
+    from kinrank.ranking import Ranking
+    from kinrank.reranking import rerank
+    from kinrank.stores import Store
+    from kinrank.stores.base import open_store
+    from kinrank.whitening import whiten
 
 __version__ = "0.2.0"
 
@@ -58,7 +63,35 @@ __all__ = [
     "tune",
     "whiten",
 ]
-MODULES = [  # that users import from; those that are not loaded yet are imported on first use
+ORIGINS = {  # of public names that are imported on first use: most programs need few of them
+    "Client": "client",
+    "diagnose": "diagnosis",
+    "tune": "diagnosis",
+    "embed": "encoders",
+    "Truth": "evaluation",
+    "compare": "evaluation",
+    "evaluate": "evaluation",
+    "combine": "feature_combination",
+    "load": "file_kinds",
+    "explain": "joint_explanation",
+    "fit": "learned",
+    "Manifold": "manifold",
+    "near_duplicates": "manifold",
+    "AlphaQE": "methods",
+    "CAS": "methods",
+    "DFS": "methods",
+    "KReciprocal": "methods",
+    "LPMT": "methods",
+    "METHODS": "methods",
+    "Method": "methods",
+    "fuse": "rank_fusion",
+    "Ranking": "ranking",
+    "rerank": "reranking",
+    "Store": "stores",
+    "open_store": "stores.base",
+    "whiten": "whitening",
+}
+MODULES = [  # that users import from; they are imported on first use, too
     "augmentation",
     "datasets",
     "diagnosis",
@@ -74,6 +107,7 @@ MODULES = [  # that users import from; those that are not loaded yet are importe
     "thermodynamics",
     "whitening",
 ]
+import_submodule = lazy_submodules("kinrank")
 
 
 def __dir__() -> list[str]:
@@ -81,6 +115,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in MODULES:
-        raise AttributeError(f"module 'kinrank' has no attribute {name!r}")
-    return importlib.import_module(f"kinrank.{name}")
+    if name in ORIGINS:
+        value = globals()[name] = getattr(importlib.import_module(f"kinrank.{ORIGINS[name]}"), name)
+        return value
+    return import_submodule(name)

@@ -5,24 +5,36 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import platform
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank import stages
+from kinrank.errors import InputError
 from kinrank.interrupts import block_interrupts
 from kinrank.manifold import Manifold
 from kinrank.methods import LPMT, METHODS, Method, resolve_method
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.progress import Progress, ProgressOption
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
+from kinrank.stages.kernels import shipped_code
 
 ITEM_COUNT = 90  # size of the sample gallery
 DIMENSIONS = 8
+LAST_KERNELS = {
+    "lpmt": "mix_rows",
+    "large": "mix_rows",
+    "prepared": "search_best_first",
+}  # of each job, the one compiled last
 
 
 def warm_up(processes: int | None = None, progress: ProgressOption = None) -> float:
@@ -60,6 +72,47 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
 
 
 @contextlib.contextmanager
+def compile_meanwhile(*jobs: str, wait: bool) -> Iterator[None]:
+    """Compile loops of LPMT in another process while the block does something else, such as encoding pictures.
+
+    Args:
+        jobs: what to compile: "lpmt" for joint re-ranking, "large" for that of more than a thousand items, "prepared"
+            for a prepared gallery.
+        wait: finish compiling after the block, which is worthwhile if the loops are needed next; otherwise stop.
+    """
+    if (os.cpu_count() or 1) == 1 or all(shipped_code.is_stored(LAST_KERNELS[job]) for job in jobs):
+        yield
+        return
+    program = f"from kinrank import warmup; [warmup._run_job(job) for job in {jobs!r}]"
+    messages = None if wait else subprocess.DEVNULL  # only those that somebody waits for
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stderr=messages)
+    try:
+        yield
+        if wait:
+            child.wait()
+    finally:
+        child.terminate()
+        child.wait()
+
+
+def write_baseline_code() -> Path:
+    """Compile all loops for the baseline processor into the package, for a wheel; return the folder.
+
+    A process of its own compiles, one loop after the other, because Numba chooses its processor when it is imported.
+    """
+    processor = shipped_code.describe_baseline()["processor"]
+    if not processor:
+        raise InputError(f"there is no baseline processor for {platform.machine()}")
+    shutil.rmtree(shipped_code.FOLDER, ignore_errors=True)
+    shipped_code.FOLDER.mkdir()
+    choice = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": "", shipped_code.WRITE_VARIABLE: "1"}
+    program = "from kinrank import warmup; warmup.warm_up(processes=1)"
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, **choice}, check=True)
+    shipped_code.write_manifest(shipped_code.FOLDER)
+    return shipped_code.FOLDER
+
+
+@contextlib.contextmanager
 def _start_workers(count: int) -> Iterator[ProcessPoolExecutor]:
     """Start processes that run jobs; an error or Ctrl-C ends them at once, with their current jobs."""
     existing = set(active_children())
@@ -74,15 +127,23 @@ def _start_workers(count: int) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-def warm_up_method(method: Method | str) -> None:
-    """Compile the loops of one method in a joint graph, or load them from disk."""
+def warm_up_method(method: Method | str, count: int | None = None) -> None:
+    """Compile the loops of one method in a joint graph, or load them from disk.
+
+    Args:
+        method: the method or its name.
+        count: number of items and queries to come: only the loops for a graph of that size. Default: all loops.
+    """
     method = _replace_learned_method(resolve_method(method))
-    rows = _random_rows(ITEM_COUNT)
-    rerank(rows[:8], rows[8:], method)
-    rerank(None, rows, method)
-    if isinstance(method, LPMT):  # larger graphs use other loops
-        large = _random_rows(stages.diffusion.MAX_BLOCK_ITEMS + 10)
+    rows, limit = _random_rows(ITEM_COUNT), stages.diffusion.MAX_BLOCK_ITEMS
+    if count is None or count <= limit:
+        rerank(rows[:8], rows[8:], method)
+        rerank(None, rows, method)
+    if isinstance(method, LPMT) if count is None else count > limit:  # larger graphs use other loops
+        large = _random_rows(limit + 10)
         rerank(large[:2], large, method)
+    if isinstance(method, LPMT) and count is None:  # candidates use other layouts
+        rerank(rows[:2], rows[8:], method, candidates=ITEM_COUNT // 2)
 
 
 def _run_job(job: str) -> None:
@@ -94,6 +155,8 @@ def _run_job(job: str) -> None:
         manifold = _build_and_search(LPMT())
         manifold.add(_random_rows(ITEM_COUNT + 2)[-2:])
         manifold.remove([3])
+    elif job == "large":
+        warm_up_method(LPMT(), stages.diffusion.MAX_BLOCK_ITEMS + 1)
     elif job == "served":
         for kind in METHODS.values():
             if kind.capabilities.prepared_search and not issubclass(kind, (LPMT, LearnedMethod)):

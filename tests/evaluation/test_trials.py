@@ -171,7 +171,7 @@ def test_all_are_all_but_the_twin_of_lpmt(
         return real(queries, gallery, method, **more)
 
     monkeypatch.setattr(trials_module, "rerank", refuse)
-    monkeypatch.setattr(trials_module, "warm_up_method", lambda method: None)
+    monkeypatch.setattr(trials_module, "warm_up_method", lambda method, count: None)
     bars: list[tuple[str, int, int]] = []
     trials = kr.compare(None, rows, kr.Truth.from_labels(labels), progress=lambda *step: bars.append(step))
     learned = {"csa", "ssr", "lattqe", "lattdba+lattqe"}  # their weights have to be fitted first

@@ -107,7 +107,9 @@ SMALL = {
 def verbs() -> dict[str, Any]:
     """Return every command by the words that call it."""
     found: dict[str, Any] = {}
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+    group: Any = get_command(app)
+    for name in list(group.commands):
+        command = group.get_command(None, name)
         for part, inner in getattr(command, "commands", {"": command}).items():
             found[f"{name} {part}".strip()] = inner
     return found

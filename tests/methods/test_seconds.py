@@ -11,7 +11,7 @@ import pytest
 from kinrank.methods import BCD, CAS, EIR, LPMT, METHODS, Method
 from kinrank.methods.base import for_candidates
 from kinrank.methods.learned_method import LearnedMethod
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 
 ITEMS, DIMENSIONS = 1100, 32  # more than the small graphs of LPMT's diffusion
 BUSY = 4.0  # largest slowdown against the machine of the estimates

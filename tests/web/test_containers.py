@@ -63,7 +63,7 @@ def parses(words: list[str]) -> dict[str, Any]:
     from kinrank.cli.app import app
 
     command: Any = typer.main.get_command(app)
-    command = command.commands[words[0]]
+    command = command.get_command(None, words[0])
     found: dict[str, Any] = command.make_context(words[0], list(words[1:])).params
     return found
 

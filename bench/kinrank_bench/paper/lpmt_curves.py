@@ -14,7 +14,7 @@ from kinrank import stages, vector_input
 from kinrank.methods import LPMT
 from kinrank.methods.base import full_repr
 from kinrank.problem import Items
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stores import ArrayStore
 from kinrank.vector_input import sample_evenly
 from kinrank_bench.datasets.benchmark import Benchmark

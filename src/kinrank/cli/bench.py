@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any
 
 import typer
@@ -22,6 +21,8 @@ def bench() -> None:
 
 def load_command(name: str) -> Any:
     """Return the command that another package declares as an entry point of this name; None if there is none."""
+    from importlib.metadata import entry_points
+
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         return typer.main.get_command(entry.load())
     return None

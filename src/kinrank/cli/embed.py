@@ -15,6 +15,7 @@ from kinrank.cli.option_groups import File, option
 from kinrank.cli.output import OutputOptions, check_output
 from kinrank.encoders import Embedded
 from kinrank.encoders.embeddings import facts_path, names_path
+from kinrank.warmup import compile_meanwhile
 from kinrank_entry import INTERRUPTED
 
 MAX_LISTED_SKIPS = 10  # skipped items to print; the .json has all of them
@@ -68,22 +69,23 @@ def embed(
     """
     check_output(output.output, (".npy",), source)
     try:
-        result = kinrank.embed(
-            source,
-            encoder.encoder,
-            output.output,
-            content=items.content,
-            names=items.names,
-            boxes=items.boxes,
-            boxes_size=items.boxes_size,
-            column=items.column,
-            id_column=items.id_column,
-            on_error="raise" if items.strict else "skip",
-            batch=output.batch,
-            workers=output.workers,
-            progress=output.progress,
-            **asdict(encoder.options),
-        )
+        with compile_meanwhile("lpmt", "prepared", wait=False):
+            result = kinrank.embed(
+                source,
+                encoder.encoder,
+                output.output,
+                content=items.content,
+                names=items.names,
+                boxes=items.boxes,
+                boxes_size=items.boxes_size,
+                column=items.column,
+                id_column=items.id_column,
+                on_error="raise" if items.strict else "skip",
+                batch=output.batch,
+                workers=output.workers,
+                progress=output.progress,
+                **asdict(encoder.options),
+            )
     except KeyboardInterrupt:
         if not output.quiet:
             print("\nkinrank: interrupted; the same command continues where it stopped", file=sys.stderr)

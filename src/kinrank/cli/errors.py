@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from typer import Abort, Exit
@@ -65,13 +66,15 @@ class CommandGroup(TyperGroup):
         found = load_command(cmd_name) if cmd_name in COMMANDS_ELSEWHERE else None
         return found or super().get_command(ctx, cmd_name)
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Parse the command line; typer imports much for that."""
+        with _report_interrupt():
+            return super().make_context(*args, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Ctrl-C ends it here, because versions of typer treat a KeyboardInterrupt differently."""
-        try:
+        """Run the command."""
+        with _report_interrupt():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            print(MESSAGE, file=sys.stderr)
-            raise Exit(INTERRUPTED) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands in `--help` under the headings they were registered with."""
@@ -84,6 +87,16 @@ class CommandGroup(TyperGroup):
         for heading, lines in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(lines)
+
+
+@contextlib.contextmanager
+def _report_interrupt() -> Iterator[None]:
+    """End the command on Ctrl-C, because versions of typer treat a KeyboardInterrupt differently."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(MESSAGE, file=sys.stderr)
+        raise Exit(INTERRUPTED) from None
 
 
 def run_command(work: Callable[[], Any], spell: Spelling = spell_in_python) -> int:

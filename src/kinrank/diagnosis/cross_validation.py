@@ -29,7 +29,7 @@ from kinrank.evaluation.trials import BASELINE, describe_failure, format_points
 from kinrank.methods import Method, resolve_method
 from kinrank.methods.base import full_repr
 from kinrank.progress import Progress, ProgressOption
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stores.gallery import read_gallery
 from kinrank.vector_input import Vectors
 from kinrank.vector_space import Space

@@ -26,7 +26,7 @@ from kinrank.methods.base import for_candidates
 from kinrank.parameters import check_whole_number
 from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank as rerank_here
+from kinrank.reranking import rerank as rerank_here
 from kinrank.stores import ArrayStore, Store
 from kinrank.stores.base import QueryHits, ranking_from_lists
 from kinrank.vector_input import Vectors, check_vectors, to_unit_rows

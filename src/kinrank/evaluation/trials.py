@@ -20,7 +20,7 @@ from kinrank.methods.base import full_repr
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stores import Store
 from kinrank.tables import align_columns
 from kinrank.vector_input import to_array
@@ -246,8 +246,12 @@ def make_runner(
         k = None if isinstance(gallery, Store) else max(1, len(gallery))
     limits: dict[str, Any] = {"candidates": candidates, "k": k, "max_memory": max_memory, "metric": metric}
 
+    count = None  # of the items of one graph, if there is one
+    if candidates is None and isinstance(gallery, Sized):
+        count = len(gallery) + (len(queries) if isinstance(queries, Sized) else 0)
+
     def run(method: Method) -> Ranking:
-        warm_up_method(method)
+        warm_up_method(method, count)
         return rerank(queries, gallery, method, **limits)
 
     return run

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kinrank.errors import InputError
 from kinrank.methods import METHODS, Method, find_method, resolve_method
 from kinrank.parameters import check_whole_number
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.vector_space import check_metric
 
 MethodInput = Method | str | Mapping[str, Any]  # a Method, its name, or a dict of its name and parameters

@@ -13,7 +13,7 @@ from kinrank.lazy_import import require_extra
 from kinrank.manifold import Manifold
 from kinrank.parameters import check_whole_number
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 
 with require_extra("scikit-learn", "KinrankTransformer", "sklearn"):
     from scipy.sparse import csr_matrix

@@ -13,7 +13,7 @@ from kinrank.ids import unwrap_masked_array
 from kinrank.methods import LPMT
 from kinrank.neighbors import Integers, find_nearest
 from kinrank.progress import ProgressOption
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.vector_input import Vectors
 
 PSEUDO = "pseudo"

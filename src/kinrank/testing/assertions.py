@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinrank.methods.base import Method
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 
 
 def require(holds: Any, message: str) -> None:

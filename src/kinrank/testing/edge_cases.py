@@ -10,7 +10,7 @@ import numpy as np
 from kinrank.errors import MemoryLimitError
 from kinrank.methods.base import Method, for_candidates
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stores.array import ArrayStore
 from kinrank.testing.assertions import (
     rank_and_check,

@@ -11,7 +11,7 @@ from kinrank.methods.base import Method
 from kinrank.problem import Items
 from kinrank.progress import SILENT
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.testing.assertions import rank_and_check, require, require_identical, require_same
 from kinrank.testing.sample_data import toy
 from kinrank.vector_input import check_vectors, to_unit_rows

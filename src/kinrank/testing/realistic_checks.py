@@ -14,7 +14,7 @@ from kinrank.methods import METHODS
 from kinrank.methods.base import Method
 from kinrank.methods.capabilities import Capability
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.testing.assertions import rank_and_check, require, require_identical
 from kinrank.testing.sample_data import GALLERY_KINDS, RealisticGallery, realistic_gallery
 

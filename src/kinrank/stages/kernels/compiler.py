@@ -7,17 +7,19 @@ calls `kernel(start, stop, *inputs, *outputs)`, which fills its outputs for the 
 Machine code is stored next to the source if that folder is writable, otherwise where Numba finds a place. `kinrank
 warmup` compiles everything once, when an image is built or a package is installed. A process that may not write there
 later, and has no home to write to, still reads code next to the source and compiles missing kernels for itself only.
-Either way one line is logged, once; child processes leave it to their parent.
+Whenever a process compiles, one line is logged when it starts and one when it has finished, with the seconds; child
+processes leave it to their parent. Code that came with a wheel is read first: see `shipped_code`.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
-import hashlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -33,6 +35,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from kinrank import deadline
 from kinrank.errors import InputError, MissingExtraError
+from kinrank.stages.kernels import shipped_code
 
 if getattr(numba.config, "DISABLE_JIT", 0):
     raise MissingExtraError(
@@ -43,8 +46,9 @@ if getattr(numba.config, "DISABLE_JIT", 0):
 log = logging.getLogger(__name__)
 MAX_THREADS = 1024
 COMPILING_MESSAGE = (
-    "kinrank: compiling kernels, once per installation; `kinrank warmup` compiles all of them beforehand"
+    "kinrank: compiling kernels that are not stored on this computer; `kinrank warmup` compiles all of them beforehand"
 )
+COMPILED_MESSAGE = "kinrank: compiled {count} kernels of {stages} in {seconds:.1f} s"
 NOT_CACHED_MESSAGE = (
     "kinrank: compiling kernels for this process only, because their machine code cannot be stored; "
     "set NUMBA_CACHE_DIR to a writable folder"
@@ -67,7 +71,7 @@ Compiler: Any = compiler.CompilerBase
 DefaultPasses: Any = compiler.DefaultPassBuilder
 _InTreeLocator: Any = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
 
-_logged_messages: set[str] = set()
+NO_CACHE = caching.NullCache()
 
 _pools: dict[tuple[int, int, str], ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
@@ -76,13 +80,7 @@ _blas_users: list[object] = []
 _blas_limits: list[Any] = []
 
 
-def _digest_sources() -> str:
-    """Return a digest of the source of all kernels, which are spread over the package `kinrank.stages`."""
-    texts = (path.read_bytes() for path in sorted(Path(__file__).parents[1].rglob("*.py")))
-    return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
-
-
-SOURCE_DIGEST = _digest_sources()
+SOURCE_DIGEST = shipped_code.digest_sources()
 
 
 def compile_kernel(function: Callable[..., Any]) -> Any:
@@ -312,11 +310,57 @@ class InnerCompiler(Compiler):  # type: ignore[misc]
         return [manager]
 
 
-def _log_once(message: str) -> None:
-    """Log the message unless it was logged before, here or in the parent process."""
-    if message not in _logged_messages and parent_process() is None:
-        _logged_messages.add(message)
+class CompilationLog:
+    """Logs what this process compiles: that it starts, and, after a pause, how many kernels of which stages it was."""
+
+    PAUSE_SECONDS = 2.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stages: list[str] = []  # one entry per compiled kernel
+        self._seconds = 0.0
+        self._starts: list[float] = []  # of kernels in progress: one may need another
+        self._timer = threading.Timer(0.0, self.report)
+        atexit.register(self.report)
+
+    def start(self, message: str) -> None:
+        """Note that a kernel is being compiled; log the message if it is the first one after a pause."""
+        with self._lock:
+            self._timer.cancel()
+            if not self._seconds and not self._starts:
+                log_in_parent(message)
+            self._starts.append(time.perf_counter())
+
+    def finish(self, stage: str) -> None:
+        """Note that this kernel is compiled."""
+        with self._lock:
+            self._stages.append(stage)
+            started = self._starts.pop()
+            self._seconds += 0.0 if self._starts else time.perf_counter() - started
+            self._timer = threading.Timer(self.PAUSE_SECONDS, self.report)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def report(self) -> None:
+        """Log what was compiled since the last report, if anything."""
+        with self._lock:
+            self._timer.cancel()
+            if self._starts:
+                return
+            stages, seconds = self._stages, self._seconds
+            self._stages, self._seconds = [], 0.0
+        if stages:
+            names = ", ".join(sorted(set(stages)))
+            log_in_parent(COMPILED_MESSAGE.format(count=len(stages), stages=names, seconds=seconds))
+
+
+def log_in_parent(message: str) -> None:
+    """Log the message unless this is a child process: its parent has logged the same."""
+    if parent_process() is None:
         log.warning(message)
+
+
+COMPILATION_LOG = CompilationLog()
 
 
 class _SourceFolderLocator(_InTreeLocator):  # type: ignore[misc]
@@ -337,16 +381,65 @@ class _ReadOnlyCache(caching.FunctionCache):  # type: ignore[misc]
         """Do nothing: this cache never writes."""
 
 
-class KernelCache(caching.NullCache):  # type: ignore[misc]
-    """Numba's cache of one kernel: reads code next to the source, then from a folder that it can write to, if any."""
+class _ShippedLocator(_SourceFolderLocator):
+    """Finds the code that came with the package, and compares it by content: installing a file changes its time."""
+
+    def get_cache_path(self) -> str:
+        return str(shipped_code.FOLDER)
+
+    def get_source_stamp(self) -> str:
+        return SOURCE_DIGEST
+
+
+class _ShippedFile(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """Numba's two files of a kernel; a damaged one counts as missing before anything in it is used."""
+
+    def _load_index(self) -> Any:
+        return super()._load_index() if shipped_code.is_intact(Path(self._index_path)) else {}
+
+    def _load_data(self, name: str) -> Any:
+        if not shipped_code.is_intact(Path(self._data_path(name))):
+            raise OSError(f"{name} is damaged")  # Numba takes this as missing
+        return super()._load_data(name)
+
+
+class _ShippedCacheImpl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_ShippedLocator,)
+
+    def reduce(self, cres: Any) -> Any:
+        """Return what is stored, without the listing of types: it is long, and names folders of this computer."""
+        code, *rest = super().reduce(cres)
+        return code, *("" if isinstance(part, str) else part for part in rest)
+
+
+class _ShippedCache(caching.FunctionCache):  # type: ignore[misc]
+    """Code for the baseline processor, whichever processor this computer has."""
+
+    _impl_class = _ShippedCacheImpl
 
     def __init__(self, function: Any) -> None:
-        # NUMBA_CACHE_DIR replaces all other folders
-        self._source_folder = caching.NullCache() if os.environ.get("NUMBA_CACHE_DIR") else _ReadOnlyCache(function)
+        super().__init__(function)
+        self._cache_file = _ShippedFile(self._cache_path, self._impl.filename_base, SOURCE_DIGEST)
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return sig  # the manifest has compared everything else
+
+
+class KernelCache(caching.NullCache):  # type: ignore[misc]
+    """Numba's cache of one kernel: reads code of the wheel, next to the source, and from a writable folder, if any."""
+
+    def __init__(self, function: Any) -> None:
+        self._stage = function.__module__.rpartition(".")[2]
+        self._shipped = _ShippedCache(function) if shipped_code.read_checksums(shipped_code.FOLDER) else NO_CACHE
+        if shipped_code.is_writing():
+            self._source_folder, self._writable = NO_CACHE, _ShippedCache(function)
+            return
+        # NUMBA_CACHE_DIR replaces the folder of the source and Numba's own
+        self._source_folder = NO_CACHE if os.environ.get("NUMBA_CACHE_DIR") else _ReadOnlyCache(function)
         try:
             self._writable = caching.FunctionCache(function)
         except RuntimeError:  # Numba found no writable folder
-            self._writable = caching.NullCache()
+            self._writable = NO_CACHE
 
     @property
     def cache_path(self) -> Any:
@@ -354,23 +447,24 @@ class KernelCache(caching.NullCache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code for these types, or None, and then Numba compiles it."""
-        for cache in (self._source_folder, self._writable):
+        for cache in (self._shipped, self._source_folder, self._writable):
             try:
                 code = cache.load_overload(sig, target_context)
             except Exception:  # unreadable or damaged: treated as missing
                 continue
             if code is not None:
                 return code
-        _log_once(NOT_CACHED_MESSAGE if isinstance(self._writable, caching.NullCache) else COMPILING_MESSAGE)
+        COMPILATION_LOG.start(NOT_CACHED_MESSAGE if self._writable is NO_CACHE else COMPILING_MESSAGE)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store compiled code; after a failure store nothing any more."""
+        COMPILATION_LOG.finish(self._stage)
         try:
             self._writable.save_overload(sig, data)
         except Exception:  # a full disk or a removed folder
-            self._writable = caching.NullCache()
-            _log_once(NOT_CACHED_MESSAGE)
+            self._writable = NO_CACHE
+            log_in_parent(NOT_CACHED_MESSAGE)
 
     def flush(self) -> None:
         self._writable.flush()

@@ -17,7 +17,7 @@ from kinrank.methods import Method
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.parameters import check_whole_number
 from kinrank.ranking import Ranking
-from kinrank.rerank import rerank
+from kinrank.reranking import rerank
 from kinrank.stores import ArrayStore, Store
 from kinrank.vector_input import Vectors
 from kinrank.web.page_data.question import Question, resolve_method

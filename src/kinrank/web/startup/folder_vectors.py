@@ -16,6 +16,7 @@ from kinrank.files.text_columns import shorten_text
 from kinrank.progress import Progress, ProgressOption
 from kinrank.sync_folder import Ledger, SyncResult, sync_source
 from kinrank.sync_folder.setup import cache_path, prepare_sync
+from kinrank.warmup import compile_meanwhile
 from kinrank.web.settings import Files
 from kinrank.web.startup.gallery_source import GallerySource
 from kinrank.web.startup.scratch_files import GALLERY_NAME, ServedGallery, write_json
@@ -44,7 +45,8 @@ def embed_folder(
         opened = setup.encoder  # opened even if there is nothing to encode, to check that it is the same encoder
         if isinstance(opened, Recipe):
             opened = Progress(progress).run(OPENING_STAGE, opened.open)
-        return setup.place, sync_source(*setup._replace(encoder=opened), progress=progress)
+        with compile_meanwhile("prepared", wait=False):  # encoding takes longer
+            return setup.place, sync_source(*setup._replace(encoder=opened), progress=progress)
 
     try:
         place, changed = update()

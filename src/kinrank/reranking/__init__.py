@@ -1,5 +1,5 @@
 """Re-ranking of search results: in one joint graph, or per query over candidates."""
 
-from kinrank.rerank.entry_point import rerank
+from kinrank.reranking.entry_point import rerank
 
 __all__ = ["rerank"]

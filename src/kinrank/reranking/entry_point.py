@@ -15,7 +15,7 @@ from kinrank.methods.base import for_candidates, rank_in_blocks
 from kinrank.parameters import check_whole_number
 from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
-from kinrank.rerank.candidates import RerankInput, ResultFilter, rerank_candidates
+from kinrank.reranking.candidates import RerankInput, ResultFilter, rerank_candidates
 from kinrank.stores import Store
 from kinrank.stores.gallery import read_gallery
 
