@@ -428,17 +428,8 @@ def chained(
 # --- not in the paper: wide states, and their share --------------------------------------------------------
 
 
-def wide_sizes(direct_k: int, direct_support: int, direct: float) -> tuple[int, int]:
-    """Return how many items to average and entries to keep: all from a share of 0.6 on, else fewer, at least 0.6."""
-    part = min(max(direct / 0.6, 0.6), 1.0)
-    return max(round(part * direct_k), 1), max(round(part * direct_support), 1)
-
-
-def wide_states(
-    S: Matrix, p: Matrix, direct_k: int, direct_mu: float, direct_support: int, direct: float = 1.0
-) -> Matrix:
+def wide_states(S: Matrix, p: Matrix, direct_k: int, direct_mu: float, direct_support: int) -> Matrix:
     """Return r_i: states averaged with the direct_k largest F of a wider diffusion over S; largest entries, sum one."""
-    direct_k, direct_support = wide_sizes(direct_k, direct_support, direct)
     F = resolvent(S, direct_mu)
     r = np.zeros(p.shape)
     for i in range(len(p)):

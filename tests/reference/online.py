@@ -47,7 +47,7 @@ def answered(
     With `counted` (n,) the other items are stepping stones: d* is inf there, and they do not affect units.
     """
     counts = np.ones(len(rows), bool) if counted is None else counted
-    source, graph = attached(rows, query, counts, k=k, gamma=gamma, direct=direct, **others)  # type: ignore[arg-type]
+    source, graph = attached(rows, query, counts, k=k, gamma=gamma, **others)  # type: ignore[arg-type]
     reach = chains(source.first, graph.costs)
     result = np.full(len(rows), np.inf)
     result[counts] = twin.fused(
@@ -78,7 +78,7 @@ def marked(
 ) -> Matrix:
     """Return (n,) the score of all items with positive and negative marks, inf without a chain."""
     everyone = np.ones(len(rows), bool)
-    source, graph = attached(rows, query, everyone, k=k, gamma=gamma, direct=direct, **others)  # type: ignore[arg-type]
+    source, graph = attached(rows, query, everyone, k=k, gamma=gamma, **others)  # type: ignore[arg-type]
     return by_the_rule(source, graph, np.arange(len(rows)), positives, negatives, k, gamma, theta, direct)
 
 
@@ -96,7 +96,7 @@ def jointly_marked(
     **others: float,
 ) -> Matrix:
     """Return the scores for a query inside the graph: the first rows are queries, marks number the others from 0."""
-    graph, _, _, _ = prepared(rows, k=k, gamma=gamma, direct=direct, **others)  # type: ignore[arg-type]
+    graph, _, _, _ = prepared(rows, k=k, gamma=gamma, **others)  # type: ignore[arg-type]
     first = np.full(len(rows), np.inf)
     first[query] = 0.0
     source = Source(graph.d[query], first, graph.apart[query])
@@ -170,18 +170,17 @@ def attached(
     path_k: int,
     support: int,
     direct_support: int = 128,
-    direct: float = 1.0,
     **others: float,
 ) -> tuple[Source, Graph]:
     """Return the query and the graph that it enters."""
-    sizes = {"k2": k2, "k": k, "path_k": path_k, "support": support, "direct_support": direct_support, "direct": direct}
+    sizes = {"k2": k2, "k": k, "path_k": path_k, "support": support, "direct_support": direct_support}
     powers = {"rho": rho, "gamma": gamma, "sigma": sigma}
     graph, rank, p, r = prepared(rows, **sizes, **powers, **others)  # type: ignore[arg-type]
     gaps = np.sqrt(((rows.astype(np.float64) - query) ** 2).sum(axis=1))
     near = np.argsort(gaps, kind="stable")
     own, wide = (
         state(one, graph.d, rank, gaps, near, counts, k2, k, sigma, size)
-        for one, size in ((p, support), (r, twin.wide_sizes(1, direct_support, direct)[1]))
+        for one, size in ((p, support), (r, direct_support))
     )
     first = np.full(len(rows), np.inf)
     for j in near[: 2 * path_k]:
@@ -198,12 +197,11 @@ def prepared(
     direct_k: int = 160,
     direct_mu: float = 0.02,
     direct_support: int = 128,
-    direct: float = 1.0,
     **others: float,
 ) -> tuple[Graph, twin.Order, Matrix, Matrix]:
     """Return the graph, the order of neighbours, the states and the wide states."""
     parts = twin.embedded(rows, neighbors="diffused", **others)  # type: ignore[arg-type]
-    r = twin.wide_states(parts.S, parts.p, direct_k, direct_mu, direct_support, direct)
+    r = twin.wide_states(parts.S, parts.p, direct_k, direct_mu, direct_support)
     costs = twin.step_costs(parts.p, parts.d, twin.allowed_steps(parts.kin, path_k, "union"), rho, gamma)
     return Graph(parts.d, costs, twin.total_variation(r, r)), parts.rank, parts.p, r
 

@@ -51,8 +51,7 @@ def rows(rng: np.random.Generator) -> NDArray[np.float32]:
 def wide_of(before: pipeline.LpmtGraph, method: LPMT, some: NDArray[np.int64] | None = None) -> Rows:
     assert before.record is not None
     everyone = np.arange(len(before.vectors)) if some is None else some
-    record, direct = before.record, before.powers.direct
-    return states.build_wide_states(everyone, record.graph, record.near.indices, before.states, method, direct)
+    return states.build_wide_states(everyone, before.record.graph, before.record.near.indices, before.states, method)
 
 
 def dense(rows: Rows, columns: int | None = None) -> NDArray[Any]:
@@ -79,11 +78,10 @@ def test_wide_states_are_averages_by_the_wider_diffusion(
     before = prepared(rows, method)
     assert before.record is not None
     S = dense(before.record.graph) * (1 + method.mu)  # the record has a S
-    sizes = method.direct_k, method.direct_mu, method.direct_support
-    want = twin.wide_states(S, dense(before.states), *sizes, direct=0.5)
+    want = twin.wide_states(S, dense(before.states), method.direct_k, method.direct_mu, method.direct_support)
     np.testing.assert_allclose(dense(before.wide), want, atol=2e-5)
     np.testing.assert_allclose(dense(before.wide).sum(axis=1), 1.0, rtol=1e-5)
-    assert np.diff(before.wide.indptr).max() <= twin.wide_sizes(1, method.direct_support, 0.5)[1]
+    assert np.diff(before.wide.indptr).max() <= method.direct_support
     assert all((np.diff(get_state(before.wide, i)[0]) > 0).all() for i in range(60))
 
 
@@ -101,15 +99,6 @@ def test_no_row_at_all(rows: NDArray[np.float32], loops: str) -> None:
     few = wide_of(prepared(rows), METHOD, np.arange(0))
     assert few.indptr.tolist() == [0]
     assert len(few.indices) == len(few.data) == 0
-
-
-@pytest.mark.parametrize(
-    ("direct", "expected"),
-    [(1.0, (160, 128, 2e-3)), (0.6, (160, 128, 2e-3)), (0.48, (128, 102, 3.125e-3)), (0.1, (96, 77, 5.5556e-3))],
-)
-def test_a_small_share_needs_smaller_wide_states(direct: float, expected: tuple[int, int, float]) -> None:
-    assert states.WideSizes.of(LPMT(), direct) == pytest.approx(expected, rel=1e-4)
-    assert states.WideSizes.of(LPMT(direct_k=1, direct_support=1), direct)[:2] == (1, 1)
 
 
 def test_without_a_share_there_are_none(rows: NDArray[np.float32]) -> None:
