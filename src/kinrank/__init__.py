@@ -63,33 +63,23 @@ __all__ = [
     "tune",
     "whiten",
 ]
-ORIGINS = {  # of public names that are imported on first use: most programs need few of them
-    "Client": "client",
-    "diagnose": "diagnosis",
-    "tune": "diagnosis",
-    "embed": "encoders",
-    "Truth": "evaluation",
-    "compare": "evaluation",
-    "evaluate": "evaluation",
-    "combine": "feature_combination",
-    "load": "file_kinds",
-    "explain": "joint_explanation",
-    "fit": "learned",
-    "Manifold": "manifold",
-    "near_duplicates": "manifold",
-    "AlphaQE": "methods",
-    "CAS": "methods",
-    "DFS": "methods",
-    "KReciprocal": "methods",
-    "LPMT": "methods",
-    "METHODS": "methods",
-    "Method": "methods",
-    "fuse": "rank_fusion",
-    "Ranking": "ranking",
-    "rerank": "reranking",
-    "Store": "stores",
-    "open_store": "stores.base",
-    "whiten": "whitening",
+ORIGINS = {  # module -> its public names here, which are imported on first use: most programs need few of them
+    "client": "Client",
+    "diagnosis": "diagnose tune",
+    "encoders": "embed",
+    "evaluation": "Truth compare evaluate",
+    "feature_combination": "combine",
+    "file_kinds": "load",
+    "joint_explanation": "explain",
+    "learned": "fit",
+    "manifold": "Manifold near_duplicates",
+    "methods": "AlphaQE CAS DFS KReciprocal LPMT METHODS Method",
+    "rank_fusion": "fuse",
+    "ranking": "Ranking",
+    "reranking": "rerank",
+    "stores": "Store",
+    "stores.base": "open_store",
+    "whitening": "whiten",
 }
 MODULES = [  # that users import from; they are imported on first use, too
     "augmentation",
@@ -115,7 +105,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ORIGINS:
-        value = globals()[name] = getattr(importlib.import_module(f"kinrank.{ORIGINS[name]}"), name)
-        return value
+    for module, names in ORIGINS.items():
+        if name in names.split():
+            value = globals()[name] = getattr(importlib.import_module(f"kinrank.{module}"), name)
+            return value
     return import_submodule(name)
