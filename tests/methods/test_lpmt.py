@@ -101,7 +101,7 @@ def transcribed(rows: NDArray[np.float32], setting: dict[str, Any], *queries: in
     apart = np.zeros(d.shape)
     if setting["direct"]:
         parts = twin.embedded(rows, **{name: given[name] for name in given if name not in ("rho", "gamma", "path_k")})
-        r = twin.wide_states(parts.S, parts.p, *(setting[name] for name in WIDE), direct=setting["direct"])
+        r = twin.wide_states(parts.S, parts.p, *(setting[name] for name in WIDE))
         apart = twin.total_variation(r, r)
     gamma = setting["gamma"] if given.get("distance", "transport") == "transport" else 1.0
     answers = []

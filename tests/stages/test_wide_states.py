@@ -51,7 +51,8 @@ def rows(rng: np.random.Generator) -> NDArray[np.float32]:
 def wide_of(before: pipeline.LpmtGraph, method: LPMT, some: NDArray[np.int64] | None = None) -> Rows:
     assert before.record is not None
     everyone = np.arange(len(before.vectors)) if some is None else some
-    return states.build_wide_states(everyone, before.record.graph, before.record.near.indices, before.states, method)
+    record, direct = before.record, before.powers.direct
+    return states.build_wide_states(everyone, record.graph, record.near.indices, before.states, method, direct)
 
 
 def dense(rows: Rows, columns: int | None = None) -> NDArray[Any]:
@@ -99,6 +100,20 @@ def test_no_row_at_all(rows: NDArray[np.float32], loops: str) -> None:
     few = wide_of(prepared(rows), METHOD, np.arange(0))
     assert few.indptr.tolist() == [0]
     assert len(few.indices) == len(few.data) == 0
+
+
+@pytest.mark.parametrize(
+    ("direct", "expected"), [(1.0, 2e-3), (0.6, 2e-3), (0.54, 2e-3 / 0.81), (0.3, 2e-3 / 0.5625), (0.1, 2e-3 / 0.5625)]
+)
+def test_a_small_share_is_diffused_less_exactly(
+    rows: NDArray[np.float32], direct: float, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = prepared(rows, replace(METHOD, direct=direct))
+    tolerances = []
+    spread = diffusion.Spread.over
+    monkeypatch.setattr(diffusion.Spread, "over", lambda *given: tolerances.append(given[2]) or spread(*given))
+    wide_of(before, replace(METHOD, tolerance=2e-3))
+    assert tolerances == [pytest.approx(expected)]
 
 
 def test_without_a_share_there_are_none(rows: NDArray[np.float32]) -> None:

@@ -79,9 +79,7 @@ class LpmtSettings:
         high=1,
     )
     direct_k: int = parameter(
-        160,
-        "number of items, by a wider diffusion, whose states are averaged into a wide state; less if `direct` is small",
-        low=1,
+        160, "number of items, by a wider diffusion, whose states are averaged into a wide state", low=1
     )
     direct_mu: float = parameter(
         0.02, "strength of the tie of that wider diffusion to its start; smaller reaches further", low=0.01, high=1000

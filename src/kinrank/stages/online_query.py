@@ -33,7 +33,7 @@ from kinrank.stages.kernels.data_structures import UNTOUCHED
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.pipeline import LpmtGraph, transport_settings
 from kinrank.stages.request import UNRESTRICTED, Mask, Request
-from kinrank.stages.states import RowMixture, WideSizes, average_rows, transpose_states, wide_distances_from
+from kinrank.stages.states import RowMixture, average_rows, transpose_states, wide_distances_from
 from kinrank.stages.transport import State, TransportSettings, get_state, solve_exact_flows
 from kinrank.vector_input import are_unit
 
@@ -160,8 +160,7 @@ def enter_graph(graph: SearchGraph, request: Request, scratch: SearchScratch) ->
     states = _average_states(graph.states, settings.support, neighbors, weights, scratch.mass)
     wide = QueryStates(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
     if graph.mixture.direct:
-        support = WideSizes.of(settings, graph.powers.direct).support
-        wide = _average_states(graph.wide, support, neighbors, weights, scratch.mass)
+        wide = _average_states(graph.wide, settings.direct_support, neighbors, weights, scratch.mass)
     return QueryEntry(states, wide, price_first_steps(graph, neighbors, states, scratch.slots))
 
 

@@ -10,9 +10,9 @@ Wide states are compared directly, without chains:
     r_i = sum_j w_ij p_j,    w_ij = F_ij / sum_j F_ij over the direct_k items of the largest F,
 
 with F = (1 - a)(I - a S_beta)^-1 as in stages/diffusion.py, but a = 1 / (1 + direct_mu), which reaches further. The
-direct_support largest entries of r_i are kept; both numbers are smaller where the comparison has a small share in the
-result (`WideSizes`). An item with few similar items has its F on these, one with many on all of them, so that the width
-of r adapts itself. The distance of two items is that of their wide states: 1 - sum_c min(r_q(c), r_x(c)).
+direct_support largest entries of r_i are kept. An item with few similar items has its F on these, one with many on all
+of them, so that the width of r adapts itself. The distance of two items is that of their wide states:
+1 - sum_c min(r_q(c), r_x(c)).
 """
 
 from __future__ import annotations
@@ -150,24 +150,6 @@ def empty_states(count: int) -> Rows:
     return Rows(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
 
 
-class WideSizes(NamedTuple):
-    """Sizes of wide states: items averaged, entries kept, and the tolerance of their diffusion."""
-
-    k: int
-    support: int
-    tolerance: float
-
-    @classmethod
-    def of(cls, settings: LpmtSettings, direct: float) -> WideSizes:
-        """Return the sizes for a share `direct`: an error of the comparison counts `direct` times, so less is enough.
-
-        From FULL_WIDE_SHARE on, all of `direct_k` and `direct_support`; below, down to LEAST_WIDE_PART of them.
-        """
-        part = min(1.0, max(LEAST_WIDE_PART, direct / FULL_WIDE_SHARE))
-        sizes = max(1, round(part * settings.direct_k)), max(1, round(part * settings.direct_support))
-        return cls(*sizes, settings.tolerance / part**2)
-
-
 def build_wide_states(
     rows: NDArray[np.int64],
     spreading: Rows,
@@ -180,19 +162,20 @@ def build_wide_states(
     """Return r_i of some items, sorted by item, each summing to 1.
 
     `spreading` is the graph a S_beta of the states, lists (n, k) the neighbours, `embedded` the states of all items,
-    `direct` the share of their comparison in d'.
+    `direct` the share of their comparison in d': the smaller it is, the less exact their diffusion needs to be.
     """
-    n, sizes = len(lists), WideSizes.of(settings, direct)
+    n = len(lists)
     wider = np.float32((1.0 + settings.mu) / (1.0 + settings.direct_mu))
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
-    width = min(sizes.k, n)
+    width = min(settings.direct_k, n)
     diffused = DiffusedLists(run.empty((n, width), np.int32), run.empty((n, width), np.float32))
-    spread = diffusion.Spread.over(graph, settings.direct_mu, sizes.tolerance)
+    tolerance = settings.tolerance / np.clip(direct / FULL_WIDE_SHARE, LEAST_WIDE_PART, 1.0) ** 2
+    spread = diffusion.Spread.over(graph, settings.direct_mu, tolerance)
     diffusion.update_nearest_rows(rows, spread, lists, diffused, run)
     near = ConfidentLists(diffused.nearest[rows], diffused.similar[rows])
     del diffused
     np.divide(near.weights, near.weights.sum(axis=1, keepdims=True), out=near.weights)
-    return average_regions(near, np.ones(n, np.float32), embedded, min(n, sizes.support), run)
+    return average_regions(near, np.ones(n, np.float32), embedded, min(n, settings.direct_support), run)
 
 
 def wide_distances(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> NDArray[np.float32]:
