@@ -22,8 +22,7 @@ PYTHON ?= python3
 VENV ?= .venv
 DATA ?= ../shared/data
 RESULTS ?= out/bench.jsonl
-# --no-compile: bytecode is written for modules that are imported, not for all of scipy
-PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check --no-compile
+PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 
 AXE = out/web/node_modules/axe-core/axe.min.js
 TWO = -n 2 --dist loadfile --no-loadscope-reorder  # two processes; all tests of a file in one; long files first

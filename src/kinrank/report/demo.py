@@ -13,7 +13,6 @@ from kinrank.evaluation import Truth
 from kinrank.progress import Progress, ProgressOption
 from kinrank.report.evidence import Evidence, ReportInput, report_page
 from kinrank.report.html import encode_png, read_asset, reduce_shades
-from kinrank.warmup import compile_meanwhile
 
 
 def run_demo(
@@ -37,8 +36,7 @@ def run_demo(
     Example:
         >>> run_demo("demo.html").trials
     """
-    with compile_meanwhile("large", wait=True):
-        images, labels, angles = turntable(objects, views, seed=seed, progress=Progress(progress))
+    images, labels, angles = turntable(objects, views, seed=seed, progress=Progress(progress))
     vectors = embed_pixels(images)
     pictures = reduce_shades(images)
     display = Display.of(
