@@ -42,7 +42,7 @@ LIMITS = {
     "rerank --store": 40,
     "functions with eight or more parameters": 15,
     "private access across packages": 0,
-    "lines in src": 52_000,
+    "lines in src": 52_400,  # 51,997 before machine code in wheels
 }
 
 

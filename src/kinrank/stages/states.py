@@ -32,10 +32,8 @@ from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.transport import State
 
 NO_MASS = np.empty(0, np.float32)  # the kernel allocates its own
-FULL_WIDE_SHARE, LEAST_WIDE_PART = (
-    0.6,
-    0.6,
-)  # share of the direct comparison from which wide states have their full size
+FULL_WIDE_SHARE = 0.6  # share of the direct comparison below which wide states are diffused less exactly
+LEAST_EXACTNESS = 0.8  # of small shares; the tolerance is divided by its square
 
 
 class ConfidentLists(NamedTuple):
@@ -169,7 +167,7 @@ def build_wide_states(
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
     width = min(settings.direct_k, n)
     diffused = DiffusedLists(run.empty((n, width), np.int32), run.empty((n, width), np.float32))
-    tolerance = settings.tolerance / np.clip(direct / FULL_WIDE_SHARE, LEAST_WIDE_PART, 1.0) ** 2
+    tolerance = settings.tolerance / np.clip(direct / FULL_WIDE_SHARE, LEAST_EXACTNESS, 1.0) ** 2
     spread = diffusion.Spread.over(graph, settings.direct_mu, tolerance)
     diffusion.update_nearest_rows(rows, spread, lists, diffused, run)
     near = ConfidentLists(diffused.nearest[rows], diffused.similar[rows])
