@@ -32,7 +32,6 @@ ITEM_COUNT = 90  # size of the sample gallery
 DIMENSIONS = 8
 LAST_KERNELS = {
     "lpmt": "mix_rows",
-    "large": "mix_rows",
     "prepared": "search_best_first",
 }  # of each job, the one compiled last
 
@@ -76,14 +75,14 @@ def compile_meanwhile(*jobs: str, wait: bool) -> Iterator[None]:
     """Compile loops of LPMT in another process while the block does something else, such as encoding pictures.
 
     Args:
-        jobs: what to compile: "lpmt" for joint re-ranking, "large" for that of more than a thousand items, "prepared"
-            for a prepared gallery.
+        jobs: what to compile: "lpmt" for joint re-ranking, "prepared" for a prepared gallery.
         wait: finish compiling after the block, which is worthwhile if the loops are needed next; otherwise stop.
     """
     if (os.cpu_count() or 1) == 1 or all(shipped_code.is_stored(LAST_KERNELS[job]) for job in jobs):
         yield
         return
-    program = f"from kinrank import warmup; [warmup._run_job(job) for job in {jobs!r}]"
+    polite = "import os; getattr(os, 'nice', int)(19); "  # the block has priority
+    program = f"{polite}from kinrank import warmup; [warmup._run_job(job) for job in {jobs!r}]"
     messages = None if wait else subprocess.DEVNULL  # only those that somebody waits for
     child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stderr=messages)
     try:
@@ -155,8 +154,6 @@ def _run_job(job: str) -> None:
         manifold = _build_and_search(LPMT())
         manifold.add(_random_rows(ITEM_COUNT + 2)[-2:])
         manifold.remove([3])
-    elif job == "large":
-        warm_up_method(LPMT(), stages.diffusion.MAX_BLOCK_ITEMS + 1)
     elif job == "served":
         for kind in METHODS.values():
             if kind.capabilities.prepared_search and not issubclass(kind, (LPMT, LearnedMethod)):
