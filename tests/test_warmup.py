@@ -213,7 +213,7 @@ def test_what_is_compiled_is_said_every_time(loop: Callable[[], Any], caplog: py
             loop()(0, 1, np.zeros(1, kind), np.zeros(1, kind))
             compiler.COMPILATION_LOG.report()
     said = [record.getMessage().split(" in ")[0] for record in caplog.records]
-    assert said == [compiler.COMPILING_MESSAGE, "kinrank: compiled 1 kernels of loops"] * 2
+    assert said == [compiler.COMPILING_MESSAGE, "kinrank: compiled 1 kernel of loops"] * 2
 
 
 @pytest.mark.parametrize("wait", [True, False])

@@ -48,7 +48,7 @@ MAX_THREADS = 1024
 COMPILING_MESSAGE = (
     "kinrank: compiling kernels that are not stored on this computer; `kinrank warmup` compiles all of them beforehand"
 )
-COMPILED_MESSAGE = "kinrank: compiled {count} kernels of {stages} in {seconds:.1f} s"
+COMPILED_MESSAGE = "kinrank: compiled {kernels} of {stages} in {seconds:.1f} s"
 NOT_CACHED_MESSAGE = (
     "kinrank: compiling kernels for this process only, because their machine code cannot be stored; "
     "set NUMBA_CACHE_DIR to a writable folder"
@@ -351,7 +351,8 @@ class CompilationLog:
             self._stages, self._seconds = [], 0.0
         if stages:
             names = ", ".join(sorted(set(stages)))
-            log_in_parent(COMPILED_MESSAGE.format(count=len(stages), stages=names, seconds=seconds))
+            kernels = "1 kernel" if len(stages) == 1 else f"{len(stages)} kernels"
+            log_in_parent(COMPILED_MESSAGE.format(kernels=kernels, stages=names, seconds=seconds))
 
 
 def log_in_parent(message: str) -> None:
