@@ -31,6 +31,10 @@ PUBLIC_DESPITE_NAME = {"_asdict", "_replace", "_fields", "_make", "_exit"}  # of
 THIRD_PARTY = {  # internals without a public counterpart
     "_InTreeCacheLocator",  # numba: the folder of the compiled loops
     "_finalize_dynamic_globals",  # numba: link loops that call each other
+    "_cache_path",
+    "_impl",
+    "_index_path",
+    "_data_path",  # numba: the files of a loop, for code that comes with a wheel
     "_unset_keepalive_if_required",  # uvicorn: the timer of an idle connection
 }
 LIMITS = {

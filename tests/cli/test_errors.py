@@ -35,8 +35,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("rerank", InputError(parameter="max_memory", given="x"), "--max-memory 'x' is not allowed"),
         ("rerank", InputError(parameter="k1", given=0, context="LPMT"), "LPMT: --k1 0 is not allowed"),
         ("rerank", InputError("too large", remedy="give `k` or `candidates=5`"), "--k or --candidates 5"),
-        ("rerank", InputError("two arrays", remedy="give `key`"), "give FILE:KEY"),
-        ("build", InputError("two arrays", remedy="give `key`"), "give FILE:KEY"),
         ("rerank", InputError("differ", remedy="give `check_rows=False`"), "give --no-check-rows"),
         ("evaluate", InputError(parameter="difficulty", given="x"), "--protocol 'x' is not allowed"),
         ("bench speed", InputError("is empty", parameter="methods"), "--methods is empty"),

@@ -79,7 +79,7 @@ def is_stored(kernel: str) -> bool:
 
 
 def is_intact(path: Path) -> bool:
-    """Return True if the manifest beside the file lists it with the checksum that it has, or is not written yet."""
+    """Return True if the manifest in the same folder lists it with the checksum that it has, or is not written yet."""
     if is_writing():
         return True
     checksum = read_checksums(path.parent).get(path.name)
