@@ -13,6 +13,7 @@ from kinrank import LPMT
 from kinrank.problem import Items
 from kinrank.stages import diffusion, pipeline, states
 from kinrank.stages.csr import Rows, matrix_from_rows
+from kinrank.stages.kernels.compiler import ThreadRunner
 from kinrank.stages.transport import get_state
 from kinrank.vector_input import to_unit_rows
 from reference import lpmt as twin
@@ -94,6 +95,16 @@ def test_some_rows_are_those_of_all(rows: NDArray[np.float32], some: list[int], 
     for place, item in enumerate(some):
         for got, want in zip(get_state(few, place), get_state(before.wide, item), strict=True):
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("together", [1, 7, 59, 60])
+def test_blocks_of_rows_have_the_same_bits(
+    rows: NDArray[np.float32], together: int, loops: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = prepared(rows)
+    monkeypatch.setattr(ThreadRunner, "together", together)
+    for got, want in zip(wide_of(before, METHOD), before.wide, strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 def test_no_row_at_all(rows: NDArray[np.float32], loops: str) -> None:

@@ -165,15 +165,24 @@ def build_wide_states(
     n = len(lists)
     wider = np.float32((1.0 + settings.mu) / (1.0 + settings.direct_mu))
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
-    width = min(settings.direct_k, n)
-    diffused = DiffusedLists(run.empty((n, width), np.int32), run.empty((n, width), np.float32))
+    width, support = min(settings.direct_k, n), min(n, settings.direct_support)
     tolerance = settings.tolerance / np.clip(direct / FULL_WIDE_SHARE, LEAST_EXACTNESS, 1.0) ** 2
     spread = diffusion.Spread.over(graph, settings.direct_mu, tolerance)
-    diffusion.update_nearest_rows(rows, spread, lists, diffused, run)
-    near = ConfidentLists(diffused.nearest[rows], diffused.similar[rows])
-    del diffused
-    np.divide(near.weights, near.weights.sum(axis=1, keepdims=True), out=near.weights)
-    return average_regions(near, np.ones(n, np.float32), embedded, min(n, settings.direct_support), run)
+    indptr, ones = np.zeros(len(rows) + 1, np.int64), np.ones(n, np.float32)
+    indices, data = np.empty(len(rows) * support, np.int32), np.empty(len(rows) * support, np.float32)  # cut at the end
+    for first in range(0, len(rows), run.together):  # lists of all items would be the largest arrays of a build
+        block = rows[first : first + run.together]
+        diffused = DiffusedLists(run.empty((n, width), np.int32), run.empty((n, width), np.float32))
+        diffusion.update_nearest_rows(block, spread, lists, diffused, run)
+        near = ConfidentLists(diffused.nearest[block], diffused.similar[block])
+        del diffused
+        np.divide(near.weights, near.weights.sum(axis=1, keepdims=True), out=near.weights)
+        states = average_regions(near, ones, embedded, support, run)
+        indptr[first + 1 : first + len(block) + 1] = indptr[first] + states.indptr[1:]
+        entries = slice(int(indptr[first]), int(indptr[first + len(block)]))
+        indices[entries], data[entries] = states.indices, states.data
+    size = int(indptr[-1])
+    return Rows(indptr, indices[:size], data[:size])
 
 
 def wide_distances(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> NDArray[np.float32]:
