@@ -83,9 +83,12 @@ class PassedTests:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._called: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and report.passed:
+            self._called.add(report.nodeid)
+        if report.when == "teardown" and report.passed and report.nodeid in self._called:
             with self._path.open("a") as file:
                 file.write(f"{report.nodeid}\n")
 
