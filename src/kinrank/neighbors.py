@@ -43,18 +43,20 @@ def find_nearest(
     own: Integers | None = None,
     self_first: bool = True,
     unit: bool = True,
+    products: NDArray[np.float32] | None = None,
 ) -> Neighbors:
     """Find the exact k nearest items of every query by blocked matrix products, without an n x n matrix.
 
     `own[i]` is the item that query i itself is (-1: none). With `self_first` it is the first in its list, at distance
-    0, even among duplicates; otherwise it is left out. `unit`: all rows have length one. Shapes: (q, d), (n, d) -> (q,
-    min(k, n)).
+    0, even among duplicates; otherwise it is left out. `unit`: all rows have length one. `products`: (n, n) the inner
+    products, if all items are queries and the caller has them. Shapes: (q, d), (n, d) -> (q, min(k, n)).
     """
     k = max(0, min(k, len(items) if own is None or self_first else len(items) - 1))
     identity = np.full(len(queries), -1, np.int64) if own is None else np.asarray(own, np.int64)
     has_own = identity >= 0
     if has_own.all() or not has_own.any():
-        return Neighbors(*kernels.nearest_search.search_nearest(queries, items, k, identity, self_first, unit))
+        search = kernels.nearest_search.search_nearest
+        return Neighbors(*search(queries, items, k, identity, self_first, unit, products))
     indices = np.empty((len(queries), k), np.int32)
     distances = np.empty((len(queries), k), np.float32)
     for rows in (has_own, ~has_own):  # rows with an own item search one entry less

@@ -36,7 +36,7 @@ class SearchLabels(NamedTuple):
 class SearchScratch(NamedTuple):
     """Work arrays of one search, one entry per item. Kernels reset the entries that they touch.
 
-    mass: float32, UNTOUCHED. slots: int32, -1. labels: SearchLabels. shared: float32, 0, overlap with the query's wide
+    mass: float64, UNTOUCHED. slots: int32, -1. labels: SearchLabels. shared: float32, 0, overlap with the query's wide
     state; touched: int32, the items with any. These two have length 0 if wide states have no share in d*.
     """
 
@@ -175,16 +175,13 @@ def first_step_costs(found: Any, query: Any, states: Any, vectors: Any, settings
     total = (most + 1) * longest
     own = Rows(np.zeros(most + 2, np.int64), np.empty(total, np.int32), np.empty(total, np.float32))
     columns = np.empty(total, np.int32)
-    nothing = np.empty((0, 0), np.float32)
-    scratch = new_transport_scratch(longest, nothing, nothing, slots)
+    scratch = new_transport_scratch(longest, slots)
     everyone = new_range(most + 1)
     for row in range(len(costs)):
         count, used = _gather_states(row, found[row, :most], query, states, own, columns, slots)
         ground = _ground_costs_to_columns(own.indices, query.sizes[row], columns, used, vectors, settings.rho)
         for other in range(count):
-            costs[row, other] = price_step(
-                count - count, np.int32(other + 1), own, ground, count < 0, scratch, settings
-            )
+            costs[row, other] = price_step(count - count, np.int32(other + 1), own, ground, scratch, settings)
         release_slots(everyone[1 : count + 1], own, slots)
 
 

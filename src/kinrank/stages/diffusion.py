@@ -33,6 +33,7 @@ MAX_BLOCK_ITEMS = 1024  # up to here rows of F are computed in blocks, from all 
 BLOCK_COLUMNS = 64  # rows of F in such a block, one per column
 ENERGY_ROUNDING = 1e-9  # relative rounding of H, whose rows are float32
 SWEEP_SECONDS, PUSH_SECONDS = 2e-10, 3e-9  # per edge that mass passes; kinrank.methods.base says how they were measured
+REST_SHARE = np.float32(0.35)  # of the mass that waits at the end and is settled where it waits, in lists by F
 SAMPLE_ROWS = 128, 512  # fewest and most rows of F that graph weights are estimated from; in between, every fourth
 
 
@@ -102,7 +103,8 @@ class Spread(NamedTuple):
     @classmethod
     def over(cls, graph: Rows, mu: float, tolerance: float) -> Spread:
         """Return the diffusion with a = 1 / (1 + mu) over a S_beta."""
-        return cls(graph, restart_share(mu), np.float32(tolerance), chebyshev_weights(mu, tolerance))
+        error = tolerance * np.sqrt(len(graph.indptr) - 1)  # the norm of `tolerance` at every item
+        return cls(graph, restart_share(mu), np.float32(tolerance), chebyshev_weights(mu, error))
 
 
 class DiffusedLists(NamedTuple):
@@ -213,7 +215,7 @@ def update_nearest_rows(
 
 
 class SpreadScratch(NamedTuple):
-    """Work arrays for one row of F, one entry per item; clean between rows, see `_clean_scratch`.
+    """Work arrays for one row of F, one entry per item; clean between rows, see `clean_scratch`.
 
     f: the row so far. left: mass that was not passed on yet, -1 for items not met. mass, front, upcoming: the items
     above the tolerance and their mass. touched: the items met, in order. The last three have room for one more.
@@ -228,7 +230,7 @@ class SpreadScratch(NamedTuple):
 
 
 @compile_inner
-def _new_spread_scratch(n: Any) -> Any:
+def new_spread_scratch(n: Any) -> Any:
     """Allocate the work arrays for rows of n items."""
     f, left, mass = np.zeros(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
     touched, front, upcoming = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
@@ -238,7 +240,7 @@ def _new_spread_scratch(n: Any) -> Any:
 
 
 @compile_inner
-def _spread_row(source: Any, spread: Any, scratch: Any) -> Any:
+def spread_row(source: Any, spread: Any, scratch: Any) -> Any:
     """Fill scratch.f with row `source` and scratch.left with the mass not passed on; return the number of items met.
 
     Invariant after every sweep: row = f + restart * (I - graph)^-1 left, with left >= 0. All entries above the
@@ -254,24 +256,25 @@ def _spread_row(source: Any, spread: Any, scratch: Any) -> Any:
     size = 1
     front[0] = source
     while size > 0:
-        for position in range(size):
-            node = front[position]
+        for position in range(np.uint64(size)):
+            node = np.uint32(front[position])
             mass[position] = left[node]
             left[node] = 0.0
             f[node] += restart * mass[position]
         waiting = 0
-        for position in range(size):
-            node = front[position]
+        for position in range(np.uint64(size)):
+            node = np.int64(front[position])
             amount = mass[position]
-            for entry in range(indptr[node], indptr[node + 1]):
-                other = indices[entry]
+            for entry in range(np.uint64(indptr[node]), np.uint64(indptr[node + 1])):
+                other = np.uint32(indices[entry])
                 # written always, counted conditionally: unpredictable branches would take twice the time
-                touched[count] = other
-                count += np.int64(left[other] < 0.0)
-                before = max(left[other], np.float32(0.0))
+                known = left[other]
+                touched[np.uint64(count)] = other
+                count += np.int64(known < 0.0)
+                before = max(known, np.float32(0.0))
                 after = before + amount * data[entry]
                 left[other] = after
-                upcoming[waiting] = other
+                upcoming[np.uint64(waiting)] = other
                 waiting += np.int64(before <= tolerance) & np.int64(after > tolerance)
         front, upcoming = upcoming, front
         size = waiting
@@ -279,10 +282,21 @@ def _spread_row(source: Any, spread: Any, scratch: Any) -> Any:
 
 
 @compile_inner
-def _clean_scratch(count: Any, scratch: Any) -> None:
+def settle_rest(count: Any, scratch: Any) -> None:
+    """Settle REST_SHARE of the mass that still waits at the first `count` touched items.
+
+    This is nearer to F than settling nothing: most of the waiting mass would settle at the item or close to it.
+    """
+    for position in range(np.uint64(count)):
+        node = np.uint32(scratch.touched[position])
+        scratch.f[node] += REST_SHARE * scratch.left[node]
+
+
+@compile_inner
+def clean_scratch(count: Any, scratch: Any) -> None:
     """Reset the entries of the first `count` touched items."""
-    for position in range(count):
-        node = scratch.touched[position]
+    for position in range(np.uint64(count)):
+        node = np.uint32(scratch.touched[position])
         scratch.f[node] = 0.0
         scratch.left[node] = -1.0
 
@@ -295,16 +309,16 @@ def write_resolvent_values(
 
     rows (m,) int64; pattern: Pattern of m rows -> values (entries,) float32, bounds (m,) float32.
     """
-    scratch = _new_spread_scratch(len(spread.graph.indptr) - 1)
+    scratch = new_spread_scratch(len(spread.graph.indptr) - 1)
     for row in range(start, stop):
-        count = _spread_row(rows[row], spread, scratch)
+        count = spread_row(rows[row], spread, scratch)
         for entry in range(pattern.indptr[row], pattern.indptr[row + 1]):
             values[entry] = scratch.f[pattern.indices[entry]]
         squares = np.float32(0.0)
         for position in range(count):
             squares += scratch.left[scratch.touched[position]] ** 2
         bounds[row] = np.sqrt(squares)
-        _clean_scratch(count, scratch)
+        clean_scratch(count, scratch)
 
 
 @compile_kernel
@@ -314,10 +328,10 @@ def row_energies(start: Any, stop: Any, rows: Any, spread: Any, layers: Any, ene
     rows (m,) int64, layers (entries, v) float32 on the pattern of the graph, energies (m, v) float32.
     """
     graph = spread.graph
-    scratch = _new_spread_scratch(len(graph.indptr) - 1)
+    scratch = new_spread_scratch(len(graph.indptr) - 1)
     f = scratch.f
     for row in range(start, stop):
-        count = _spread_row(rows[row], spread, scratch)
+        count = spread_row(rows[row], spread, scratch)
         for layer in range(energies.shape[1]):
             energies[row, layer] = 0.0
         square = np.float32(0.0)
@@ -332,7 +346,7 @@ def row_energies(start: Any, stop: Any, rows: Any, spread: Any, layers: Any, ene
                     energies[row, layer] -= product * layers[entry, layer]
         for layer in range(energies.shape[1]):
             energies[row, layer] += square
-        _clean_scratch(count, scratch)
+        clean_scratch(count, scratch)
 
 
 class SelectionScratch(NamedTuple):
@@ -345,7 +359,7 @@ class SelectionScratch(NamedTuple):
 
 
 @compile_inner
-def _new_selection(n: Any) -> Any:
+def new_selection(n: Any) -> Any:
     """Allocate the work arrays for rows of n items."""
     items, chosen = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
     return SelectionScratch(np.empty(n + 1, np.float32), items, chosen, new_top_k_scratch(n))
@@ -356,10 +370,11 @@ def _write_largest(row: Any, f: Any, touched: Any, lists: Any, nearest: Any, sim
     """Write row `row` of nearest and similar: the touched items of the largest f, and f; see `nearest_rows`."""
     values, items = selection.values, selection.items
     reached = 0 * len(touched)  # a literal has another type, for which Numba would compile the callees again
-    for place in range(len(touched)):
-        items[reached] = touched[place]
-        values[reached] = f[touched[place]]
-        reached += np.int64(f[touched[place]] > 0.0) & np.int64(touched[place] != row)
+    for place in range(np.uint64(len(touched))):
+        value = f[np.uint32(touched[place])]
+        items[np.uint64(reached)] = touched[place]
+        values[np.uint64(reached)] = value
+        reached += np.int64(value > 0.0) & np.int64(touched[place] != row)
     size = nearest.shape[1] - 1
     found = select_largest(values, items, reached, size, selection.counting, selection.chosen)
     nearest[row, 0] = row
@@ -396,22 +411,23 @@ def nearest_rows(start: Any, stop: Any, rows: Any, spread: Any, lists: Any, near
     `lists` fills up at similarity 0; where that ends (-1), the item itself.
     """
     n = len(spread.graph.indptr) - 1
-    scratch, selection = _new_spread_scratch(n), _new_selection(n)
+    scratch, selection = new_spread_scratch(n), new_selection(n)
     for position in range(start, stop):
-        count = _spread_row(rows[position], spread, scratch)
+        count = spread_row(rows[position], spread, scratch)
+        settle_rest(count, scratch)
         _write_largest(rows[position], scratch.f, scratch.touched[:count], lists, nearest, similar, selection)
-        _clean_scratch(count, scratch)
+        clean_scratch(count, scratch)
 
 
 @compile_inner
-def _new_block_scratch(n: Any) -> Any:
+def new_block_scratch(n: Any) -> Any:
     """Allocate three blocks of BLOCK_COLUMNS rows of F, each (n, BLOCK_COLUMNS) float32: four cache lines per item."""
     shape = (n, BLOCK_COLUMNS)
     return np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape, np.float32)
 
 
 @compile_inner
-def _diffuse_block(rows: Any, spread: Any, scratch: Any) -> Any:
+def diffuse_block(rows: Any, spread: Any, scratch: Any) -> Any:
     """Compute (n, BLOCK_COLUMNS) F of at most BLOCK_COLUMNS rows, one column each, by Chebyshev's iteration.
 
     x <- w (G x + b - y) + y, y the x before, w from `spread.weights`. What no path reaches stays exactly 0.
@@ -447,12 +463,12 @@ def _diffuse_block(rows: Any, spread: Any, scratch: Any) -> Any:
 def block_energies(start: Any, stop: Any, rows: Any, spread: Any, layers: Any, energies: Any) -> None:
     """Write energies like `row_energies`, BLOCK_COLUMNS rows at once, from all items; blocks start..stop of rows."""
     graph = spread.graph
-    scratch = _new_block_scratch(len(graph.indptr) - 1)
+    scratch = new_block_scratch(len(graph.indptr) - 1)
     sums = np.empty((energies.shape[1], BLOCK_COLUMNS), np.float32)
     product = np.empty(BLOCK_COLUMNS, np.float32)
     for block in range(start, stop):
         first, last = block * BLOCK_COLUMNS, min((block + 1) * BLOCK_COLUMNS, len(rows))
-        f = _diffuse_block(rows[first:last], spread, scratch)
+        f = diffuse_block(rows[first:last], spread, scratch)
         width = f.shape[1]
         for layer in range(len(sums)):
             for column in range(width):
@@ -480,11 +496,11 @@ def block_energies(start: Any, stop: Any, rows: Any, spread: Any, layers: Any, e
 def block_nearest_rows(start: Any, stop: Any, rows: Any, spread: Any, lists: Any, nearest: Any, similar: Any) -> None:
     """Write lists like `nearest_rows`, BLOCK_COLUMNS rows at once, from all items; blocks start..stop of rows."""
     n = len(spread.graph.indptr) - 1
-    scratch, selection = _new_block_scratch(n), _new_selection(n)
+    scratch, selection = new_block_scratch(n), new_selection(n)
     everyone, f = new_range(n), np.empty(n, np.float32)
     for block in range(start, stop):
         first, last = block * BLOCK_COLUMNS, min((block + 1) * BLOCK_COLUMNS, len(rows))
-        found = _diffuse_block(rows[first:last], spread, scratch)
+        found = diffuse_block(rows[first:last], spread, scratch)
         for row in range(first, last):
             for item in range(n):
                 f[item] = max(found[item, row - first], np.float32(0.0))

@@ -230,10 +230,8 @@ class _Update:
         former, truncated = _renumber_states(self.before.wide, self.gallery.change)
         truncated[outdated] = True
         rows = np.flatnonzero(truncated)
-        near = self.record.near.indices
-        fresh = states.build_wide_states(
-            rows, self.record.graph, near, embedded, self.settings, self.before.powers.direct
-        )
+        direct = self.before.powers.direct
+        fresh = states.build_wide_states(rows, self.record.graph, embedded, self.settings, direct)
         return _splice_states(former, fresh, rows)
 
 

@@ -55,7 +55,7 @@ class LpmtSettings:
         1, "rounds of adapting the diffusion and the weights of the graphs to each other", low=0, high=50
     )
     tolerance: float = parameter(
-        2e-3,
+        3e-3,
         "largest residual left unspread when a diffusion row is computed; smaller is more exact and slower",
         low=1e-9,
         high=1,
@@ -71,7 +71,7 @@ class LpmtSettings:
         low=0.02,
         high=1000,
     )
-    iterations: int = parameter(3, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
+    iterations: int = parameter(2, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
     direct: float | None = parameter(
         None,
         "share of a direct comparison of wide states, which the paper does not have; 0: chains only",

@@ -86,7 +86,7 @@ class SearchGraph(LpmtGraph):
             )
             compared = n if len(self.wide.data) else 0
             room = np.zeros(compared, np.float32), np.empty(compared, np.int32)
-            scratch = SearchScratch(np.full(n, UNTOUCHED), np.full(n, -1, np.int32), labels, *room)
+            scratch = SearchScratch(np.full(n, UNTOUCHED, np.float64), np.full(n, -1, np.int32), labels, *room)
         yield scratch
         self._free.put(scratch)  # not after an error, when it may not be clean
 

@@ -209,11 +209,13 @@ def prepare_graph(
     keep: bool = False,
     progress: Progress = SILENT,
     unit: bool = True,
+    products: NDArray[np.float32] = step_costs.NO_PRODUCTS,
 ) -> LpmtGraph:
     """Compute graphs, BCD, LSE, steps and their prices. Each large array is freed as soon as the next one is built.
 
     `lists_of(k)`: (n, min(k, n)) neighbours, each item first in its own list; it is called once and may return longer
-    lists. `keep` adds the record that later changes need. `unit`: the vectors have length one.
+    lists. `keep` adds the record that later changes need. `unit`: the vectors have length one. `products`: the inner
+    products of all vectors, if they are known.
     """
     widths = ListSizes.of(settings)
     progress.stage("neighbours", 0, 4)
@@ -239,13 +241,13 @@ def prepare_graph(
     del diffused, confident
     wide = states.empty_states(len(vectors))
     if powers.direct > 0:
-        everyone = np.arange(len(vectors))
-        wide = states.build_wide_states(everyone, graph, near.indices, embedded, settings, powers.direct, run)
+        wide = states.build_wide_states(np.arange(len(vectors)), graph, embedded, settings, powers.direct, run)
     del near, graph, spread
     progress.stage("steps", 3, 4)
     pattern = step_costs.build_step_pattern(nearest, settings.path_k)
     del nearest
-    prices = step_costs.price_steps(pattern, embedded, vectors, transport_settings(settings, powers, unit), run)
+    transport = transport_settings(settings, powers, unit)
+    prices = step_costs.price_steps(pattern, embedded, vectors, transport, run, products)
     progress.stage("steps", 4, 4)
     return LpmtGraph(vectors, embedded, Rows(*pattern, prices), wide, lengths, powers, record)
 

@@ -17,6 +17,7 @@ of them, so that the width of r adapts itself. The distance of two items is that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,14 +27,18 @@ from kinrank.stages import diffusion
 from kinrank.stages.csr import Rows, invert_rows, jaccard_distances, matrix_from_rows
 from kinrank.stages.diffusion import DiffusedLists
 from kinrank.stages.gaussian_graph import find_mutual, find_position
-from kinrank.stages.kernels.compiler import THREAD_RUNNER, Output, Runner, compile_kernel
-from kinrank.stages.kernels.data_structures import UNTOUCHED, new_top_k_scratch, new_untouched_sums, select_largest
+from kinrank.stages.kernels.compiler import THREAD_RUNNER, Output, Runner, compile_inner, compile_kernel
+from kinrank.stages.kernels.data_structures import (
+    UNTOUCHED,
+    new_range,
+    new_top_k_scratch,
+    select_largest,
+)
 from kinrank.stages.lpmt_settings import LpmtSettings
-from kinrank.stages.transport import State
+from kinrank.stages.transport import State, longest_row
 
-NO_MASS = np.empty(0, np.float32)  # the kernel allocates its own
-FULL_WIDE_SHARE = 0.6  # share of the direct comparison below which wide states are diffused less exactly
-LEAST_EXACTNESS = 0.8  # of small shares; the tolerance is divided by its square
+NO_MASS = np.empty(0, np.float64)  # the kernel allocates its own
+WIDE_TOLERANCE = (0.5, 0.7), (4.0, 1.0)  # of wide diffusions, as a multiple: 4 up to a share of 0.5, 1 from 0.7 on
 
 
 class ConfidentLists(NamedTuple):
@@ -97,16 +102,26 @@ def average_regions(
 ) -> Rows:
     """Return weighted means of regions, divided by their `totals`; at most `support` entries each."""
     lists, weights = confident
-    count = len(lists)
+
+    def fill(block: slice, outputs: tuple[Output, ...]) -> None:
+        mixture = RowMixture(lists[block], weights[block] / totals[lists[block]], regions, NO_MASS)
+        run(average_rows, block.stop - block.start, (mixture,), outputs, "states")
+
+    return _gather_rows(len(lists), support, run, fill)
+
+
+def _gather_rows(count: int, support: int, run: Runner, fill: Callable[[slice, tuple[Output, ...]], None]) -> Rows:
+    """Return `count` rows of at most `support` entries, filled block by block: arrays of all rows would be larger.
+
+    `fill(block, outputs)` writes the items, masses and sizes of a range of rows.
+    """
     indptr = np.zeros(count + 1, np.int64)
     indices, data = np.empty(count * support, np.int32), np.empty(count * support, np.float32)  # cut at the end
     for first in range(0, count, run.together):
         block = slice(first, min(first + run.together, count))
-        block_size = block.stop - first
-        items, masses = run.empty((block_size, support), np.int32), run.empty((block_size, support), np.float32)
-        sizes = run.empty((block_size,), np.int64)
-        mixture = RowMixture(lists[block], weights[block] / totals[lists[block]], regions, NO_MASS)
-        run(average_rows, block_size, (mixture,), (Output(items), Output(masses), Output(sizes)), "states")
+        shape = block.stop - first, support
+        items, masses, sizes = run.empty(shape, np.int32), run.empty(shape, np.float32), run.empty(shape[:1], np.int64)
+        fill(block, (Output(items), Output(masses), Output(sizes)))
         indptr[first + 1 : block.stop + 1] = indptr[first] + np.cumsum(sizes)
         filled = np.arange(support) < sizes[:, None]
         entries = slice(int(indptr[first]), int(indptr[block.stop]))
@@ -151,7 +166,6 @@ def empty_states(count: int) -> Rows:
 def build_wide_states(
     rows: NDArray[np.int64],
     spreading: Rows,
-    lists: NDArray[np.int32],
     embedded: Rows,
     settings: LpmtSettings,
     direct: float,
@@ -159,30 +173,26 @@ def build_wide_states(
 ) -> Rows:
     """Return r_i of some items, sorted by item, each summing to 1.
 
-    `spreading` is the graph a S_beta of the states, lists (n, k) the neighbours, `embedded` the states of all items,
-    `direct` the share of their comparison in d': the smaller it is, the less exact their diffusion needs to be.
+    `spreading` is the graph a S_beta of the states, `embedded` the states of all items, `direct` the share of their
+    comparison in d': the smaller it is, the less exact their diffusion needs to be.
     """
-    n = len(lists)
+    n = len(embedded.indptr) - 1
     wider = np.float32((1.0 + settings.mu) / (1.0 + settings.direct_mu))
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
-    width, support = min(settings.direct_k, n), min(n, settings.direct_support)
-    tolerance = settings.tolerance / np.clip(direct / FULL_WIDE_SHARE, LEAST_EXACTNESS, 1.0) ** 2
+    tolerance = settings.tolerance * np.interp(direct, *WIDE_TOLERANCE)
     spread = diffusion.Spread.over(graph, settings.direct_mu, tolerance)
-    indptr, ones = np.zeros(len(rows) + 1, np.int64), np.ones(n, np.float32)
-    indices, data = np.empty(len(rows) * support, np.int32), np.empty(len(rows) * support, np.float32)  # cut at the end
-    for first in range(0, len(rows), run.together):  # lists of all items would be the largest arrays of a build
-        block = rows[first : first + run.together]
-        diffused = DiffusedLists(run.empty((n, width), np.int32), run.empty((n, width), np.float32))
-        diffusion.update_nearest_rows(block, spread, lists, diffused, run)
-        near = ConfidentLists(diffused.nearest[block], diffused.similar[block])
-        del diffused
-        np.divide(near.weights, near.weights.sum(axis=1, keepdims=True), out=near.weights)
-        states = average_regions(near, ones, embedded, support, run)
-        indptr[first + 1 : first + len(block) + 1] = indptr[first] + states.indptr[1:]
-        entries = slice(int(indptr[first]), int(indptr[first + len(block)]))
-        indices[entries], data[entries] = states.indices, states.data
-    size = int(indptr[-1])
-    return Rows(indptr, indices[:size], data[:size])
+    mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
+    small = n <= diffusion.MAX_BLOCK_ITEMS
+
+    def fill(block: slice, outputs: tuple[Output, ...]) -> None:
+        count = block.stop - block.start
+        if small:
+            count = -(-count // diffusion.BLOCK_COLUMNS)
+            THREAD_RUNNER(block_wide_rows, count, (rows[block], mean), outputs, "diffusion")
+        else:
+            run(wide_rows, count, (rows[block], mean), outputs, "diffusion")
+
+    return _gather_rows(len(rows), min(n, settings.direct_support), run, fill)
 
 
 def wide_distances(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -247,69 +257,180 @@ def mark_regions(start: Any, stop: Any, rows: Any, diffused: Any, region: Any, m
 class RowMixture(NamedTuple):
     """Rows to average: row r is the sum of weights[r, c] times row lists[r, c] of `rows`, whose positive entries count.
 
-    lists (m, c) int32; weights (m, c) float32, 0 if nothing is added; rows: Rows; mass (n,) float32, all UNTOUCHED
+    lists (m, c) int32; weights (m, c) float32, 0 if nothing is added; rows: Rows; mass (n,) float64, all UNTOUCHED
     before and after, or empty to allocate one.
     """
 
     lists: NDArray[np.int32]
     weights: NDArray[np.float32]
     rows: Rows
-    mass: NDArray[np.float32]
+    mass: NDArray[np.float64]
+
+
+class MeanScratch(NamedTuple):
+    """Work arrays of a mean over rows with at most m entries together.
+
+    mass (n,) float64, all UNTOUCHED between means; touched (m + 1,) int32 the items met; gathered (m,) float32 their
+    mass; counting and chosen (m + 1,) int32 for the selection of the largest.
+    """
+
+    mass: Any
+    touched: Any
+    gathered: Any
+    counting: Any
+    chosen: Any
+
+
+@compile_inner
+def _new_masses(count: Any) -> Any:
+    """Return (count,) float64, all UNTOUCHED."""
+    masses = np.empty(count, np.float64)
+    for place in range(count):
+        masses[place] = UNTOUCHED
+    return masses
+
+
+@compile_inner
+def _new_mean_scratch(mass: Any, most: Any) -> Any:
+    """Allocate the work arrays for means over rows with at most `most` entries together."""
+    touched, chosen = np.empty(most + 1, np.int32), np.empty(most + 1, np.int32)
+    return MeanScratch(mass, touched, np.empty(most, np.float32), new_top_k_scratch(most), chosen)
+
+
+@compile_inner
+def _write_mean(lists: Any, weights: Any, rows: Any, scratch: Any, items: Any, masses: Any) -> Any:
+    """Write the mean of the rows `lists` with these weights: its largest entries, sorted by item; return their number.
+
+    lists, weights (c,); rows: Rows; items (support,) int32 and masses (support,) float32. Among equal entries those of
+    the lower items are kept. A product that underflows to 0 adds no entry, so every mass is positive and no item occurs
+    twice. Sums are float64, so that equal items get equal masses whatever the order of their neighbours.
+    """
+    indptr, indices, data = rows
+    mass, touched, gathered = scratch.mass, scratch.touched, scratch.gathered
+    count = 0 * len(lists)  # a literal has another type, for which Numba would compile the callees again
+    for column in range(len(weights)):
+        weight = weights[column]
+        if not weight > 0.0:  # also for NaN
+            continue
+        for entry in range(np.uint64(indptr[lists[column]]), np.uint64(indptr[lists[column] + 1])):
+            item = np.uint32(indices[entry])
+            added = weight * data[entry]
+            if not added > 0.0:  # outside the region or an underflow
+                continue
+            # written always, counted conditionally: unpredictable branches would take twice the time
+            before = mass[item]
+            touched[np.uint64(count)] = item
+            count += np.int64(before < 0.0)
+            mass[item] = max(before, 0.0) + added
+    for place in range(np.uint64(count)):
+        item = np.uint32(touched[place])
+        gathered[place] = mass[item]
+        mass[item] = UNTOUCHED
+    size = select_largest(gathered, touched, count, len(items), scratch.counting, scratch.chosen)
+    total_mass = np.float32(0.0)
+    for entry in range(size):  # insertion sort by item: there are few
+        item, value = touched[scratch.chosen[entry]], gathered[scratch.chosen[entry]]
+        at = entry
+        while at > 0 and items[at - 1] > item:
+            items[at] = items[at - 1]
+            masses[at] = masses[at - 1]
+            at -= 1
+        items[at] = item
+        masses[at] = value
+    for place in range(size):
+        total_mass += masses[place]
+    for place in range(size):
+        masses[place] /= total_mass
+    return size
 
 
 @compile_kernel
 def average_rows(start: Any, stop: Any, mixture: Any, items: Any, masses: Any, sizes: Any) -> None:
     """Write rows start..stop of a RowMixture; the largest entries of each are kept and sum to 1.
 
-    Among equal entries those of the lower items are kept. Writes items (m, support) int32 and masses (m, support)
-    float32, of which the first sizes[r] (int64) count, sorted by item. A product that underflows to 0 adds no entry, so
-    every mass is positive and no item occurs twice in a row.
+    Writes items (m, support) int32 and masses (m, support) float32, of which the first sizes[r] (int64) count, sorted
+    by item.
     """
     lists, weights, rows, mass = mixture
-    indptr, indices, data = rows
     if len(mass) == 0:
-        mass = new_untouched_sums(len(indptr) - 1)
+        mass = _new_masses(len(rows.indptr) - 1)
     longest = 1 + 0 * start  # a literal has another type, for which Numba would compile the callees again
     for row in range(start, stop):
         total = 0
         for column in range(weights.shape[1]):
-            if weights[row, column] > 0.0:
-                total += indptr[lists[row, column] + 1] - indptr[lists[row, column]]
+            if weights[row, column] > 0.0:  # same test as in _write_mean: more would not fit
+                total += rows.indptr[lists[row, column] + 1] - rows.indptr[lists[row, column]]
         longest = max(longest, total)
-    touched = np.empty(longest + 1, np.int32)  # one more than is filled, see below
-    gathered = np.empty(longest, np.float32)
-    scratch, chosen = new_top_k_scratch(longest), np.empty(longest + 1, np.int32)
+    scratch = _new_mean_scratch(mass, longest)
     for row in range(start, stop):
-        count = 0 * row
-        for column in range(weights.shape[1]):
-            weight = weights[row, column]
-            if not weight > 0.0:  # same test as above, also for NaN: more would not fit
-                continue
-            for entry in range(indptr[lists[row, column]], indptr[lists[row, column] + 1]):
-                item = indices[entry]
-                added = weight * data[entry]
-                if not added > 0.0:  # outside the region or an underflow
-                    continue
-                # written always, counted conditionally: unpredictable branches would take twice the time
-                touched[count] = item
-                count += np.int64(mass[item] < 0.0)
-                mass[item] = max(mass[item], np.float32(0.0)) + added
-        for place in range(count):
-            gathered[place] = mass[touched[place]]
-            mass[touched[place]] = UNTOUCHED
-        size = select_largest(gathered, touched, count, items.shape[1], scratch, chosen)
-        total_mass = np.float32(0.0)
-        for entry in range(size):  # insertion sort by item: there are few
-            item, value = touched[chosen[entry]], gathered[chosen[entry]]
-            at = entry
-            while at > 0 and items[row, at - 1] > item:
-                items[row, at] = items[row, at - 1]
-                masses[row, at] = masses[row, at - 1]
-                at -= 1
-            items[row, at] = item
-            masses[row, at] = value
-        for place in range(size):
-            total_mass += masses[row, place]
-        for place in range(size):
-            masses[row, place] /= total_mass
-        sizes[row] = size
+        sizes[row] = _write_mean(
+            lists[row, : weights.shape[1]], weights[row], rows, scratch, items[row], masses[row]
+        )
+
+
+class DiffusedMean(NamedTuple):
+    """Means along a diffusion: each is a mean of `states` over the `width` items of the largest F."""
+
+    spread: diffusion.Spread
+    states: Rows
+    width: int
+
+
+@compile_inner
+def _new_wide_scratch(mean: Any) -> Any:
+    """Allocate the work arrays for wide states."""
+    n = len(mean.states.indptr) - 1
+    most = mean.width * longest_row(mean.states.indptr)
+    kept = np.empty(mean.width, np.int32), np.empty(mean.width, np.float32)
+    return _new_mean_scratch(_new_masses(n), most), diffusion.new_selection(n), kept
+
+
+@compile_inner
+def _write_wide_state(f: Any, touched: Any, mean: Any, scratch: Any, items: Any, masses: Any) -> Any:
+    """Write the mean of the states of the touched items of the largest f, weighted by f; return its size."""
+    mixing, selection, kept = scratch
+    values, numbers = selection.values, selection.items
+    reached = 0 * len(touched)  # a literal has another type, for which Numba would compile the callees again
+    for place in range(np.uint64(len(touched))):
+        value = f[np.uint32(touched[place])]
+        numbers[np.uint64(reached)] = touched[place]
+        values[np.uint64(reached)] = value
+        reached += np.int64(value > 0.0)
+    found = select_largest(values, numbers, reached, mean.width, selection.counting, selection.chosen)
+    nearest, weights = kept
+    for entry in range(found):
+        nearest[entry] = numbers[selection.chosen[entry]]
+        weights[entry] = values[selection.chosen[entry]]
+    return _write_mean(nearest[:found], weights[:found], mean.states, mixing, items, masses)
+
+
+@compile_kernel
+def wide_rows(start: Any, stop: Any, rows: Any, mean: Any, items: Any, masses: Any, sizes: Any) -> None:
+    """Write the wide states of the items rows[start..stop].
+
+    rows (m,) int64; mean: DiffusedMean; items (m, support) int32 and masses (m, support) float32, of which the first
+    sizes[r] (int64) count, sorted by item.
+    """
+    work = diffusion.new_spread_scratch(len(mean.states.indptr) - 1)
+    scratch = _new_wide_scratch(mean)
+    for row in range(start, stop):
+        count = diffusion.spread_row(rows[row], mean.spread, work)
+        diffusion.settle_rest(count, work)
+        sizes[row] = _write_wide_state(work.f, work.touched[:count], mean, scratch, items[row], masses[row])
+        diffusion.clean_scratch(count, work)
+
+
+@compile_kernel
+def block_wide_rows(start: Any, stop: Any, rows: Any, mean: Any, items: Any, masses: Any, sizes: Any) -> None:
+    """Write wide states like `wide_rows`, BLOCK_COLUMNS rows at once, from all items; blocks start..stop of rows."""
+    n = len(mean.states.indptr) - 1
+    work, scratch = diffusion.new_block_scratch(n), _new_wide_scratch(mean)
+    everyone, f = new_range(n), np.empty(n, np.float32)
+    for block in range(start, stop):
+        first = block * diffusion.BLOCK_COLUMNS
+        last = min(first + diffusion.BLOCK_COLUMNS, len(rows))
+        found = diffusion.diffuse_block(rows[first:last], mean.spread, work)
+        for row in range(first, last):
+            for item in range(n):
+                f[item] = max(found[item, row - first], np.float32(0.0))
+            sizes[row] = _write_wide_state(f, everyone, mean, scratch, items[row], masses[row])

@@ -24,7 +24,7 @@ from kinrank.stages.kernels.compiler import (
     single_blas_thread,
     thread_count,
 )
-from kinrank.stages.kernels.data_structures import pop_first, sift_up
+from kinrank.stages.kernels.data_structures import new_missing_numbers, pop_first, sift_up
 from kinrank.stages.sparse_rows import Pattern
 from kinrank.stages.transport import (
     TransportSettings,
@@ -37,10 +37,9 @@ from kinrank.stages.transport import (
 )
 from kinrank.vector_input import Vectors
 
-MAX_TABLE_ITEMS = 6000  # up to here ground costs of all pairs are computed at once: 144 MB, a third less time
+MAX_TABLE_ITEMS = 6000  # up to here inner products of all pairs are computed at once: 144 MB, a third less time
 STEPS_PER_BLOCK = 16  # steps of one item whose ground costs are computed together
-TABLE_BLOCK_ITEMS = 128  # rows and columns of one matrix product for the table of ground costs
-NO_TABLE = np.empty((0, 0), np.float32)
+NO_PRODUCTS = np.empty((0, 0), np.float32)
 
 
 def build_step_pattern(nearest: NDArray[np.int32], k: int, both: bool = False) -> Pattern:
@@ -53,12 +52,22 @@ def build_step_pattern(nearest: NDArray[np.int32], k: int, both: bool = False) -
 
 
 def price_steps(
-    pattern: Pattern, states: Rows, vectors: Vectors, settings: TransportSettings, run: Runner = THREAD_RUNNER
+    pattern: Pattern,
+    states: Rows,
+    vectors: Vectors,
+    settings: TransportSettings,
+    run: Runner = THREAD_RUNNER,
+    products: NDArray[np.float32] = NO_PRODUCTS,
 ) -> NDArray[np.float32]:
-    """Return (steps,) the price of every step of a symmetric pattern, each solved once, from its lower item."""
+    """Return (steps,) the price of every step of a symmetric pattern, each solved once, from its lower item.
+
+    `products`: (n, n) the inner products of all vectors, if they are known.
+    """
     firsts = np.empty(len(pattern.indptr) - 1, np.int64)
     THREAD_RUNNER(find_first_higher, len(firsts), (pattern,), (Output(firsts),))
-    costs = _solve_steps(StepRanges(firsts, *pattern), states, vectors, settings, run)
+    if not len(products) and settings.iterations and len(vectors) <= MAX_TABLE_ITEMS:
+        products = vectors @ vectors.T
+    costs = _solve_steps(StepRanges(firsts, *pattern), states, GroundSource(vectors, products), settings, run)
     mirror_prices(pattern, costs)
     return costs
 
@@ -78,7 +87,7 @@ def price_pairs(
     np.cumsum(np.bincount(sources, minlength=n), out=indptr[1:])
     steps = StepRanges(indptr[:-1].copy(), indptr, targets[order].astype(np.int32, copy=False))
     costs = np.empty(len(order), np.float32)
-    costs[order] = _solve_steps(steps, states, vectors, settings, THREAD_RUNNER)
+    costs[order] = _solve_steps(steps, states, GroundSource(vectors, NO_PRODUCTS), settings, THREAD_RUNNER)
     return costs
 
 
@@ -90,23 +99,23 @@ class StepRanges(NamedTuple):
     indices: NDArray[np.int32]
 
 
-class GroundCosts(NamedTuple):
-    """Ground costs d^rho: a table (n, n) float32, or (0, 0) to compute them from the vectors (n, d) float32."""
+class GroundSource(NamedTuple):
+    """Source of ground costs: vectors (n, d) float32 and their inner products (n, n) float32; (0, 0) if not known."""
 
     vectors: Vectors
-    table: NDArray[np.float32]
+    products: NDArray[np.float32]
 
 
 def _solve_steps(
-    steps: StepRanges, states: Rows, vectors: Vectors, settings: TransportSettings, run: Runner
+    steps: StepRanges, states: Rows, ground: GroundSource, settings: TransportSettings, run: Runner
 ) -> NDArray[np.float32]:
     """Return the prices of the steps."""
     costs = run.empty((len(steps.indices),), np.float32)
     if not settings.iterations:
-        _solve_exactly(steps, states, vectors, settings, costs)
+        _solve_exactly(steps, states, ground.vectors, settings, costs)
         return costs
     with single_blas_thread():
-        inputs = steps, states, GroundCosts(vectors, _build_ground_table(vectors, settings)), settings
+        inputs = steps, states, ground, settings
         run(solve_step_costs, len(steps.firsts), inputs, (Output(costs, steps.indptr),), "steps")
     return costs
 
@@ -122,41 +131,6 @@ def _solve_exactly(
             costs[entry] = sum(mass * cost for _, _, mass, cost in flows) ** settings.gamma
 
 
-def _build_ground_table(vectors: Vectors, settings: TransportSettings) -> NDArray[np.float32]:
-    """Return d^rho between all items if there are few; otherwise NO_TABLE, and kernels compute it from the vectors."""
-    n = len(vectors)
-    if n > MAX_TABLE_ITEMS:
-        return NO_TABLE
-    table = np.empty((n, n), np.float32)
-    inputs = vectors, float(settings.rho), settings.unit
-    THREAD_RUNNER(fill_ground_table, -(-n // TABLE_BLOCK_ITEMS), inputs, (Output(table),), "steps")
-    return table
-
-
-@compile_kernel
-def fill_ground_table(start: Any, stop: Any, vectors: Any, rho: Any, unit: Any, table: Any) -> None:
-    """Write blocks start..stop of the ground costs d^rho between all items, table (n, n) float32.
-
-    vectors (n, d) float32. A block has TABLE_BLOCK_ITEMS rows and all columns from its first row on, and their mirror
-    image. Matrix products have a fixed size, because those of other shapes may round differently.
-    """
-    for block in range(start, stop):
-        first, last = block * TABLE_BLOCK_ITEMS, min((block + 1) * TABLE_BLOCK_ITEMS, len(vectors))
-        rows = vectors[first:last]
-        for left in range(first, len(vectors), TABLE_BLOCK_ITEMS):
-            columns = vectors[left : min(left + TABLE_BLOCK_ITEMS, len(vectors))]
-            costs = np.dot(rows, columns.T)
-            compute_ground_costs(costs, rows, columns, rho, unit)
-            for row in range(len(rows)):
-                line = table[first + row]
-                for column in range(len(columns)):
-                    line[left + column] = costs[row, column]
-            for column in range(len(columns)):
-                line = table[left + column]
-                for row in range(len(rows)):
-                    line[first + row] = costs[row, column]
-
-
 @compile_inner
 def _copy_row(source: Any, target: Any) -> None:
     """Copy one row into another; a slice assignment would take several seconds to compile."""
@@ -165,66 +139,88 @@ def _copy_row(source: Any, target: Any) -> None:
 
 
 @compile_inner
-def _fill_ground_block(i: Any, others: Any, states: Any, vectors: Any, settings: Any, scratch: Any) -> Any:
+def _fill_ground_block(i: Any, others: Any, states: Any, ground: Any, settings: Any, scratch: Any) -> Any:
     """Return ground costs from the items of p_i to those of all `others`; `scratch.slots` has the column of each item.
 
     The states of neighbours overlap, so together they have far fewer items than one after the other.
     """
+    vectors, products = ground
     begin, end = states.indptr[i], states.indptr[i + 1]
-    for entry in range(begin, end):
-        _copy_row(vectors[states.indices[entry]], scratch.rows[entry - begin])
     used = 0
     for j in others:
-        for entry in range(states.indptr[j], states.indptr[j + 1]):
-            item = states.indices[entry]
+        for entry in range(np.uint64(states.indptr[j]), np.uint64(states.indptr[j + 1])):
+            item = np.uint32(states.indices[entry])
             if scratch.slots[item] < 0:
                 scratch.slots[item] = used
-                _copy_row(vectors[item], scratch.columns[used])
+                scratch.column_items[used] = item
                 used += 1
-    products = np.dot(scratch.rows[: end - begin], scratch.columns[:used].T)
-    compute_ground_costs(products, scratch.rows, scratch.columns, settings.rho, settings.unit)
-    return products
+    row_items, column_items = states.indices[begin:end], scratch.column_items[:used]
+    if len(products) > 0:
+        costs = scratch.ground
+        for row in range(end - begin):
+            line, known = costs[row], products[row_items[row]]
+            for column in range(np.uint64(used)):
+                line[column] = known[np.uint32(column_items[column])]
+    else:
+        for row in range(end - begin):
+            _copy_row(vectors[row_items[row]], scratch.rows[row])
+        for column in range(used):
+            _copy_row(vectors[column_items[column]], scratch.columns[column])
+        costs = np.dot(scratch.rows[: end - begin], scratch.columns[:used].T)
+    compute_ground_costs(costs, vectors, row_items, column_items, settings)
+    return costs
 
 
 @compile_inner
 def release_slots(others: Any, states: Any, slots: Any) -> None:
     """Forget the columns of the items of `others`."""
     for j in others:
-        for entry in range(states.indptr[j], states.indptr[j + 1]):
-            slots[states.indices[entry]] = -1
+        for entry in range(np.uint64(states.indptr[j]), np.uint64(states.indptr[j + 1])):
+            slots[np.uint32(states.indices[entry])] = -1
+
+
+class GroundScratch(NamedTuple):
+    """Work arrays for the ground costs of a group of steps; `transport` has those for pricing one of them.
+
+    rows, columns: float32 vectors of the two sides. column_items: int32 the items of the columns. ground: float32 the
+    costs. slots: (n,) int32 the column of each item, -1 for none.
+    """
+
+    rows: Any
+    columns: Any
+    column_items: Any
+    ground: Any
+    slots: Any
 
 
 @compile_inner
-def _new_workspace(states: Any, dimensions: Any) -> Any:
-    """Allocate the work arrays of `solve_step_costs`."""
+def _new_ground_scratch(states: Any, dimensions: Any) -> Any:
+    """Allocate the work arrays of `solve_step_costs`; no vectors are copied if `dimensions` is 0."""
     n, longest = len(states.indptr) - 1, longest_row(states.indptr)
-    rows = np.empty((longest, dimensions), np.float32)
-    columns = np.empty((min(n, STEPS_PER_BLOCK * longest), dimensions), np.float32)
-    slots = np.empty(n, np.int32)
-    for item in range(n):
-        slots[item] = -1
-    return new_transport_scratch(longest, rows, columns, slots)
+    most = min(n, STEPS_PER_BLOCK * longest)
+    rows, columns = np.empty((longest, dimensions), np.float32), np.empty((most, dimensions), np.float32)
+    ground = np.empty((longest if dimensions == 0 else 0, most), np.float32)
+    return GroundScratch(rows, columns, np.empty(most, np.int32), ground, new_missing_numbers(n))
 
 
 @compile_kernel
 def solve_step_costs(start: Any, stop: Any, steps: Any, states: Any, ground: Any, settings: Any, costs: Any) -> None:
     """Write costs (steps,) float32 of the steps from items start to stop.
 
-    steps: StepRanges; states: Rows; ground: GroundCosts; settings: TransportSettings. Steps are priced in groups that
+    steps: StepRanges; states: Rows; ground: GroundSource; settings: TransportSettings. Steps are priced in groups that
     do not depend on the range, so that a step has the same bits in every run.
     """
-    indptr, indices, table = steps.indptr, steps.indices, ground.table
-    whole = len(table) > 0
-    scratch = _new_workspace(states, 0 if whole else ground.vectors.shape[1])
+    indptr, indices = steps.indptr, steps.indices
+    scratch = _new_ground_scratch(states, ground.vectors.shape[1] if len(ground.products) == 0 else 0)
+    transport = new_transport_scratch(longest_row(states.indptr), scratch.slots)
     for low in range(start, stop):
         begin = steps.firsts[low]
         while begin < indptr[low + 1]:
             group = indices[begin : min(begin + STEPS_PER_BLOCK, indptr[low + 1])]
-            block = table if whole else _fill_ground_block(low, group, states, ground.vectors, settings, scratch)
+            block = _fill_ground_block(low, group, states, ground, settings, scratch)
             for position in range(len(group)):
-                costs[begin + position] = price_step(low, group[position], states, block, whole, scratch, settings)
-            if not whole:
-                release_slots(group, states, scratch.slots)
+                costs[begin + position] = price_step(low, group[position], states, block, transport, settings)
+            release_slots(group, states, scratch.slots)
             begin += len(group)
 
 
@@ -300,8 +296,8 @@ def search_cheapest_chains(start: Any, stop: Any, sources: Any, steps: Any, tota
         while size > 0:
             item = pop_first(heap, place, label, size)
             size -= 1
-            for entry in range(steps.indptr[item], steps.indptr[item + 1]):
-                other = steps.indices[entry]
+            for entry in range(np.uint64(steps.indptr[item]), np.uint64(steps.indptr[item + 1])):
+                other = np.uint32(steps.indices[entry])
                 total = label[item] + steps.data[entry]
                 if total < label[other]:
                     label[other] = total
@@ -310,7 +306,7 @@ def search_cheapest_chains(start: Any, stop: Any, sources: Any, steps: Any, tota
                     if at < 0:
                         at = size
                         size += 1
-                    sift_up(heap, place, label, other, at)
+                    sift_up(heap, place, label, np.int32(other), at)
         if len(parents) > 0:
             for item in range(n):
                 parents[row, item] = before[item]

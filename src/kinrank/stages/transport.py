@@ -80,8 +80,11 @@ def solve_exact_flows(left: State, right: State, vectors: Vectors, rho: float, u
     if not len(away) or not len(towards):
         return []
     rows, columns = vectors[items[away]], vectors[items[towards]]
+    both = np.concatenate([rows, columns])
+    numbers = np.arange(len(both), dtype=np.int32)
     cost = np.ascontiguousarray(rows @ columns.T)
-    compute_ground_costs(cost, rows, columns, float(rho), unit)
+    settings = TransportSettings(float(rho), 1.0, 1.0, 0, unit)
+    compute_ground_costs(cost, both, numbers[: len(rows)], numbers[len(rows) :], settings)
     a, b = difference[away].astype(np.float32), -difference[towards].astype(np.float32)
     plan = np.zeros(cost.shape, np.float32)
     solve_exactly(a, b, cost, plan)
@@ -125,8 +128,8 @@ class TransportScratch(NamedTuple):
     """Work arrays for pricing; s is the length of the longest state.
 
     left, right: (s,) float32 mass that has to leave and to arrive. left_at, right_at: (s,) int32 its rows and columns
-    in the matrix of ground costs. cost: (s, s) float32. sinkhorn: SinkhornScratch. rows, columns: float32 vectors of
-    the two sides. slots: (n,) int32 the column of each item in the ground costs, -1 for none.
+    in the matrix of ground costs. cost: (s, s) float32. sinkhorn: SinkhornScratch. slots: (n,) int32 the column of each
+    item in the ground costs, -1 for none.
     """
 
     left: Any
@@ -135,13 +138,11 @@ class TransportScratch(NamedTuple):
     right_at: Any
     cost: Any
     sinkhorn: Any
-    rows: Any
-    columns: Any
     slots: Any
 
 
 @compile_inner
-def new_transport_scratch(longest: Any, rows: Any, columns: Any, slots: Any) -> Any:
+def new_transport_scratch(longest: Any, slots: Any) -> Any:
     """Allocate work arrays for states of at most `longest` entries."""
     longest = (longest + LANES - 1) // LANES * LANES
     left, right = np.empty(longest, np.float32), np.empty(longest, np.float32)
@@ -149,7 +150,7 @@ def new_transport_scratch(longest: Any, rows: Any, columns: Any, slots: Any) -> 
     u, v, sums = np.empty(longest, np.float32), np.empty(longest, np.float32), np.empty(longest, np.float32)
     cost, plan = np.empty((longest, longest), np.float32), np.empty((longest, longest), np.float32)
     work = SinkhornScratch(plan, u, v, sums)
-    return TransportScratch(left, right, left_at, right_at, cost, work, rows, columns, slots)
+    return TransportScratch(left, right, left_at, right_at, cost, work, slots)
 
 
 @compile_inner
@@ -374,38 +375,34 @@ def _largest_value(values: Any, size: Any) -> Any:
 
 
 @compile_inner
-def set_up_problem(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any) -> Any:
+def set_up_problem(i: Any, j: Any, states: Any, ground: Any, scratch: Any) -> Any:
     """Set up the transport between p_i and p_j: return sizes (m, k) and whether the sides were swapped.
 
-    `ground`: costs between all items (`whole`), or rows for the entries of p_i and columns by `scratch.slots`. The
-    smaller side comes first, so that an entropic price does not depend on the numbering of the items.
+    `ground`: costs, with rows for the entries of p_i and columns by `scratch.slots`. The smaller side comes first, so
+    that an entropic price does not depend on the numbering of the items.
     """
     m, k = _split_difference(states, i, j, scratch)
-    if whole:
-        for x in range(m):
-            scratch.left_at[x] = states.indices[states.indptr[i] + scratch.left_at[x]]
     for y in range(k):
-        item = states.indices[states.indptr[j] + scratch.right_at[y]]
-        scratch.right_at[y] = item if whole else scratch.slots[item]
+        scratch.right_at[y] = scratch.slots[states.indices[states.indptr[j] + scratch.right_at[y]]]
     if m == 0 or k == 0:
         return 0, 0, False
     if m > k or (m == k and _largest_value(scratch.left, m) < _largest_value(scratch.right, k)):
-        for x in range(m):
-            row = ground[scratch.left_at[x]]
-            for y in range(k):
-                scratch.cost[y, x] = row[scratch.right_at[y]]
+        for x in range(np.uint64(m)):
+            row = ground[np.uint32(scratch.left_at[x])]
+            for y in range(np.uint64(k)):
+                scratch.cost[y, x] = row[np.uint32(scratch.right_at[y])]
         return k, m, True
-    for x in range(m):
-        row = ground[scratch.left_at[x]]
-        for y in range(k):
-            scratch.cost[x, y] = row[scratch.right_at[y]]
+    for x in range(np.uint64(m)):
+        row, line = ground[np.uint32(scratch.left_at[x])], scratch.cost[x]
+        for y in range(np.uint64(k)):
+            line[y] = row[np.uint32(scratch.right_at[y])]
     return m, k, False
 
 
 @compile_inner
-def price_step(i: Any, j: Any, states: Any, ground: Any, whole: Any, scratch: Any, settings: Any) -> Any:
+def price_step(i: Any, j: Any, states: Any, ground: Any, scratch: Any, settings: Any) -> Any:
     """Return W(p_i, p_j; d^rho)^gamma by Sinkhorn: the only place where a step gets its price."""
-    m, k, swapped = set_up_problem(i, j, states, ground, whole, scratch)
+    m, k, swapped = set_up_problem(i, j, states, ground, scratch)
     if m == 0:
         return np.float32(0.0)
     a, b = (scratch.right, scratch.left) if swapped else (scratch.left, scratch.right)
@@ -423,17 +420,20 @@ def _squared_length(row: Any) -> Any:
 
 
 @compile_kernel
-def compute_ground_costs(products: Any, left: Any, right: Any, rho: Any, unit: Any) -> None:
-    """Turn inner products (m, k) of rows into d^rho, in place; `unit`: the rows have length one."""
-    half = np.float32(0.5 * rho)
-    lengths = np.empty(0 if unit else products.shape[1], np.float32)
+def compute_ground_costs(products: Any, vectors: Any, left: Any, right: Any, settings: Any) -> None:
+    """Turn inner products of the vectors of `left` and `right` into d^rho, in place.
+
+    products (>= m, >= k) float32; vectors (n, d) float32; left (m,) and right (k,) int32 items; settings: TransportSettings.
+    """
+    half, unit = np.float32(0.5 * settings.rho), settings.unit
+    lengths = np.empty(0 if unit else len(right), np.float32)
     for y in range(len(lengths)):
-        lengths[y] = _squared_length(right[y])
-    for x in range(len(products)):
-        row = products[x]
+        lengths[y] = _squared_length(vectors[right[y]])
+    for x in range(len(left)):
+        row = products[x, : len(right)]
         close = CLOSE_SQUARED_DISTANCE
         if not unit:
-            length = _squared_length(left[x])
+            length = _squared_length(vectors[left[x]])
             close = CLOSE_SQUARED_DISTANCE * max(length, np.float32(1.0))
             for y in range(len(row)):  # 1 - d^2 / 2, the product of unit rows at this distance
                 row[y] += np.float32(1.0) - np.float32(0.5) * (length + lengths[y])
@@ -445,8 +445,9 @@ def compute_ground_costs(products: Any, left: Any, right: Any, rho: Any, unit: A
             for y in range(len(row)):
                 if row[y] < close:
                     squared = np.float32(0.0)
-                    for column in range(left.shape[1]):
-                        difference = left[x, column] - right[y, column]
+                    mine, other = vectors[left[x]], vectors[right[y]]
+                    for column in range(len(mine)):
+                        difference = mine[column] - other[column]
                         squared += difference * difference
                     row[y] = squared
         for y in range(len(row)):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.stages.kernels.compiler import (
+    choose_chunk_rows,
     compile_inner,
     compile_kernel,
     run_in_chunks,
@@ -23,7 +24,7 @@ SPARE_ENTRIES = 8  # extra entries, so that rounding in the products rarely lose
 PRODUCT_ROUNDING = 2e-6  # upper bound of the difference of 2 - 2 a.b and |a - b|^2 in float32, for unit rows
 STRIP_COLUMNS = 32  # columns tested together
 MAX_FEW_ITEMS = 1024  # up to here each item is compared with all others at once
-FEW_BLOCK_ROWS = 64  # rows multiplied together in that case
+GROUPS_PER_RESULT = 2  # groups of columns per requested item; their maxima show which columns are too far
 NO_ITEM = np.iinfo(np.int32).max
 
 
@@ -184,8 +185,12 @@ def search_nearest(
     own: NDArray[np.int64],
     self_first: bool,
     unit: bool = True,
+    products: NDArray[np.float32] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return (q, k) numbers and Euclidean distances; `own` comes first or is left out. `unit`: rows have length one."""
+    """Return (q, k) numbers and Euclidean distances; `own` comes first or is left out. `unit`: rows have length one.
+
+    `products`: (n, n) inner products, if all items are queries and the caller has them.
+    """
     count = len(queries)
     has_own = bool((own >= 0).any())
     wanted = max(k - 1, 0) if has_own and self_first else k
@@ -193,18 +198,20 @@ def search_nearest(
     best, kept = heaps = Heaps.new(count, searched)
     if searched:
         all_items = queries is items and np.array_equal(own, np.arange(count))
-        products = ProductBlocks(queries, items, unit)
-        if all_items and unit and count <= MAX_FEW_ITEMS:
-            with single_blas_thread():
-                run_in_chunks(_nearest_of_few, -(-len(items) // FEW_BLOCK_ROWS), items, heaps, chunk=1)
+        blocks = ProductBlocks(queries, items, unit)
+        if all_items and unit and (products is not None or count <= MAX_FEW_ITEMS):
+            if products is None:
+                with single_blas_thread():
+                    products = items @ items.T
+            run_in_chunks(_select_nearest, count, products, heaps, chunk=choose_chunk_rows(count))
         else:
-            _keep_best_of_all(products, own, heaps)
-        edge = 2.0 * products.top - 2.0 * best[:, 0]  # squared: no item left out is nearer, except for rounding
+            _keep_best_of_all(blocks, own, heaps)
+        edge = 2.0 * blocks.top - 2.0 * best[:, 0]  # squared: no item left out is nearer, except for rounding
         run_in_chunks(_refine_distances, count, queries, items, heaps, chunk=256)
         if searched < len(items) - has_own:
             last = -best[:, wanted - 1]
-            reach = last**2 + products.rounding(last)
-            _search_doubtful_rows(np.flatnonzero(reach > edge), wanted, reach, products, own, heaps)
+            reach = last**2 + blocks.rounding(last)
+            _search_doubtful_rows(np.flatnonzero(reach > edge), wanted, reach, blocks, own, heaps)
     indices, distances = kept[:, :wanted], -best[:, :wanted]
     if has_own and self_first and k > 0:
         indices = np.concatenate([own[:, None].astype(np.int32), indices], axis=1)
@@ -269,33 +276,52 @@ def _search_doubtful_rows(
             heaps[kind][block_rows[complete]] = fresh[kind][complete]
 
 
-@compile_kernel
-def _nearest_of_few(start: Any, stop: Any, items: Any, heaps: Any) -> None:
-    """Find the largest inner products of each item with the others, blocks start..stop of FEW_BLOCK_ROWS items.
+@compile_inner
+def _find_floor(line: Any, size: Any, k: Any, maxima: Any, numbers: Any, scratch: Any, chosen: Any) -> Any:
+    """Return a value that at least k of the line reach: the k-th largest maximum of groups of `size` columns."""
+    groups = len(line) // size
+    for group in range(groups):
+        largest = line[group * size]
+        for column in range(np.uint64(group * size), np.uint64((group + 1) * size)):
+            largest = max(largest, line[column])
+        maxima[group] = max(largest + np.float32(1.0), np.float32(0.0))
+        numbers[group] = group
+    found = select_largest(maxima, numbers, groups, k, scratch, chosen)
+    floor = maxima[chosen[0]]
+    for entry in range(1, found):
+        floor = min(floor, maxima[chosen[entry]])
+    return floor
 
-    items (n, d) float32; heaps: Heaps, written: the worst entry first, the others unordered. One row at a time, by
-    counting: if k is a large part of n, heaps take twice as long.
+
+@compile_kernel
+def _select_nearest(start: Any, stop: Any, products: Any, heaps: Any) -> None:
+    """Find the largest inner products of items start..stop with the others.
+
+    products (n, n) float32; heaps: Heaps, written: the worst entry first, the others unordered. One row at a time, by
+    counting: if k is a large part of n, heaps take twice as long. If k is small, most columns are left out first.
     """
     best, kept = heaps
-    n, k = len(items), best.shape[1]
+    n, k = len(products), best.shape[1]
     scratch, chosen = new_top_k_scratch(n), np.empty(n + 1, np.int32)
     values, numbers = np.empty(n + 1, np.float32), np.empty(n + 1, np.int32)
-    for block in range(start, stop):
-        first, last = block * FEW_BLOCK_ROWS, min((block + 1) * FEW_BLOCK_ROWS, n)
-        products = np.dot(items[first:last], items.T)
-        for row in range(first, last):
-            line = products[row - first]
-            count = 0 * row
-            for column in range(n):
-                values[count] = max(line[column] + np.float32(1.0), np.float32(0.0))
-                numbers[count] = column
-                count += np.int64(column != row)
-            size = select_largest(values, numbers, count, k, scratch, chosen)
-            worst = 0
-            for entry in range(size):
-                best[row, entry] = values[chosen[entry]] - np.float32(1.0)
-                kept[row, entry] = numbers[chosen[entry]]
-                if best[row, entry] < best[row, worst]:
-                    worst = entry
-            best[row, 0], best[row, worst] = best[row, worst], best[row, 0]
-            kept[row, 0], kept[row, worst] = kept[row, worst], kept[row, 0]
+    size = n // (GROUPS_PER_RESULT * (k + 1))
+    for row in range(start, stop):
+        line = products[row]
+        floor = np.float32(0.0)
+        if size > 1:  # one more, because the item itself does not count
+            floor = _find_floor(line, size, k + 1, values, numbers, scratch, chosen)
+        count = 0 * row
+        for column in range(np.uint64(n)):
+            value = max(line[column] + np.float32(1.0), np.float32(0.0))
+            values[np.uint64(count)] = value
+            numbers[np.uint64(count)] = column
+            count += np.int64(value >= floor) & np.int64(np.int64(column) != row)
+        found = select_largest(values, numbers, count, k, scratch, chosen)
+        worst = 0
+        for entry in range(found):
+            best[row, entry] = values[chosen[entry]] - np.float32(1.0)
+            kept[row, entry] = numbers[chosen[entry]]
+            if best[row, entry] < best[row, worst]:
+                worst = entry
+        best[row, 0], best[row, worst] = best[row, worst], best[row, 0]
+        kept[row, 0], kept[row, worst] = kept[row, worst], kept[row, 0]
