@@ -277,7 +277,7 @@ def test_products_that_underflow_add_no_entry() -> None:
     )
     lists, weights = np.array([[0, 1, 1]], np.int32), np.array([[1e-30, 1e-30, 1.0]], np.float32)
     items, masses, sizes = np.zeros((1, 4), np.int32), np.zeros((1, 4), np.float32), np.zeros(1, np.int64)
-    mass = np.full(4, UNTOUCHED)
+    mass = np.full(4, UNTOUCHED, np.float64)
     kernels.average_rows(0, 1, kernels.RowMixture(lists, weights, regions, mass), items, masses, sizes)
     assert items[0, : sizes[0]].tolist() == [0, 1, 2]
     assert (masses[0, : sizes[0]] > 0).all()

@@ -103,7 +103,7 @@ class Spread(NamedTuple):
     @classmethod
     def over(cls, graph: Rows, mu: float, tolerance: float) -> Spread:
         """Return the diffusion with a = 1 / (1 + mu) over a S_beta."""
-        error = tolerance * np.sqrt(len(graph.indptr) - 1)  # the norm of `tolerance` at every item
+        error = 0.5 * tolerance * np.sqrt(len(graph.indptr) - 1)  # about the norm of what spreading leaves
         return cls(graph, restart_share(mu), np.float32(tolerance), chebyshev_weights(mu, error))
 
 
@@ -381,13 +381,17 @@ def _write_largest(row: Any, f: Any, touched: Any, lists: Any, nearest: Any, sim
     similar[row, 0] = f[row]
     numbers, similarities = nearest[row, 1:], similar[row, 1:]
     filled = 0
-    for entry in range(found):
-        value, item = values[selection.chosen[entry]], items[selection.chosen[entry]]
-        at = filled
-        while at > 0 and comes_after(similarities[at - 1], numbers[at - 1], value, item):
-            similarities[at] = similarities[at - 1]
-            numbers[at] = numbers[at - 1]
-            at -= 1
+    for entry in range(np.uint64(found)):
+        place = np.uint32(selection.chosen[entry])
+        value, item = values[place], items[place]
+        at = np.uint64(filled)
+        while at > np.uint64(0):
+            before = at - np.uint64(1)
+            if not comes_after(similarities[before], numbers[before], value, item):
+                break
+            similarities[at] = similarities[before]
+            numbers[at] = numbers[before]
+            at = before
         similarities[at] = value
         numbers[at] = item
         filled += 1

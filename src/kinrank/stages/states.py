@@ -33,6 +33,7 @@ from kinrank.stages.kernels.data_structures import (
     new_range,
     new_top_k_scratch,
     select_largest,
+    sort_positions,
 )
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.transport import State, longest_row
@@ -327,19 +328,13 @@ def _write_mean(lists: Any, weights: Any, rows: Any, scratch: Any, items: Any, m
         gathered[place] = mass[item]
         mass[item] = UNTOUCHED
     size = select_largest(gathered, touched, count, len(items), scratch.counting, scratch.chosen)
+    chosen = sort_positions(touched, scratch.chosen, size, scratch.counting)
     total_mass = np.float32(0.0)
-    for entry in range(size):  # insertion sort by item: there are few
-        item, value = touched[scratch.chosen[entry]], gathered[scratch.chosen[entry]]
-        at = entry
-        while at > 0 and items[at - 1] > item:
-            items[at] = items[at - 1]
-            masses[at] = masses[at - 1]
-            at -= 1
-        items[at] = item
-        masses[at] = value
-    for place in range(size):
-        total_mass += masses[place]
-    for place in range(size):
+    for entry in range(np.uint64(size)):
+        items[entry] = touched[np.uint32(chosen[entry])]
+        masses[entry] = gathered[np.uint32(chosen[entry])]
+        total_mass += masses[entry]
+    for place in range(np.uint64(size)):
         masses[place] /= total_mass
     return size
 
@@ -363,9 +358,7 @@ def average_rows(start: Any, stop: Any, mixture: Any, items: Any, masses: Any, s
         longest = max(longest, total)
     scratch = _new_mean_scratch(mass, longest)
     for row in range(start, stop):
-        sizes[row] = _write_mean(
-            lists[row, : weights.shape[1]], weights[row], rows, scratch, items[row], masses[row]
-        )
+        sizes[row] = _write_mean(lists[row, : weights.shape[1]], weights[row], rows, scratch, items[row], masses[row])
 
 
 class DiffusedMean(NamedTuple):
@@ -386,8 +379,8 @@ def _new_wide_scratch(mean: Any) -> Any:
 
 
 @compile_inner
-def _write_wide_state(f: Any, touched: Any, mean: Any, scratch: Any, items: Any, masses: Any) -> Any:
-    """Write the mean of the states of the touched items of the largest f, weighted by f; return its size."""
+def _write_wide_state(own: Any, f: Any, touched: Any, mean: Any, scratch: Any, items: Any, masses: Any) -> Any:
+    """Write the mean of the states of `own` and the other items of the largest f, weighted by f; return its size."""
     mixing, selection, kept = scratch
     values, numbers = selection.values, selection.items
     reached = 0 * len(touched)  # a literal has another type, for which Numba would compile the callees again
@@ -395,13 +388,15 @@ def _write_wide_state(f: Any, touched: Any, mean: Any, scratch: Any, items: Any,
         value = f[np.uint32(touched[place])]
         numbers[np.uint64(reached)] = touched[place]
         values[np.uint64(reached)] = value
-        reached += np.int64(value > 0.0)
-    found = select_largest(values, numbers, reached, mean.width, selection.counting, selection.chosen)
+        reached += np.int64(value > 0.0) & np.int64(touched[place] != own)
+    found = select_largest(values, numbers, reached, mean.width - 1, selection.counting, selection.chosen)
     nearest, weights = kept
     for entry in range(found):
         nearest[entry] = numbers[selection.chosen[entry]]
         weights[entry] = values[selection.chosen[entry]]
-    return _write_mean(nearest[:found], weights[:found], mean.states, mixing, items, masses)
+    nearest[found] = own
+    weights[found] = f[own]
+    return _write_mean(nearest[: found + 1], weights[: found + 1], mean.states, mixing, items, masses)
 
 
 @compile_kernel
@@ -416,7 +411,7 @@ def wide_rows(start: Any, stop: Any, rows: Any, mean: Any, items: Any, masses: A
     for row in range(start, stop):
         count = diffusion.spread_row(rows[row], mean.spread, work)
         diffusion.settle_rest(count, work)
-        sizes[row] = _write_wide_state(work.f, work.touched[:count], mean, scratch, items[row], masses[row])
+        sizes[row] = _write_wide_state(rows[row], work.f, work.touched[:count], mean, scratch, items[row], masses[row])
         diffusion.clean_scratch(count, work)
 
 
@@ -433,4 +428,4 @@ def block_wide_rows(start: Any, stop: Any, rows: Any, mean: Any, items: Any, mas
         for row in range(first, last):
             for item in range(n):
                 f[item] = max(found[item, row - first], np.float32(0.0))
-            sizes[row] = _write_wide_state(f, everyone, mean, scratch, items[row], masses[row])
+            sizes[row] = _write_wide_state(rows[row], f, everyone, mean, scratch, items[row], masses[row])

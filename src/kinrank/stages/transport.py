@@ -423,7 +423,8 @@ def _squared_length(row: Any) -> Any:
 def compute_ground_costs(products: Any, vectors: Any, left: Any, right: Any, settings: Any) -> None:
     """Turn inner products of the vectors of `left` and `right` into d^rho, in place.
 
-    products (>= m, >= k) float32; vectors (n, d) float32; left (m,) and right (k,) int32 items; settings: TransportSettings.
+    products (>= m, >= k) float32; vectors (n, d) float32; left (m,) and right (k,) int32 items; settings:
+    TransportSettings.
     """
     half, unit = np.float32(0.5 * settings.rho), settings.unit
     lengths = np.empty(0 if unit else len(right), np.float32)

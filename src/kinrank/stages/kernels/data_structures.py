@@ -15,7 +15,8 @@ bits are counted; the counts show from which bits on all are kept, and only numb
 compared. A heap takes twice as long, because its comparisons are unpredictable for the processor.
 
 Hot loops index arrays by unsigned numbers, because Numba tests every signed index for being negative: that takes twice
-the time.
+the time. They compare the bits of non-negative numbers where they look for the least or largest, because the compiler
+does not vectorise these for floating-point numbers.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from kinrank.stages.kernels.fastmath import to_bits
 UNTOUCHED = np.float32(-1.0)  # marks an item that a sum of masses has not reached; masses are never negative
 BIN_SHIFT = np.int32(19)  # keeps 8 bits of the exponent and 4 of the fraction
 BIN_COUNT = 4096
+BYTE = np.int32(255)
 
 
 @compile_inner
@@ -92,17 +94,18 @@ def sift_down(products: Any, numbers: Any, start: Any, size: Any) -> None:
 @compile_inner
 def sift_up(heap: Any, place: Any, label: Any, node: Any, at: Any) -> None:
     """Move a node up to the position of its label, from `at`: its current position or the free one at the end."""
-    mine = label[node]
+    mine = label[np.uint32(node)]
     while at > 0:
         above = (at - 1) >> 2
-        other = heap[above]
-        if label[other] < mine or (label[other] == mine and other < node):
+        other = heap[np.uint64(above)]
+        theirs = label[np.uint32(other)]
+        if theirs < mine or (theirs == mine and other < node):
             break
-        heap[at] = other
-        place[other] = at
+        heap[np.uint64(at)] = other
+        place[np.uint32(other)] = at
         at = above
-    heap[at] = node
-    place[node] = at
+    heap[np.uint64(at)] = node
+    place[np.uint32(node)] = at
 
 
 @compile_inner
@@ -113,27 +116,30 @@ def pop_first(heap: Any, place: Any, label: Any, size: Any) -> Any:
     size -= 1
     if size == 0:
         return root
-    node = heap[size]
-    mine = label[node]
-    at = 0
+    node = heap[np.uint64(size)]
+    mine = label[np.uint32(node)]
+    at = 0 * size
     while True:
         first = 4 * at + 1
         if first >= size:
             break
-        least = heap[first]
+        least = heap[np.uint64(first)]
+        lowest = label[np.uint32(least)]
         best = first
         for child in range(first + 1, min(first + 4, size)):
-            other = heap[child]
-            if label[other] < label[least] or (label[other] == label[least] and other < least):
+            other = heap[np.uint64(child)]
+            theirs = label[np.uint32(other)]
+            if theirs < lowest or (theirs == lowest and other < least):
                 least = other
+                lowest = theirs
                 best = child
-        if mine < label[least] or (mine == label[least] and node < least):
+        if mine < lowest or (mine == lowest and node < least):
             break
-        heap[at] = least
-        place[least] = at
+        heap[np.uint64(at)] = least
+        place[np.uint32(least)] = at
         at = best
-    heap[at] = node
-    place[node] = at
+    heap[np.uint64(at)] = node
+    place[np.uint32(node)] = at
     return root
 
 
@@ -162,11 +168,12 @@ def select_largest(values: Any, numbers: Any, count: Any, k: Any, scratch: Any, 
             chosen[place] = place
         return count
     counts, ties = scratch.counts, scratch.ties
-    largest = values[0]
+    largest = np.int32(0)
     for place in range(np.uint64(count)):
-        largest = max(largest, values[place])
-        counts[np.uint32(to_bits(values[place]) >> BIN_SHIFT)] += 1
-    last = np.int64(to_bits(largest) >> BIN_SHIFT)
+        leading = to_bits(values[place]) >> BIN_SHIFT
+        largest = max(largest, leading)
+        counts[np.uint32(leading)] += 1
+    last = np.int64(largest)
     above = 0
     while above + counts[last] < k:
         above += counts[last]
@@ -192,3 +199,30 @@ def select_largest(values: Any, numbers: Any, count: Any, k: Any, scratch: Any, 
         ties[best] = -1
         kept += 1
     return k
+
+
+@compile_inner
+def sort_positions(numbers: Any, positions: Any, count: Any, scratch: Any) -> Any:
+    """Sort positions[:count] by numbers[position] >= 0, byte by byte; return the sorted array: positions or the ties.
+
+    numbers, positions int32; scratch from `new_top_k_scratch`, for at least `count` numbers.
+    """
+    counts, source, target = scratch.counts, positions, scratch.ties
+    highest = numbers[positions[0]] if count > 0 else np.int32(0)
+    for entry in range(np.uint64(count)):
+        highest = max(highest, numbers[np.uint32(source[entry])])
+    shift = np.int32(0)
+    while shift < 32 and highest >> shift > 0:
+        for entry in range(np.uint64(count)):
+            counts[np.uint32((numbers[np.uint32(source[entry])] >> shift) & BYTE) + np.uint32(1)] += 1
+        for byte in range(np.uint64(1), np.uint64(256)):
+            counts[byte] += counts[byte - np.uint64(1)]
+        for entry in range(np.uint64(count)):
+            byte = np.uint32((numbers[np.uint32(source[entry])] >> shift) & BYTE)
+            target[np.uint32(counts[byte])] = source[entry]
+            counts[byte] += 1
+        for byte in range(np.uint64(257)):
+            counts[byte] = 0
+        source, target = target, source
+        shift += np.int32(8)
+    return source

@@ -47,7 +47,7 @@ def _float(context: Any, bits: Any) -> Any:
 
 
 to_bits: Any = intrinsic(_bits)
-_to_float: Any = intrinsic(_float)
+to_float: Any = intrinsic(_float)
 
 
 @compile_inner
@@ -56,7 +56,7 @@ def _power_of_two(exponent: Any) -> Any:
     whole = np.int32(np.floor(exponent + HALF))
     f = exponent - np.float32(whole)
     series = ONE + f * (E1 + f * (E2 + f * (E3 + f * (E4 + f * (E5 + f * E6)))))
-    return _to_float(np.int32(to_bits(series) + np.int32(whole << EXPONENT)))
+    return to_float(np.int32(to_bits(series) + np.int32(whole << EXPONENT)))
 
 
 @compile_inner
@@ -69,7 +69,7 @@ def exp32(x: Any) -> Any:
 def log2_32(x: Any) -> Any:
     """Return log2(x) of a float32 that is not tiny: the exponent plus a series in the fraction."""
     bits = to_bits(x)
-    mantissa = _to_float(np.int32((bits & MANTISSA) | UNIT))
+    mantissa = to_float(np.int32((bits & MANTISSA) | UNIT))
     s = (mantissa - ROOT) / (mantissa + ROOT)
     t = s * s
     return np.float32(bits >> EXPONENT) - BIAS + s * (L1 + t * (L3 + t * (L5 + t * (L7 + t * L9))))

@@ -18,13 +18,14 @@ from kinrank.stages.kernels.compiler import (
     split_rows,
 )
 from kinrank.stages.kernels.data_structures import comes_after, new_top_k_scratch, select_largest, sift_down
+from kinrank.stages.kernels.fastmath import to_bits, to_float
 
 BLOCK_ROWS, BLOCK_COLUMNS = 256, 4096  # shape of one block of inner products: 4 MB
 SPARE_ENTRIES = 8  # extra entries, so that rounding in the products rarely loses an entry at the edge
 PRODUCT_ROUNDING = 2e-6  # upper bound of the difference of 2 - 2 a.b and |a - b|^2 in float32, for unit rows
 STRIP_COLUMNS = 32  # columns tested together
 MAX_FEW_ITEMS = 1024  # up to here each item is compared with all others at once
-GROUPS_PER_RESULT = 2  # groups of columns per requested item; their maxima show which columns are too far
+GROUP_COLUMNS = 8  # columns whose maximum is compared first; most groups hold nothing to keep
 NO_ITEM = np.iinfo(np.int32).max
 
 
@@ -276,46 +277,43 @@ def _search_doubtful_rows(
             heaps[kind][block_rows[complete]] = fresh[kind][complete]
 
 
-@compile_inner
-def _find_floor(line: Any, size: Any, k: Any, maxima: Any, numbers: Any, scratch: Any, chosen: Any) -> Any:
-    """Return a value that at least k of the line reach: the k-th largest maximum of groups of `size` columns."""
-    groups = len(line) // size
-    for group in range(groups):
-        largest = line[group * size]
-        for column in range(np.uint64(group * size), np.uint64((group + 1) * size)):
-            largest = max(largest, line[column])
-        maxima[group] = max(largest + np.float32(1.0), np.float32(0.0))
-        numbers[group] = group
-    found = select_largest(maxima, numbers, groups, k, scratch, chosen)
-    floor = maxima[chosen[0]]
-    for entry in range(1, found):
-        floor = min(floor, maxima[chosen[entry]])
-    return floor
-
-
 @compile_kernel
 def _select_nearest(start: Any, stop: Any, products: Any, heaps: Any) -> None:
     """Find the largest inner products of items start..stop with the others.
 
     products (n, n) float32; heaps: Heaps, written: the worst entry first, the others unordered. One row at a time, by
-    counting: if k is a large part of n, heaps take twice as long. If k is small, most columns are left out first.
+    counting: if k is a large part of n, heaps take twice as long. If k is small, only the k + 1 groups of columns with
+    the largest maxima are read, and the columns after the last group: no other group can hold one of the k largest.
     """
     best, kept = heaps
     n, k = len(products), best.shape[1]
     scratch, chosen = new_top_k_scratch(n), np.empty(n + 1, np.int32)
     values, numbers = np.empty(n + 1, np.float32), np.empty(n + 1, np.int32)
-    size = n // (GROUPS_PER_RESULT * (k + 1))
+    near_groups = np.empty(k + 1, np.int32)
+    groups = n // GROUP_COLUMNS if n >= 2 * GROUP_COLUMNS * (k + 1) else 0
     for row in range(start, stop):
         line = products[row]
-        floor = np.float32(0.0)
-        if size > 1:  # one more, because the item itself does not count
-            floor = _find_floor(line, size, k + 1, values, numbers, scratch, chosen)
+        for group in range(np.uint64(groups)):
+            begin = group * np.uint64(GROUP_COLUMNS)
+            largest = np.int32(0)
+            for column in range(begin, begin + np.uint64(GROUP_COLUMNS)):
+                largest = max(largest, to_bits(line[column] + np.float32(1.0)))
+            values[group] = to_float(largest)
+            numbers[group] = group
+        found = select_largest(values, numbers, 0 * row + groups, k + 1, scratch, chosen)
+        for entry in range(found):
+            near_groups[entry] = chosen[entry]
         count = 0 * row
-        for column in range(np.uint64(n)):
-            value = max(line[column] + np.float32(1.0), np.float32(0.0))
-            values[np.uint64(count)] = value
+        for entry in range(found):
+            begin = np.uint64(near_groups[entry]) * np.uint64(GROUP_COLUMNS)
+            for column in range(begin, begin + np.uint64(GROUP_COLUMNS)):
+                values[np.uint64(count)] = max(line[column] + np.float32(1.0), np.float32(0.0))
+                numbers[np.uint64(count)] = column
+                count += np.int64(np.int64(column) != row)
+        for column in range(np.uint64(groups * GROUP_COLUMNS), np.uint64(n)):
+            values[np.uint64(count)] = max(line[column] + np.float32(1.0), np.float32(0.0))
             numbers[np.uint64(count)] = column
-            count += np.int64(value >= floor) & np.int64(np.int64(column) != row)
+            count += np.int64(np.int64(column) != row)
         found = select_largest(values, numbers, count, k, scratch, chosen)
         worst = 0
         for entry in range(found):
