@@ -214,7 +214,7 @@ def _is_docstring(node: ast.AST) -> bool:
 
 @cache
 def list_imports(module: str) -> frozenset[str]:
-    """Return the modules of kinrank in which the names are defined that a module of kinrank or of PAPER_PACKAGE imports.
+    """Return the modules of kinrank that define the names that a module of kinrank or of PAPER_PACKAGE imports.
 
     Imports for types only do not count. A package that imports its modules on use, as in `stages.states.top_mass(...)`,
     stands for the modules that are named.

@@ -42,7 +42,7 @@ class LPMTAblation(LPMT):
 
     Example:
         >>> from kinrank_bench.paper.lpmt_ablation import LPMTAblation
-        >>> kinrank.rerank(queries, gallery, LPMTAblation(similarity="cosine"))
+        >>> ranking = kinrank.rerank(queries, gallery, LPMTAblation(similarity="cosine"))
     """
 
     name: ClassVar[str] = "lpmt-ablation"
