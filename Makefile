@@ -192,9 +192,9 @@ docs: $(VENV)/docs.stamp
 numbers: $(VENV)/dev.stamp
 	$(VENV)/bin/python docs/build.py --numbers
 
-$(FUZZ)/stamp: pyproject.toml
+$(FUZZ)/stamp: pyproject.toml bench/pyproject.toml
 	$(PYTHON) -m venv $(FUZZ)
-	$(FUZZ)/bin/python -m pip install -q --disable-pip-version-check -e '.[fuzz]'
+	$(FUZZ)/bin/python -m pip install -q --disable-pip-version-check -e '.[fuzz]' -e ./bench
 	@touch $@
 
 fuzz: $(FUZZ)/stamp | out

@@ -10,6 +10,7 @@ import sys
 
 import kinrank
 from kinrank_bench.datasets.benchmark import BENCHMARKS, load
+from kinrank_bench.paper.lpmt_ablation import LPMTAblation
 
 CHANGES: list[dict[str, object]] = [
     {},
@@ -72,7 +73,7 @@ def main() -> None:
     print("|---" * (len(columns) + 1) + "|")
     for change in CHANGES:
         known = {declared.name for declared in kinrank.LPMT.parameters()}
-        kind = kinrank.LPMT if known >= set(change) else kinrank.methods.LPMTAblation
+        kind = kinrank.LPMT if known >= set(change) else LPMTAblation
         method = kind(**change)  # type: ignore[arg-type]
         row = []
         for bench in sets:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 import kinrank
-from kinrank.testing import add_random_weights
+from kinrank_bench.random_weights import add_random_weights
 from reference.waiting import PATIENCE
 
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")

@@ -39,6 +39,11 @@ def test_command_is_found_by_its_entry_point(tmp_path: Path) -> None:
     assert "--data" in bad(tmp_path, "bench", "accuracy")
 
 
+def test_method_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    assert "similarity" in good(tmp_path, "methods", "lpmt-ablation")
+    assert kinrank.methods.find_method("LPMTAblation").__module__.startswith("kinrank_bench")
+
+
 @pytest.mark.parametrize("words", [[], ["--help"], ["accuracy", "--data", "folder"], ["nonsense", "-x"]])
 def test_missing_bench_is_explained(words: list[str], tmp_path: Path, without_bench: None) -> None:
     message = bad(tmp_path, "bench", *words)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kinrank
+from kinrank_bench.paper.lpmt_ablation import LPMTAblation
 
 pytestmark = pytest.mark.slow
 
@@ -188,8 +189,8 @@ def test_a_wrong_command_line_is_noticed() -> None:
 def test_lpmt_page_names_real_choices_and_all_of_them() -> None:
     page = (DOCS / "lpmt.md").read_text("utf-8")
     for name, value in re.findall(r'(\w+)="(\w+)"', page):
-        kinrank.methods.LPMTAblation(**{name: value})  # it also has those of LPMT
-    for declared in kinrank.methods.LPMTAblation.parameters():
+        LPMTAblation(**{name: value})  # it also has those of LPMT
+    for declared in LPMTAblation.parameters():
         assert f"`{declared.name}" in page, f"{declared.name} is not explained"
         for choice in declared.choices or ():
             assert f'"{choice}"' in page, f"{declared.name}={choice!r} is not explained"

@@ -9,7 +9,7 @@ import pytest
 
 import kinrank as kr
 from kinrank.errors import InputError, MissingFileError
-from kinrank.testing import add_random_weights
+from kinrank_bench.random_weights import add_random_weights
 
 ROWS = np.random.default_rng(0).standard_normal((30, 6)).astype(np.float32)
 

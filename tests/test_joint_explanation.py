@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 import kinrank
 from kinrank.chain import Chain
 from kinrank.joint_explanation import explain, explain_in_graph
-from kinrank.methods import LPMT, LPMTAblation
+from kinrank.methods import LPMT
 from kinrank.problem import Items
 from kinrank.progress import SILENT
 from kinrank.stages import step_costs
 from kinrank.stages.csr import matrix_from_rows
 from kinrank.stages.transport import TransportSettings
 from kinrank.vector_input import to_unit_rows
+from kinrank_bench.paper.lpmt_ablation import LPMTAblation
 
 METHOD = LPMT(k1=12, k2=4, k=5, path_k=5, transport="exact", rho=1.0, gamma=3.0)
 

@@ -12,7 +12,7 @@ import pytest
 from kinrank import weight_files
 from kinrank.files import checksummed_npz
 from kinrank.methods import CSA, SSR
-from kinrank.testing.random_weights import NETWORK_SIZES, add_random_weights
+from kinrank_bench.random_weights import NETWORK_SIZES, add_random_weights
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from kinrank.methods.learned_method import LearnedMethod
 from kinrank_bench.measurement_cache import digest
 
 METHOD_PACKAGE = "kinrank.methods"
+PAPER_PACKAGE = "kinrank_bench.paper"  # its method builds on LPMT
 RERANK, MANIFOLD = "kinrank.rerank.entry_point", "kinrank.manifold.manifold"
 MODE_MODULES = {"online": (MANIFOLD,), "grown": (MANIFOLD,), None: (RERANK, MANIFOLD)}  # all others: RERANK
 SCORING = (
@@ -40,7 +41,7 @@ BENCH_MODULES: dict[str, tuple[str, ...]] = {  # in addition to those of the mod
     ),
     "learned": (*SCORING, "kinrank.learned"),
     "memory": ("kinrank_bench.synthetic",),
-    "paper": (*SCORING, "kinrank.methods.lpmt_ablation"),
+    "paper": (*SCORING, f"{PAPER_PACKAGE}.dense_diffusion", f"{PAPER_PACKAGE}.lpmt_ablation"),
     "photos": (*SCORING, "kinrank.encoders", "kinrank.pictures"),
     "scale": (*SCORING, "kinrank_bench.synthetic", "kinrank.stores.faiss"),
     "service": (
@@ -143,7 +144,7 @@ def _is_followed(module: str, target: str) -> bool:
     """True unless the target is no part of a measurement, the list of all methods, or a method by default."""
     if target in ("kinrank", METHOD_PACKAGE) or target.startswith(UNMEASURED):
         return False
-    return target not in _method_modules() or module.startswith(METHOD_PACKAGE)
+    return target not in _method_modules() or module.startswith((METHOD_PACKAGE, PAPER_PACKAGE))
 
 
 @cache
@@ -213,12 +214,12 @@ def _is_docstring(node: ast.AST) -> bool:
 
 @cache
 def list_imports(module: str) -> frozenset[str]:
-    """Return the modules of kinrank in which the names are defined that a module of kinrank imports.
+    """Return the modules of kinrank that define the names that a module of kinrank or of PAPER_PACKAGE imports.
 
     Imports for types only do not count. A package that imports its modules on use, as in `stages.states.top_mass(...)`,
     stands for the modules that are named.
     """
-    if module.split(".")[0] != "kinrank":
+    if module.split(".")[0] != "kinrank" and not module.startswith(PAPER_PACKAGE):
         return frozenset()
     found, packages = set[str](), dict[str, str]()
     for node in _walk(_parse(module)):

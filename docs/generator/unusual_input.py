@@ -12,7 +12,7 @@ import kinrank
 from kinrank.methods import Method
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.ranking import Ranking
-from kinrank.testing import add_random_weights
+from kinrank_bench.random_weights import add_random_weights
 
 Rows = NDArray[np.float64]
 PAIRS, STRANGERS = 30, 60

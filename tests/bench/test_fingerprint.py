@@ -140,3 +140,8 @@ def test_code_that_changes_while_it_is_measured_has_no_fingerprint(monkeypatch: 
     monkeypatch.setattr(module, "_is_changed", lambda name: name == "kinrank.methods.lpmt")
     rows = [{"method": "lpmt"}, {"method": "aqe"}]
     assert set(make_record("speed", {"mode": "joint", "results": rows})["fingerprints"]) == {"aqe joint"}
+
+
+def test_the_ablation_of_this_package_counts_with_all_that_lpmt_uses() -> None:
+    found = module.list_measured_modules("kinrank_bench.paper.lpmt_ablation")
+    assert {"kinrank.methods.lpmt", "kinrank.stages.diffusion", "kinrank.stages.states"} <= set(found)

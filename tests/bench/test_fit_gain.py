@@ -11,12 +11,12 @@ import pytest
 
 import kinrank as kr
 from kinrank import weight_files
-from kinrank.testing import add_random_weights
 from kinrank_bench import measurement
 from kinrank_bench.class_halves import split_classes
 from kinrank_bench.datasets.benchmark import load
 from kinrank_bench.fit_gain import UNTRAINED_METHODS, learned_methods, learned_table
 from kinrank_bench.measurement_cache import Cache
+from kinrank_bench.random_weights import add_random_weights
 from reference.commands import bad
 
 pytestmark = [

@@ -13,7 +13,7 @@ import pytest
 import kinrank
 from kinrank.cli.methods import name_flag
 from kinrank.learned import IMPORTS, RECIPES
-from kinrank.testing import add_random_weights
+from kinrank_bench.random_weights import add_random_weights
 from reference.commands import bad, good, run
 
 pytestmark = pytest.mark.slow

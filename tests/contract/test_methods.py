@@ -10,7 +10,8 @@ import pytest
 import kinrank
 import kinrank.testing
 from kinrank.methods import Method
-from kinrank.testing import CHECKS, INPUT_CHECKS, RTOL, Check
+from kinrank.testing import CHECKS, RTOL, Check
+from reference.input_checks import INPUT_CHECKS
 
 pytestmark = pytest.mark.slow
 

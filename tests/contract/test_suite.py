@@ -16,7 +16,7 @@ from kinrank.methods.base import Method
 from kinrank.parameters import parameter
 from kinrank.problem import Items
 from kinrank.progress import Progress
-from kinrank.testing import CHECKS, INPUT_CHECKS, RTOL, TOY_KINDS, check_method, toy
+from kinrank.testing import CHECKS, RTOL, TOY_KINDS, check_method, toy
 from kinrank.testing.declaration_checks import _other_values
 
 pytestmark = pytest.mark.slow
@@ -177,9 +177,9 @@ def test_promises_can_be_skipped_by_name_only() -> None:
 
 
 def test_every_check_says_what_it_promises() -> None:
-    for check in CHECKS + INPUT_CHECKS:
+    for check in CHECKS:
         assert len(check.__doc__ or "") > 20
-    assert len({check.__name__ for check in CHECKS + INPUT_CHECKS}) == len(CHECKS + INPUT_CHECKS)
+    assert len({check.__name__ for check in CHECKS}) == len(CHECKS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,9 +230,8 @@ SMALL = [  # lists far shorter than the gallery, where graphs are sparse and fal
 @pytest.mark.parametrize("method", SMALL, ids=lambda method: repr(method)[:40])
 def test_short_lists_keep_the_promises_too(method: Method) -> None:
     # four times the tolerance: early stopping of the diffusion and of Sinkhorn has more effect on sparse graphs
-    skip = [check.__name__ for check in INPUT_CHECKS]
-    if not isinstance(method, kinrank.LPMT):  # the states of other methods do not depend on the length of their lists
-        skip.append("prepared_galleries_survive")
+    # the states of other methods than LPMT do not depend on the length of their lists
+    skip = [] if isinstance(method, kinrank.LPMT) else ["prepared_galleries_survive"]
     check_method(method, rtol=4 * RTOL, skip=skip)
 
 

@@ -35,7 +35,7 @@ with atheris.instrument_imports(include=["kinrank"]):
     from kinrank.manifold.folder_reader import open_array
     from kinrank.manifold.saved_folder import seal_manifest
     from kinrank.ranking import Ranking
-    from kinrank.testing import add_random_weights
+    from kinrank_bench.random_weights import add_random_weights
 
 DOCUMENTED = (ValueError, FileNotFoundError, ImportError, MemoryLimitError)
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4) / 8

@@ -19,11 +19,13 @@ import kinrank as kr
 from kinrank.chain import Chain
 from kinrank.errors import ExactSearchWarning
 from kinrank.manifold.snapshot import make_gallery, tidy_neighbors
-from kinrank.stages import dense_diffusion, diffusion, gaussian_graph, step_costs
+from kinrank.stages import diffusion, gaussian_graph, step_costs
 from kinrank.stages.request import Request
 from kinrank.stages.transport import get_state, state_entropy
 from kinrank.vector_input import to_unit_rows
 from kinrank_bench.datasets import benchmark
+from kinrank_bench.paper import dense_diffusion
+from kinrank_bench.paper.lpmt_ablation import LPMTAblation
 from reference import online as twin
 from reference.stores import Elsewhere
 
@@ -224,7 +226,7 @@ def test_every_reading_of_lpmt_is_prepared(changed: dict[str, Any]) -> None:
 )
 def test_ablations_do_not_support_prepared_search(changed: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"LPMTAblation cannot prepare a gallery .* cannot use it; use one of: lpmt"):
-        kr.Manifold.build(clusters(6, 20), kr.methods.LPMTAblation(**changed))
+        kr.Manifold.build(clusters(6, 20), LPMTAblation(**changed))
 
 
 def test_a_store_gives_the_neighbours() -> None:
@@ -309,7 +311,7 @@ def test_methods_without_prepared_search_are_refused() -> None:
     with pytest.raises(ValueError, match=r"KReciprocal cannot prepare a gallery .* use one of: lpmt"):
         kr.Manifold.build(np.eye(3), kr.KReciprocal())
     with pytest.raises(ValueError, match="LPMTAblation cannot prepare a gallery"):
-        kr.Manifold.build(np.eye(3), kr.methods.LPMTAblation(distance="jaccard"))
+        kr.Manifold.build(np.eye(3), LPMTAblation(distance="jaccard"))
     with pytest.raises(ValueError, match="is not known"):
         kr.Manifold.build(np.eye(3), "nothing")
 

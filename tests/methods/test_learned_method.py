@@ -20,8 +20,9 @@ from kinrank.methods.learned_method import LearnedMethod
 from kinrank.neighbors import Neighbors, find_nearest
 from kinrank.problem import Items
 from kinrank.progress import SILENT
-from kinrank.testing import add_random_weights, toy
+from kinrank.testing import toy
 from kinrank.vector_input import to_unit_rows
+from kinrank_bench.random_weights import add_random_weights
 from reference import networks as twin
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
-from kinrank.methods import LPMT, LPMTAblation
+from kinrank.methods import LPMT
 from kinrank.neighbors import Neighbors
 from kinrank.problem import Items
 from kinrank.progress import SILENT
@@ -19,6 +19,7 @@ from kinrank.stages import diffusion, pipeline, step_costs
 from kinrank.stages.pipeline import ListSizes, Powers, measure_powers
 from kinrank.vector_input import to_unit_rows
 from kinrank_bench.datasets import benchmark
+from kinrank_bench.paper.lpmt_ablation import LPMTAblation
 from reference import lpmt as twin
 
 pytestmark = pytest.mark.slow

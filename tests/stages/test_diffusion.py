@@ -13,11 +13,12 @@ from scipy import sparse
 from kinrank.errors import MemoryLimitError
 from kinrank.neighbors import Neighbors
 from kinrank.problem import Items
-from kinrank.stages import dense_diffusion, diffusion, gaussian_graph
+from kinrank.stages import diffusion, gaussian_graph
 from kinrank.stages.csr import Rows, matrix_from_rows, rows_from_matrix
 from kinrank.stages.diffusion import Spread
 from kinrank.stages.sparse_rows import Pattern
 from kinrank.vector_input import to_unit_rows
+from kinrank_bench.paper import dense_diffusion
 from reference import lpmt as twin
 
 pytestmark = pytest.mark.slow

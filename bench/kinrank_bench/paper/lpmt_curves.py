@@ -21,6 +21,7 @@ from kinrank_bench.datasets.benchmark import Benchmark
 from kinrank_bench.fingerprint import fingerprint_method
 from kinrank_bench.measurement import data_digest, separate_queries
 from kinrank_bench.measurement_cache import Cache, digest
+from kinrank_bench.paper import dense_diffusion
 from kinrank_bench.record import describe_environment, time_queries
 
 STEPS_PER_CYCLE = 3  # fixed-point steps between updates of the graph weights, as in the paper
@@ -56,7 +57,7 @@ def _run_cycles(bench: Benchmark, most: int, cycles: int, method: LPMT) -> dict[
     rows = bench.gallery if bench.queries is None else np.concatenate([bench.queries, bench.gallery])
     sample = sample_evenly(len(rows), most)
     items = Items.from_gallery(vector_input.to_unit_rows(vector_input.check_vectors(rows[sample])))
-    graph, dense, weigh = stages.gaussian_graph, stages.dense_diffusion, stages.diffusion.weigh_graphs
+    graph, dense, weigh = stages.gaussian_graph, dense_diffusion, stages.diffusion.weigh_graphs
     lists = items.neighbors(1 + max(graph.neighbors_per_layer(method.k)))
     lengths = graph.kernel_lengths(lists, method.k, "local", None)
     layers = graph.build_layers(lists, lengths, graph.LayerSettings(method.k, method.sigma))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinrank.methods import LPMT, LPMTAblation, Method, NoReranking
+from kinrank.methods import LPMT, Method, NoReranking
+from kinrank_bench.paper.lpmt_ablation import LPMTAblation
 
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {  # name -> (title, parameters given to every variant)
     "defaults": ("kinrank's defaults", {}),

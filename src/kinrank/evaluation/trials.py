@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 BASELINE = "none"
 MIN_METHODS_FOR_CHANCE_NOTE = 10  # with so many methods, some are better or worse by chance
 MAX_LISTED_METHODS = 6  # methods that a sentence names, the worst first
-ABLATION = "lpmt-ablation"  # a tool that switches parts of LPMT off, not a method of its own
+ABLATION = "lpmt-ablation"  # of kinrank-bench: switches parts of LPMT off, not a method of its own
 Run = Callable[[Method], Ranking]  # raises one of EXPECTED_ERRORS if the method cannot rank these data
 
 

@@ -20,7 +20,6 @@ from kinrank.methods.k_reciprocal import KReciprocal
 from kinrank.methods.knn import KNN
 from kinrank.methods.lattqe import AugmentedLAttQE, LAttQE
 from kinrank.methods.lpmt import LPMT
-from kinrank.methods.lpmt_ablation import LPMTAblation
 from kinrank.methods.query_expansion import AQE, AlphaQE, AQEwD, AugmentedAlphaQE, AugmentedAQE, AugmentedAQEwD
 from kinrank.methods.rdp import RDP
 from kinrank.methods.registry import MethodRegistry
@@ -63,7 +62,6 @@ METHODS = MethodRegistry(
         BSD,
         BCD,
         LPMT,
-        LPMTAblation,
     )
 )
 
@@ -100,7 +98,6 @@ __all__ = [
     "ConAff",
     "KReciprocal",
     "LAttQE",
-    "LPMTAblation",
     "Method",
     "NoReranking",
     "SuperGlobal",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kinrank.stages import cas_diffusion as cas_diffusion
     from kinrank.stages import chain_search as chain_search
     from kinrank.stages import csr as csr
-    from kinrank.stages import dense_diffusion as dense_diffusion
     from kinrank.stages import diffusion as diffusion
     from kinrank.stages import distance_fusion as distance_fusion
     from kinrank.stages import feedback_search as feedback_search

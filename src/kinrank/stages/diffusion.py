@@ -8,7 +8,7 @@ The objective is min over F and beta of sum_v beta_v H_v(F) + lambda/2 |beta|^2 
 For E = I the solution commutes with S and is the resolvent F = (1 - a)(I - a S)^-1, so rows are independent: each is
 spread over the sparse graph and read where it is needed, and no n x n matrix exists. Up to MAX_BLOCK_ITEMS items, where
 a row reaches most of them anyway, a few rows are computed together from all items by Chebyshev's iteration, which is
-several times faster there. dense_diffusion.py has the paper's own solvers, for any E.
+several times faster there. kinrank_bench.paper.dense_diffusion has the paper's own solvers, for any E.
 
 In kernels, `graph` is csr.Rows with the entries of a S_beta, and `spread` is a Spread.
 """

@@ -12,7 +12,7 @@ or, with pytest, one test per property:
         check(MyMethod(k=5), kinrank.testing.RTOL)
 
 `toy(kind)` returns small sets with known answers, `realistic_gallery(kind)` rows that resemble real data (tight
-clusters, copies, long tails, outliers), `add_random_weights(name, path)` a learned method with small random weights.
+clusters, copies, long tails, outliers).
 """
 
 from __future__ import annotations
@@ -22,19 +22,16 @@ from collections.abc import Callable, Collection
 from kinrank.errors import InputError
 from kinrank.methods.base import Method
 from kinrank.testing import declaration_checks, edge_cases, invariance_checks, realistic_checks
-from kinrank.testing.random_weights import add_random_weights
 from kinrank.testing.sample_data import GALLERY_KINDS, TOY_KINDS, RealisticGallery, Toy, realistic_gallery, toy
 
 __all__ = [
     "CHECKS",
     "GALLERY_KINDS",
-    "INPUT_CHECKS",
     "RTOL",
     "TOY_KINDS",
     "Check",
     "RealisticGallery",
     "Toy",
-    "add_random_weights",
     "check_method",
     "realistic_gallery",
     "toy",
@@ -67,13 +64,6 @@ CHECKS: tuple[Check, ...] = (
     realistic_checks.realistic_galleries_are_ranked,
     realistic_checks.prepared_galleries_survive,
 )
-INPUT_CHECKS: tuple[Check, ...] = (  # properties of rerank, the same for every method
-    edge_cases.types_are_converted,
-    edge_cases.layouts_are_converted,
-    edge_cases.bad_rows_are_named,
-    edge_cases.bad_shapes_are_named,
-    edge_cases.bad_options_are_named,
-)
 
 
 def check_method(method: Method | type[Method], *, rtol: float = RTOL, skip: Collection[str] = ()) -> None:
@@ -84,21 +74,20 @@ def check_method(method: Method | type[Method], *, rtol: float = RTOL, skip: Col
         rtol: tolerance of a distance, relative to the range of its row, if only rounding differs.
         skip: names of checks to leave out, for a method with a documented exception.
 
-    Each check is a function `check(method, rtol)` of CHECKS or INPUT_CHECKS whose docstring states the property.
+    Each check is a function `check(method, rtol)` of CHECKS whose docstring states the property.
 
     Example:
         >>> check_method(kinrank.methods.AQE(k=3))
     """
     value = method() if isinstance(method, type) else method
-    checks = CHECKS + INPUT_CHECKS
-    unknown = set(skip) - {check.__name__ for check in checks}
+    unknown = set(skip) - {check.__name__ for check in CHECKS}
     if unknown:
-        names = ", ".join(check.__name__ for check in checks)
+        names = ", ".join(check.__name__ for check in CHECKS)
         raise InputError(
             "has names that are not checks", parameter="skip", given=sorted(unknown), allowed=f"some of: {names}"
         )
     broken = []
-    for check in checks:
+    for check in CHECKS:
         if check.__name__ in skip:
             continue
         try:
@@ -107,4 +96,4 @@ def check_method(method: Method | type[Method], *, rtol: float = RTOL, skip: Col
             kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
             broken.append(f"  {check.__name__}: {kind}{error}")
     if broken:
-        raise AssertionError("\n".join([f"{value!r} breaks {len(broken)} of {len(checks)} promises:", *broken]))
+        raise AssertionError("\n".join([f"{value!r} breaks {len(broken)} of {len(CHECKS)} promises:", *broken]))

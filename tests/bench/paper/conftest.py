@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from kinrank.errors import BenchmarkMismatchWarning
-from kinrank.testing import add_random_weights
 from kinrank_bench import measurement
 from kinrank_bench.measurement_cache import Cache
 from kinrank_bench.paper.paper_bench import paper
 from kinrank_bench.paper.variants import Grids
+from kinrank_bench.random_weights import add_random_weights
 
 SMALL = Grids(
     neighbors=(5,), parameters={"k1": (10, 60), "theta": (0.5,)}, candidates=(20, 5000), timed=2, items=60, cycles=2

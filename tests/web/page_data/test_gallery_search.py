@@ -11,9 +11,9 @@ import pytest
 import kinrank
 from kinrank.evaluation.trials import list_untrained_methods
 from kinrank.stores.faiss import FaissStore
-from kinrank.testing import add_random_weights
 from kinrank.web.page_data.gallery_search import make_item_store, run_search
 from kinrank.web.page_data.question import Question, public_parameters, public_repr
+from kinrank_bench.random_weights import add_random_weights
 from web.page_gallery import DIMENSIONS, arcs, gallery, names, queries
 
 

@@ -11,8 +11,8 @@ import kinrank
 from kinrank.methods import METHODS
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.parameters import Parameter
-from kinrank.testing import add_random_weights
 from kinrank.web.page_data.method_schema import describe_methods, make_slider
+from kinrank_bench.random_weights import add_random_weights
 from web.page_gallery import arcs, gallery
 
 RUNNING = [name for name, kind in METHODS.items() if not issubclass(kind, LearnedMethod)]

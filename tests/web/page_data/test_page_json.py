@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import kinrank
-from kinrank.testing import add_random_weights
 from kinrank.web.collection import Collection
 from kinrank.web.page_data.example_query import find_example
 from kinrank.web.page_data.page_json import build_chain_page, build_rank_page
 from kinrank.web.page_data.question import Question, get_query_vector
 from kinrank.web.settings import Files
+from kinrank_bench.random_weights import add_random_weights
 from web.page_gallery import DIMENSIONS, LENGTH, arcs, collection, gallery, names, queries
 
 FAR = "a15"  # at the other end of the arc: the last item by distance

@@ -2,7 +2,7 @@
 
     (I - a S) F + F (I - a S) = 2 (1 - a) E,    a = 1/(1 + mu),    S = sum_v beta_v S_v
 
-They test each other and serve the ablations of `LPMTAblation(solver=...)`; kinrank itself uses stages/diffusion.py.
+They test each other and serve `LPMTAblation(solver=...)`; kinrank itself uses stages/diffusion.py.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def add_random_weights(
         sizes: sizes of the network that differ from NETWORK_SIZES.
 
     Example:
-        >>> check_method(add_random_weights("csa", folder / "csa.npz"))
+        >>> kinrank.testing.check_method(add_random_weights("csa", folder / "csa.npz"))
     """
     chosen = find_method(method)() if isinstance(method, str) else method
     if not isinstance(chosen, LearnedMethod):

@@ -41,7 +41,8 @@ class LPMTAblation(LPMT):
     is weaker on most sets, and none can prepare a gallery for new queries.
 
     Example:
-        >>> kinrank.rerank(queries, gallery, kinrank.methods.LPMTAblation(similarity="cosine"))
+        >>> from kinrank_bench.paper.lpmt_ablation import LPMTAblation
+        >>> ranking = kinrank.rerank(queries, gallery, LPMTAblation(similarity="cosine"))
     """
 
     name: ClassVar[str] = "lpmt-ablation"
@@ -143,11 +144,11 @@ class LPMTAblation(LPMT):
         layers = graph.build_layers(lists, lengths, settings)
         width = min(stages.pipeline.ListSizes.of(self).diffused, len(items))
         if self.solver != "resolvent":
-            smoothed, _ = stages.dense_diffusion.diffuse_collaboratively(
-                layers, self.mu, self.lam, self.cycles, self.solver
-            )
+            from kinrank_bench.paper import dense_diffusion  # on use: it imports numba
+
+            smoothed, _ = dense_diffusion.diffuse_collaboratively(layers, self.mu, self.lam, self.cycles, self.solver)
             if self.neighbors == "diffused":
-                return stages.dense_diffusion.list_nearest(smoothed, lists.first(width))
+                return dense_diffusion.list_nearest(smoothed, lists.first(width))
             along = np.take_along_axis(smoothed, lists.indices, axis=1).astype(np.float32)
             return diffusion.DiffusedLists(lists.indices, along)
         beta = diffusion.fit_graph_weights(layers, self.mu, self.lam, self.cycles, self.tolerance)
