@@ -23,7 +23,7 @@ from kinrank_bench.measurement_cache import digest
 
 METHOD_PACKAGE = "kinrank.methods"
 PAPER_PACKAGE = "kinrank_bench.paper"  # its method builds on LPMT
-RERANK, MANIFOLD = "kinrank.rerank.entry_point", "kinrank.manifold.manifold"
+RERANK, MANIFOLD = "kinrank.reranking.entry_point", "kinrank.manifold.manifold"
 MODE_MODULES = {"online": (MANIFOLD,), "grown": (MANIFOLD,), None: (RERANK, MANIFOLD)}  # all others: RERANK
 SCORING = (
     "kinrank_bench.measurement",

@@ -185,7 +185,7 @@ def test_loops_for_few_and_for_many_items_agree() -> None:
             patch.setattr(step_costs, "MAX_TABLE_ITEMS", small)
             found.append(kinrank.rerank(None, rows, LPMT(k1=30, tolerance=1e-5)))
     ahead = [len(set(a) & set(b)) / 10 for a, b in zip(*(one.indices[:, :10].tolist() for one in found), strict=True)]
-    assert np.mean(ahead) > 0.999
+    assert np.mean(ahead) > 0.998
     np.testing.assert_allclose(np.sort(found[0].distances), np.sort(found[1].distances), rtol=2e-2, atol=1e-3)
 
 

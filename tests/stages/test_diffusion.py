@@ -193,10 +193,10 @@ def test_stated_bound_is_never_below_the_true_error(tolerance: float, mu: float)
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-2, 1e-3, 1e-4, 1e-6])
 @pytest.mark.parametrize("mu", [0.05, MU, 1.0])
 def test_rows_from_all_items_are_as_exact_as_stated(tolerance: float, mu: float) -> None:
-    """The norm of a row's error is below that of half the tolerance at every item: spreading leaves as much."""
+    """The norm of a row's error is below that of a quarter of the tolerance at every item: spreading leaves more."""
     layers, S, _ = problem(60, k=6)
     errors = np.linalg.norm(listed(layers, BETA, mu, tolerance) - twin.resolvent(mixed(S), mu), axis=1)
-    assert (errors <= 0.5 * tolerance * np.sqrt(60) + 2e-6).all()
+    assert (errors <= 0.25 * tolerance * np.sqrt(60) + 2e-6).all()
 
 
 @pytest.mark.parametrize("tolerance", [0.5, 1e-2, 1e-4, 1e-8])

@@ -18,6 +18,7 @@ from kinrank.progress import Progress
 
 if TYPE_CHECKING:
     from kinrank.stages.diffusion import DiffusedLists
+    from kinrank.stages.sparse_rows import Pattern
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,8 @@ class LPMTAblation(LPMT):
         progress.stage("steps", 3, 4)
         steps = None
         if self.distance == "transport":
-            pattern = stages.step_costs.build_step_pattern(diffused.nearest, self.path_k, self.steps == "reciprocal")
+            build: Any = mutual_pattern if self.steps == "reciprocal" else stages.gaussian_graph.union_pattern
+            pattern: Pattern = build(np.ascontiguousarray(diffused.nearest[:, 1 : self.path_k + 1]))
             pricing = pipeline.transport_settings(self, powers, items.unit)
             prices = stages.step_costs.price_steps(pattern, states, items.vectors, pricing)
             steps = stages.csr.Rows(*pattern, prices)
@@ -168,7 +170,7 @@ class LPMTAblation(LPMT):
             chained = stages.step_costs.find_chains(numbers, prepared.steps)[0][:, items.gallery]
         else:
             states = stages.csr.matrix_from_rows(prepared.states, len(items))
-            chained = stages.states.state_distances(states, numbers, items.gallery, self.distance)
+            chained = state_distances(states, numbers, items.gallery, self.distance)
             gamma = 1.0
         mixture = stages.distance_fusion.make_mixture(self.theta, gamma, self.k, self.fusion)
         return stages.distance_fusion.fuse_distances(items.query_distances(queries), chained, mixture, items.self_query)
@@ -180,3 +182,46 @@ class LPMTAblation(LPMT):
     def seconds(self, items: int, dimensions: int) -> float:
         dense = 1e-9 * (self.cycles + 1) * items**3 if self.solver != "resolvent" else 0.0
         return super().seconds(items, dimensions) + dense
+
+
+def mutual_pattern(lists: NDArray[np.int32]) -> Pattern:
+    """Return the graph in which both items list each other; rows ascend."""
+    both = stages.gaussian_graph.find_mutual(lists)
+    indptr = np.concatenate([[0], np.cumsum(both.sum(axis=1))]).astype(np.int64)
+    indices = lists[both]
+    stages.kernels.compiler.run_in_chunks(
+        stages.gaussian_graph.sort_rows,
+        len(lists),
+        indptr,
+        indices,
+        chunk=stages.kernels.compiler.LIGHT_CHUNK_ROWS,
+    )
+    return stages.sparse_rows.Pattern(indptr, indices)
+
+
+def state_distances(
+    states: Any, queries: NDArray[np.int64], gallery: NDArray[np.int64], kind: str
+) -> NDArray[np.float32]:
+    """Return (queries, gallery) distances of the distributions themselves (Table 6); inf if two share nothing.
+
+    total_variation 1 - m and jaccard 1 - m / (2 - m), with m = sum_c min(p_c, q_c); cosine 1 - <p, q> / |p||q|;
+    euclidean |p - q|. If nothing is shared these are constant or depend only on the lengths, so the caller orders such
+    items by the distance of the search. `states` is a csr_array.
+    """
+    if kind in ("total_variation", "jaccard"):
+        distances = stages.csr.jaccard_distances(states, stages.csr.invert_rows(states, gallery), queries)
+        disjoint = distances >= 1.0
+        if kind == "total_variation":
+            distances = distances / (2.0 - distances)
+    else:
+        inner = (states[queries] @ states[gallery].T).toarray()
+        squares = np.asarray(states.multiply(states).sum(axis=1)).ravel()
+        disjoint = inner <= 0
+        if kind == "cosine":
+            distances = 1.0 - inner / np.sqrt(np.outer(squares[queries], squares[gallery]))
+        else:
+            squared = squares[queries][:, None] + squares[gallery][None, :] - 2.0 * inner
+            distances = np.sqrt(np.maximum(squared, 0.0))
+    distances = np.maximum(distances, 0.0).astype(np.float32)
+    distances[disjoint] = np.inf
+    return distances

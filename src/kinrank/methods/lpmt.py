@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -149,12 +149,11 @@ class LPMT(PreparedMethod, LpmtSettings):
     state: ClassVar[type[MethodState]] = LPMTState
 
     def prepare(self, items: Items, progress: Progress) -> JointState:
-        vectors, products = items.vectors, stages.step_costs.NO_PRODUCTS
-        if len(items) <= stages.step_costs.MAX_TABLE_ITEMS:  # the search and the ground costs of steps read them
-            products = vectors @ vectors.T
-        search = partial(items.neighbors, products=products if len(products) else None)
+        products = stages.step_costs.NO_PRODUCTS
+        if len(items) <= stages.step_costs.MAX_TABLE_ITEMS:
+            products = items.products()
         prepared = stages.pipeline.prepare_graph(
-            search, vectors, self, progress=progress, unit=items.unit, products=products
+            items.neighbors, items.vectors, self, progress=progress, unit=items.unit, products=products
         )
         return JointState(items, prepared.states, prepared.steps, prepared.wide, prepared.powers)
 

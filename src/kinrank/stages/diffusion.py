@@ -103,7 +103,7 @@ class Spread(NamedTuple):
     @classmethod
     def over(cls, graph: Rows, mu: float, tolerance: float) -> Spread:
         """Return the diffusion with a = 1 / (1 + mu) over a S_beta."""
-        error = 0.5 * tolerance * np.sqrt(len(graph.indptr) - 1)  # about the norm of what spreading leaves
+        error = 0.25 * tolerance * np.sqrt(len(graph.indptr) - 1)  # less than the norm of what spreading leaves
         return cls(graph, restart_share(mu), np.float32(tolerance), chebyshev_weights(mu, error))
 
 

@@ -135,15 +135,6 @@ def union_pattern(lists: NDArray[np.int32]) -> Pattern:
     return Pattern(indptr, indices)
 
 
-def mutual_pattern(lists: NDArray[np.int32]) -> Pattern:
-    """Return the graph in which both items list each other; rows ascend."""
-    both = find_mutual(lists)
-    indptr = np.concatenate([[0], np.cumsum(both.sum(axis=1))]).astype(np.int64)
-    indices = lists[both]
-    run_in_chunks(sort_rows, len(lists), indptr, indices, chunk=LIGHT_CHUNK_ROWS)
-    return Pattern(indptr, indices)
-
-
 class LayerSettings(NamedTuple):
     """Settings of Gaussian graphs.
 

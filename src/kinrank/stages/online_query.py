@@ -164,7 +164,9 @@ def enter_graph(graph: SearchGraph, request: Request, scratch: SearchScratch) ->
     return QueryEntry(states, wide, price_first_steps(graph, neighbors, states, scratch.slots))
 
 
-def _average_states(states: Rows, support: int, neighbors: Neighbors, weights: Floats, mass: Floats) -> QueryStates:
+def _average_states(
+    states: Rows, support: int, neighbors: Neighbors, weights: Floats, mass: NDArray[np.float64]
+) -> QueryStates:
     """Average the states of the nearest items of every query with these weights."""
     count, width = len(neighbors.indices), support
     if not width:

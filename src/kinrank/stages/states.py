@@ -33,13 +33,12 @@ from kinrank.stages.kernels.data_structures import (
     new_range,
     new_top_k_scratch,
     select_largest,
-    sort_positions,
 )
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.transport import State, longest_row
 
 NO_MASS = np.empty(0, np.float64)  # the kernel allocates its own
-WIDE_TOLERANCE = (0.5, 0.7), (4.0, 1.0)  # of wide diffusions, as a multiple: 4 up to a share of 0.5, 1 from 0.7 on
+WIDE_TOLERANCE = (0.5, 0.7), (4.0, 1.0)  # of wide diffusions, times: 4 up to a share of 0.5, 1 from 0.7 on
 
 
 class ConfidentLists(NamedTuple):
@@ -131,34 +130,6 @@ def _gather_rows(count: int, support: int, run: Runner, fill: Callable[[slice, t
     return Rows(indptr, indices[:size], data[:size])
 
 
-def state_distances(
-    states: Any, queries: NDArray[np.int64], gallery: NDArray[np.int64], kind: str
-) -> NDArray[np.float32]:
-    """Return (queries, gallery) distances of the distributions themselves (Table 6); inf if two share nothing.
-
-    total_variation 1 - m and jaccard 1 - m / (2 - m), with m = sum_c min(p_c, q_c); cosine 1 - <p, q> / |p||q|;
-    euclidean |p - q|. If nothing is shared these are constant or depend only on the lengths, so the caller orders such
-    items by the distance of the search. `states` is a csr_array.
-    """
-    if kind in ("total_variation", "jaccard"):
-        distances = jaccard_distances(states, invert_rows(states, gallery), queries)
-        disjoint = distances >= 1.0
-        if kind == "total_variation":
-            distances = distances / (2.0 - distances)
-    else:
-        inner = (states[queries] @ states[gallery].T).toarray()
-        squares = np.asarray(states.multiply(states).sum(axis=1)).ravel()
-        disjoint = inner <= 0
-        if kind == "cosine":
-            distances = 1.0 - inner / np.sqrt(np.outer(squares[queries], squares[gallery]))
-        else:
-            squared = squares[queries][:, None] + squares[gallery][None, :] - 2.0 * inner
-            distances = np.sqrt(np.maximum(squared, 0.0))
-    distances = np.maximum(distances, 0.0).astype(np.float32)
-    distances[disjoint] = np.inf
-    return distances
-
-
 def empty_states(count: int) -> Rows:
     """Return rows without entries, for settings without direct comparison."""
     return Rows(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
@@ -180,10 +151,10 @@ def build_wide_states(
     n = len(embedded.indptr) - 1
     wider = np.float32((1.0 + settings.mu) / (1.0 + settings.direct_mu))
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
-    tolerance = settings.tolerance * np.interp(direct, *WIDE_TOLERANCE)
+    small = n <= diffusion.MAX_BLOCK_ITEMS
+    tolerance = settings.tolerance * (1.0 if small else np.interp(direct, *WIDE_TOLERANCE))
     spread = diffusion.Spread.over(graph, settings.direct_mu, tolerance)
     mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
-    small = n <= diffusion.MAX_BLOCK_ITEMS
 
     def fill(block: slice, outputs: tuple[Output, ...]) -> None:
         count = block.stop - block.start
@@ -198,9 +169,9 @@ def build_wide_states(
 
 def wide_distances(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return (queries, gallery) distances of wide states, from 0 to 1; `gallery` is a range of consecutive numbers."""
-    distances = state_distances(matrix_from_rows(wide, len(wide.indptr) - 1), queries, gallery, "total_variation")
-    distances[~np.isfinite(distances)] = 1.0
-    return distances
+    matrix = matrix_from_rows(wide, len(wide.indptr) - 1)
+    jaccard = jaccard_distances(matrix, invert_rows(matrix, gallery), queries)
+    return np.maximum(jaccard / (2.0 - jaccard), 0.0).astype(np.float32)
 
 
 def wide_distances_from(state: State, columns: Rows) -> NDArray[np.float32]:
@@ -328,13 +299,18 @@ def _write_mean(lists: Any, weights: Any, rows: Any, scratch: Any, items: Any, m
         gathered[place] = mass[item]
         mass[item] = UNTOUCHED
     size = select_largest(gathered, touched, count, len(items), scratch.counting, scratch.chosen)
-    chosen = sort_positions(touched, scratch.chosen, size, scratch.counting)
     total_mass = np.float32(0.0)
-    for entry in range(np.uint64(size)):
-        items[entry] = touched[np.uint32(chosen[entry])]
-        masses[entry] = gathered[np.uint32(chosen[entry])]
-        total_mass += masses[entry]
-    for place in range(np.uint64(size)):
+    for entry in range(np.uint64(size)):  # insertion sort by item: there are few
+        item, value = touched[np.uint32(scratch.chosen[entry])], gathered[np.uint32(scratch.chosen[entry])]
+        total_mass += value
+        at = entry
+        while at > np.uint64(0) and items[at - np.uint64(1)] > item:
+            items[at] = items[at - np.uint64(1)]
+            masses[at] = masses[at - np.uint64(1)]
+            at -= np.uint64(1)
+        items[at] = item
+        masses[at] = value
+    for place in range(size):
         masses[place] /= total_mass
     return size
 

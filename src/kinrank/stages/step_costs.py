@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.stages.csr import Rows
-from kinrank.stages.gaussian_graph import mutual_pattern, union_pattern
+from kinrank.stages.gaussian_graph import union_pattern
 from kinrank.stages.kernels.compiler import (
     THREAD_RUNNER,
     Output,
@@ -42,13 +42,12 @@ STEPS_PER_BLOCK = 16  # steps of one item whose ground costs are computed togeth
 NO_PRODUCTS = np.empty((0, 0), np.float32)
 
 
-def build_step_pattern(nearest: NDArray[np.int32], k: int, both: bool = False) -> Pattern:
+def build_step_pattern(nearest: NDArray[np.int32], k: int) -> Pattern:
     """Return the steps between items of which one has the other among its k nearest; rows ascend.
 
-    `both`: only between items that list each other. nearest (n, > k), each row starting with the item itself.
+    nearest (n, > k), each row starting with the item itself.
     """
-    lists = np.ascontiguousarray(nearest[:, 1 : k + 1])
-    return mutual_pattern(lists) if both else union_pattern(lists)
+    return union_pattern(np.ascontiguousarray(nearest[:, 1 : k + 1]))
 
 
 def price_steps(
@@ -63,8 +62,10 @@ def price_steps(
 
     `products`: (n, n) the inner products of all vectors, if they are known.
     """
-    firsts = np.empty(len(pattern.indptr) - 1, np.int64)
-    THREAD_RUNNER(find_first_higher, len(firsts), (pattern,), (Output(firsts),))
+    n = len(vectors)
+    origins = np.repeat(np.arange(n, dtype=np.int32), np.diff(pattern.indptr))
+    firsts = pattern.indptr[:-1] + np.bincount(origins[pattern.indices < origins], minlength=n)
+    del origins
     if not len(products) and settings.iterations and len(vectors) <= MAX_TABLE_ITEMS:
         products = vectors @ vectors.T
     costs = _solve_steps(StepRanges(firsts, *pattern), states, GroundSource(vectors, products), settings, run)
@@ -222,17 +223,6 @@ def solve_step_costs(start: Any, stop: Any, steps: Any, states: Any, ground: Any
                 costs[begin + position] = price_step(low, group[position], states, block, transport, settings)
             release_slots(group, states, scratch.slots)
             begin += len(group)
-
-
-@compile_kernel
-def find_first_higher(start: Any, stop: Any, pattern: Any, firsts: Any) -> None:
-    """Write firsts[i] (int64), the first entry of the ascending row i that leads to a higher item; rows start..stop."""
-    indptr, indices = pattern
-    for low in range(start, stop):
-        begin = indptr[low + 1]
-        while begin > indptr[low] and indices[begin - 1] > low:
-            begin -= 1
-        firsts[low] = begin
 
 
 @compile_kernel

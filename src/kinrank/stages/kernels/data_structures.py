@@ -31,7 +31,6 @@ from kinrank.stages.kernels.fastmath import to_bits
 UNTOUCHED = np.float32(-1.0)  # marks an item that a sum of masses has not reached; masses are never negative
 BIN_SHIFT = np.int32(19)  # keeps 8 bits of the exponent and 4 of the fraction
 BIN_COUNT = 4096
-BYTE = np.int32(255)
 
 
 @compile_inner
@@ -199,30 +198,3 @@ def select_largest(values: Any, numbers: Any, count: Any, k: Any, scratch: Any, 
         ties[best] = -1
         kept += 1
     return k
-
-
-@compile_inner
-def sort_positions(numbers: Any, positions: Any, count: Any, scratch: Any) -> Any:
-    """Sort positions[:count] by numbers[position] >= 0, byte by byte; return the sorted array: positions or the ties.
-
-    numbers, positions int32; scratch from `new_top_k_scratch`, for at least `count` numbers.
-    """
-    counts, source, target = scratch.counts, positions, scratch.ties
-    highest = numbers[positions[0]] if count > 0 else np.int32(0)
-    for entry in range(np.uint64(count)):
-        highest = max(highest, numbers[np.uint32(source[entry])])
-    shift = np.int32(0)
-    while shift < 32 and highest >> shift > 0:
-        for entry in range(np.uint64(count)):
-            counts[np.uint32((numbers[np.uint32(source[entry])] >> shift) & BYTE) + np.uint32(1)] += 1
-        for byte in range(np.uint64(1), np.uint64(256)):
-            counts[byte] += counts[byte - np.uint64(1)]
-        for entry in range(np.uint64(count)):
-            byte = np.uint32((numbers[np.uint32(source[entry])] >> shift) & BYTE)
-            target[np.uint32(counts[byte])] = source[entry]
-            counts[byte] += 1
-        for byte in range(np.uint64(257)):
-            counts[byte] = 0
-        source, target = target, source
-        shift += np.int32(8)
-    return source
