@@ -14,9 +14,11 @@ from scipy.sparse.csgraph import dijkstra, shortest_path
 from kinrank.problem import Items
 from kinrank.stages import step_costs
 from kinrank.stages.csr import Rows, matrix_from_rows, rows_from_matrix
+from kinrank.stages.sparse_rows import Pattern
 from kinrank.stages.step_costs import find_chains, trace_chain
 from kinrank.stages.transport import TransportSettings
 from kinrank.vector_input import to_unit_rows
+from kinrank_bench.paper import lpmt_ablation
 from reference import lpmt as twin
 
 POWERS = [(1.0, 1.0), (1.0, 3.0), (2.0, 3.0), (4.0, 2.2), (0.5, 2.0), (0.3, 1.0)]
@@ -34,11 +36,18 @@ def problem(seed: int, n: int = 45) -> tuple[NDArray[np.float32], Any, NDArray[n
     return rows, states, rank
 
 
+def build_pattern(nearest: NDArray[np.int32], k: int, both: bool) -> Pattern:
+    """Return the steps of LPMT, or those of its ablation between items that list each other."""
+    if both:
+        return lpmt_ablation.mutual_pattern(np.ascontiguousarray(nearest[:, 1 : k + 1]))
+    return step_costs.build_step_pattern(nearest, k)
+
+
 def steps_of(
     rows: NDArray[np.float32], states: Any, k: int, rho: float, gamma: float, iterations: int, both: bool = False
 ) -> Rows:
     """Return steps to the k nearest by distance, and their prices."""
-    pattern = step_costs.build_step_pattern(Items.from_gallery(rows).neighbors(k + 1).indices, k, both)
+    pattern = build_pattern(Items.from_gallery(rows).neighbors(k + 1).indices, k, both)
     how = TransportSettings(rho, gamma, 0.05, iterations)
     return Rows(*pattern, step_costs.price_steps(pattern, rows_from_matrix(states), rows, how))
 
@@ -60,9 +69,7 @@ def origins(steps: Rows) -> NDArray[np.int64]:
 @pytest.mark.parametrize("k", [1, 3, 10])
 def test_steps_join_items_that_one_or_each_counts_among_its_nearest(kind: str, k: int) -> None:
     rows, _, rank = problem(0)
-    indptr, indices = step_costs.build_step_pattern(
-        Items.from_gallery(rows).neighbors(k + 4).indices, k, kind == "reciprocal"
-    )
+    indptr, indices = build_pattern(Items.from_gallery(rows).neighbors(k + 4).indices, k, kind == "reciprocal")
     got = np.zeros((45, 45), bool)
     got[np.repeat(np.arange(45), np.diff(indptr)), indices] = True
     assert np.array_equal(got, twin.allowed_steps(rank, k, kind))

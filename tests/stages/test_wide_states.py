@@ -117,6 +117,7 @@ def test_no_row_at_all(rows: NDArray[np.float32], loops: str) -> None:
 def test_a_small_share_is_diffused_less_exactly(
     rows: NDArray[np.float32], direct: float, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(diffusion, "MAX_BLOCK_ITEMS", 0)
     before = prepared(rows, replace(METHOD, direct=direct))
     tolerances = []
     spread = diffusion.Spread.over

@@ -38,6 +38,7 @@ from kinrank.stages.transport import (
 from kinrank.vector_input import Vectors
 
 MAX_TABLE_ITEMS = 6000  # up to here inner products of all pairs are computed at once: 144 MB, a third less time
+ORDER_ITEMS = 64  # items whose nearest ones are priced one after the other
 STEPS_PER_BLOCK = 16  # steps of one item whose ground costs are computed together
 NO_PRODUCTS = np.empty((0, 0), np.float32)
 
@@ -66,9 +67,13 @@ def price_steps(
     origins = np.repeat(np.arange(n, dtype=np.int32), np.diff(pattern.indptr))
     firsts = pattern.indptr[:-1] + np.bincount(origins[pattern.indices < origins], minlength=n)
     del origins
-    if not len(products) and settings.iterations and len(vectors) <= MAX_TABLE_ITEMS:
-        products = vectors @ vectors.T
-    costs = _solve_steps(StepRanges(firsts, *pattern), states, GroundSource(vectors, products), settings, run)
+    order = np.arange(n)
+    if settings.iterations and n <= MAX_TABLE_ITEMS:
+        products = products if len(products) else vectors @ vectors.T
+        order = np.argsort(products[:, :: n // ORDER_ITEMS + 1].argmax(axis=1), kind="stable")
+        run = THREAD_RUNNER
+    steps = StepRanges(order, firsts, *pattern)
+    costs = _solve_steps(steps, states, GroundSource(vectors, products), settings, run)
     mirror_prices(pattern, costs)
     return costs
 
@@ -86,15 +91,19 @@ def price_pairs(
     order = np.argsort(sources, kind="stable")
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(sources, minlength=n), out=indptr[1:])
-    steps = StepRanges(indptr[:-1].copy(), indptr, targets[order].astype(np.int32, copy=False))
+    steps = StepRanges(np.arange(n), indptr[:-1].copy(), indptr, targets[order].astype(np.int32, copy=False))
     costs = np.empty(len(order), np.float32)
     costs[order] = _solve_steps(steps, states, GroundSource(vectors, NO_PRODUCTS), settings, THREAD_RUNNER)
     return costs
 
 
 class StepRanges(NamedTuple):
-    """Steps to price: entries firsts[i] to indptr[i + 1] of every item i; firsts (n,) int64, the rest as in Pattern."""
+    """Steps to price: entries firsts[i] to indptr[i + 1] of the items i in `order`; the rest as in Pattern.
 
+    order, firsts (n,) int64. Items that follow each other read the same products if they are near each other.
+    """
+
+    order: NDArray[np.int64]
     firsts: NDArray[np.int64]
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
@@ -214,7 +223,8 @@ def solve_step_costs(start: Any, stop: Any, steps: Any, states: Any, ground: Any
     indptr, indices = steps.indptr, steps.indices
     scratch = _new_ground_scratch(states, ground.vectors.shape[1] if len(ground.products) == 0 else 0)
     transport = new_transport_scratch(longest_row(states.indptr), scratch.slots)
-    for low in range(start, stop):
+    for place in range(start, stop):
+        low = steps.order[place]
         begin = steps.firsts[low]
         while begin < indptr[low + 1]:
             group = indices[begin : min(begin + STEPS_PER_BLOCK, indptr[low + 1])]

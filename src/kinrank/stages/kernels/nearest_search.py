@@ -277,6 +277,13 @@ def _search_doubtful_rows(
             heaps[kind][block_rows[complete]] = fresh[kind][complete]
 
 
+@compile_inner
+def _spread_value(value: Any) -> Any:
+    """Return value^16, 0 if it is negative: inner products differ little, and selection counts by leading bits."""
+    squared = max(value, np.float32(0.0)) ** 2
+    return squared * squared * (squared * squared) * (squared * squared * (squared * squared))
+
+
 @compile_kernel
 def _select_nearest(start: Any, stop: Any, products: Any, heaps: Any) -> None:
     """Find the largest inner products of items start..stop with the others.
@@ -298,7 +305,7 @@ def _select_nearest(start: Any, stop: Any, products: Any, heaps: Any) -> None:
             largest = np.int32(0)
             for column in range(begin, begin + np.uint64(GROUP_COLUMNS)):
                 largest = max(largest, to_bits(line[column] + np.float32(1.0)))
-            values[group] = to_float(largest)
+            values[group] = _spread_value(to_float(largest))
             numbers[group] = group
         found = select_largest(values, numbers, 0 * row + groups, k + 1, scratch, chosen)
         for entry in range(found):
@@ -307,18 +314,18 @@ def _select_nearest(start: Any, stop: Any, products: Any, heaps: Any) -> None:
         for entry in range(found):
             begin = np.uint64(near_groups[entry]) * np.uint64(GROUP_COLUMNS)
             for column in range(begin, begin + np.uint64(GROUP_COLUMNS)):
-                values[np.uint64(count)] = max(line[column] + np.float32(1.0), np.float32(0.0))
+                values[np.uint64(count)] = _spread_value(line[column] + np.float32(1.0))
                 numbers[np.uint64(count)] = column
                 count += np.int64(np.int64(column) != row)
         for column in range(np.uint64(groups * GROUP_COLUMNS), np.uint64(n)):
-            values[np.uint64(count)] = max(line[column] + np.float32(1.0), np.float32(0.0))
+            values[np.uint64(count)] = _spread_value(line[column] + np.float32(1.0))
             numbers[np.uint64(count)] = column
             count += np.int64(np.int64(column) != row)
         found = select_largest(values, numbers, count, k, scratch, chosen)
         worst = 0
         for entry in range(found):
-            best[row, entry] = values[chosen[entry]] - np.float32(1.0)
             kept[row, entry] = numbers[chosen[entry]]
+            best[row, entry] = line[kept[row, entry]]
             if best[row, entry] < best[row, worst]:
                 worst = entry
         best[row, 0], best[row, worst] = best[row, worst], best[row, 0]
