@@ -67,9 +67,8 @@ class Items:
         return self.vectors[len(self.vectors) - len(self.gallery) :]
 
     def products(self) -> NDArray[np.float32]:
-        """Return (n, n) the inner products of all vectors; later searches over all items read them, too."""
-        if self._products is None:
-            self._products = self.vectors @ self.vectors.T
+        """Compute (n, n) the inner products of all vectors; later searches over all items read them, too."""
+        self._products = self.vectors @ self.vectors.T
         return self._products
 
     def neighbors(self, k: int) -> Neighbors:

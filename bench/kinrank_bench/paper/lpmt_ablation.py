@@ -17,8 +17,10 @@ from kinrank.problem import Items
 from kinrank.progress import Progress
 
 if TYPE_CHECKING:
+    from kinrank.stages.csr import Rows
     from kinrank.stages.diffusion import DiffusedLists
     from kinrank.stages.sparse_rows import Pattern
+    from kinrank.stages.states import ConfidentLists
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +118,8 @@ class LPMTAblation(LPMT):
         progress.stage("states", 2, 4)
         share = powers.share if diffused.nearest is not lists.indices else 0.0
         confident = stages.states.confident_lists(lists.indices, diffused.nearest, self.k2, self.kappa, share)
-        reciprocal = self.region == "reciprocal"
-        states = stages.states.locality_states(confident, diffused, self.k1, self.support, reciprocal=reciprocal)
+        build_states = stages.states.locality_states if self.region == "reciprocal" else plain_states
+        states = build_states(confident, diffused, self.k1, self.support)
         progress.stage("steps", 3, 4)
         steps = None
         if self.distance == "transport":
@@ -182,6 +184,17 @@ class LPMTAblation(LPMT):
     def seconds(self, items: int, dimensions: int) -> float:
         dense = 1e-9 * (self.cycles + 1) * items**3 if self.solver != "resolvent" else 0.0
         return super().seconds(items, dimensions) + dense
+
+
+def plain_states(confident: ConfidentLists, diffused: DiffusedLists, k1: int, support: int) -> Rows:
+    """Return states whose regions are the first k1 items, whether or not these list each other."""
+    n, width = diffused.nearest.shape
+    marked = np.where(np.arange(width) < k1, diffused.similar, -diffused.similar)
+    regions = stages.csr.Rows(
+        np.arange(n + 1, dtype=np.int64) * width, diffused.nearest.reshape(-1), marked.reshape(-1)
+    )
+    most = min(n, support or confident.items.shape[1] * min(k1, width))
+    return stages.states.average_regions(confident, diffused.similar[:, :k1].sum(axis=1), regions, most)
 
 
 def mutual_pattern(lists: NDArray[np.int32]) -> Pattern:

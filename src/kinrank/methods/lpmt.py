@@ -149,9 +149,8 @@ class LPMT(PreparedMethod, LpmtSettings):
     state: ClassVar[type[MethodState]] = LPMTState
 
     def prepare(self, items: Items, progress: Progress) -> JointState:
-        products = stages.step_costs.NO_PRODUCTS
-        if len(items) <= stages.step_costs.MAX_TABLE_ITEMS:
-            products = items.products()
+        few = len(items) <= stages.step_costs.MAX_TABLE_ITEMS
+        products = items.products() if few else stages.step_costs.NO_PRODUCTS
         prepared = stages.pipeline.prepare_graph(
             items.neighbors, items.vectors, self, progress=progress, unit=items.unit, products=products
         )

@@ -79,7 +79,6 @@ def locality_states(
     k1: int,
     support: int,
     rows: NDArray[np.int64] | None = None,
-    reciprocal: bool = True,
     run: Runner = THREAD_RUNNER,
 ) -> Rows:
     """Return p_i of every item, or of those whose confident lists are given, sorted by item, each summing to 1.
@@ -90,10 +89,10 @@ def locality_states(
     rows = np.arange(n) if rows is None else rows
     totals = run.empty((n,), np.float32)
     marked = run.empty((n, width), np.float32)
-    region = RegionRule(min(k1, width), reciprocal)
-    run(mark_regions, len(rows), (rows, diffused, region), (Output(marked), Output(totals)), "states")
+    k1 = min(k1, width)
+    run(mark_regions, len(rows), (rows, diffused, k1), (Output(marked), Output(totals)), "states")
     regions = Rows(np.arange(n + 1, dtype=np.int64) * width, diffused.nearest.reshape(-1), marked.reshape(-1))
-    most = min(n, support or confident.items.shape[1] * region.k1)
+    most = min(n, support or confident.items.shape[1] * k1)
     return average_regions(confident, totals, regions, most, run)
 
 
@@ -193,29 +192,21 @@ def transpose_states(wide: Rows) -> Rows:
     return Rows(turned.indptr.astype(np.int64), turned.indices.astype(np.int32, copy=False), turned.data)
 
 
-class RegionRule(NamedTuple):
-    """Items that form a region: the first k1, only those that list the item among their own first k1 if reciprocal."""
-
-    k1: int
-    reciprocal: bool
-
-
 @compile_kernel
-def mark_regions(start: Any, stop: Any, rows: Any, diffused: Any, region: Any, marked: Any, totals: Any) -> None:
+def mark_regions(start: Any, stop: Any, rows: Any, diffused: Any, k1: Any, marked: Any, totals: Any) -> None:
     """Write marked[i] = F_i, negative outside the region of i, and totals[i] = its sum inside; i in rows[start..stop].
 
-    rows (m,) int64; diffused: DiffusedLists; region: RegionRule; marked (n, k) float32, totals (n,) float32. Items that
-    list each other are in each other's regions only if F reaches both ways, because lists may have been filled up with
-    other items.
+    rows (m,) int64; diffused: DiffusedLists; marked (n, k) float32, totals (n,) float32. A region has those of the
+    first k1 that list the item among their own first k1, and only if F reaches both ways, because lists may have been
+    filled up with other items.
     """
     nearest, similar = diffused
-    k1 = region.k1
     for place in range(start, stop):
         i = rows[place]
         total = 0.0
         for column in range(similar.shape[1]):
             inside = column < k1
-            if inside and region.reciprocal:
+            if inside:
                 other = nearest[i, column]
                 at = find_position(nearest[other, :k1], i)
                 inside = at < k1 and similar[other, at] != 0.0

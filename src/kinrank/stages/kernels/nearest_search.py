@@ -290,37 +290,34 @@ def _select_nearest(start: Any, stop: Any, products: Any, heaps: Any) -> None:
 
     products (n, n) float32; heaps: Heaps, written: the worst entry first, the others unordered. One row at a time, by
     counting: if k is a large part of n, heaps take twice as long. If k is small, only the k + 1 groups of columns with
-    the largest maxima are read, and the columns after the last group: no other group can hold one of the k largest.
+    the largest maxima are read: no other group can hold one of the k largest.
     """
     best, kept = heaps
     n, k = len(products), best.shape[1]
     scratch, chosen = new_top_k_scratch(n), np.empty(n + 1, np.int32)
     values, numbers = np.empty(n + 1, np.float32), np.empty(n + 1, np.int32)
     near_groups = np.empty(k + 1, np.int32)
-    groups = n // GROUP_COLUMNS if n >= 2 * GROUP_COLUMNS * (k + 1) else 0
+    size = np.uint64(GROUP_COLUMNS if n >= 2 * GROUP_COLUMNS * (k + 1) else n)
+    end = np.uint64(n)
+    groups = (end + size - np.uint64(1)) // size
     for row in range(start, stop):
         line = products[row]
-        for group in range(np.uint64(groups)):
-            begin = group * np.uint64(GROUP_COLUMNS)
+        for group in range(groups):
             largest = np.int32(0)
-            for column in range(begin, begin + np.uint64(GROUP_COLUMNS)):
+            for column in range(group * size, min((group + np.uint64(1)) * size, end)):
                 largest = max(largest, to_bits(line[column] + np.float32(1.0)))
             values[group] = _spread_value(to_float(largest))
             numbers[group] = group
-        found = select_largest(values, numbers, 0 * row + groups, k + 1, scratch, chosen)
+        found = select_largest(values, numbers, np.int64(groups), k + 1, scratch, chosen)
         for entry in range(found):
             near_groups[entry] = chosen[entry]
         count = 0 * row
         for entry in range(found):
-            begin = np.uint64(near_groups[entry]) * np.uint64(GROUP_COLUMNS)
-            for column in range(begin, begin + np.uint64(GROUP_COLUMNS)):
+            begin = np.uint64(near_groups[entry]) * size
+            for column in range(begin, min(begin + size, end)):
                 values[np.uint64(count)] = _spread_value(line[column] + np.float32(1.0))
                 numbers[np.uint64(count)] = column
                 count += np.int64(np.int64(column) != row)
-        for column in range(np.uint64(groups * GROUP_COLUMNS), np.uint64(n)):
-            values[np.uint64(count)] = _spread_value(line[column] + np.float32(1.0))
-            numbers[np.uint64(count)] = column
-            count += np.int64(np.int64(column) != row)
         found = select_largest(values, numbers, count, k, scratch, chosen)
         worst = 0
         for entry in range(found):
