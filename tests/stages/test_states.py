@@ -49,9 +49,11 @@ def regions_of(
     lists: NDArray[np.int32], similar: NDArray[np.float32], k1: int, region: str
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return (marked, totals) of every item."""
+    if region != "reciprocal":
+        return lpmt_ablation.plain_regions(similar, k1)
     marked, totals = np.empty_like(similar), np.empty(len(lists), np.float32)
-    rule = kernels.RegionRule(min(k1, lists.shape[1]), region == "reciprocal")
-    kernels.mark_regions(0, len(lists), np.arange(len(lists)), DiffusedLists(lists, similar), rule, marked, totals)
+    diffused, k1 = DiffusedLists(lists, similar), min(k1, lists.shape[1])
+    kernels.mark_regions(0, len(lists), np.arange(len(lists)), diffused, k1, marked, totals)
     return marked, totals
 
 
@@ -102,7 +104,11 @@ def test_states_are_equations_14_and_15(
     weights = twin.listed(near, states.confidence_weights(near, kappa)).toarray()
     np.testing.assert_allclose(weights, twin.confidence(rank, k2, kappa), atol=1e-6)
     np.testing.assert_allclose(weights, twin.sparse_confidence(near, kappa).toarray(), atol=1e-6)
-    got = states_of(lists.indices, F, k1, k2, kappa, reciprocal=region == "reciprocal").toarray()
+    got = states_of(lists.indices, F, k1, k2, kappa).toarray()
+    if region != "reciprocal":
+        confident = ConfidentLists(near, states.confidence_weights(near, kappa))
+        diffused = DiffusedLists(lists.indices, along(F, lists.indices))
+        got = matrix_from_rows(lpmt_ablation.plain_states(confident, diffused, k1, 0), 40).toarray()
     regions = twin.reciprocal(rank, k1) if region == "reciprocal" else twin.neighbourhood(rank, k1)
     np.testing.assert_allclose(got, twin.states(F, regions, twin.confidence(rank, k2, kappa)), atol=1e-6)
     np.testing.assert_allclose(got.sum(axis=1), 1.0, atol=1e-5)

@@ -189,12 +189,16 @@ class LPMTAblation(LPMT):
 def plain_states(confident: ConfidentLists, diffused: DiffusedLists, k1: int, support: int) -> Rows:
     """Return states whose regions are the first k1 items, whether or not these list each other."""
     n, width = diffused.nearest.shape
-    marked = np.where(np.arange(width) < k1, diffused.similar, -diffused.similar)
-    regions = stages.csr.Rows(
-        np.arange(n + 1, dtype=np.int64) * width, diffused.nearest.reshape(-1), marked.reshape(-1)
-    )
+    marked, totals = plain_regions(diffused.similar, k1)
+    indptr = np.arange(n + 1, dtype=np.int64) * width
+    regions = stages.csr.Rows(indptr, diffused.nearest.reshape(-1), marked.reshape(-1))
     most = min(n, support or confident.items.shape[1] * min(k1, width))
-    return stages.states.average_regions(confident, diffused.similar[:, :k1].sum(axis=1), regions, most)
+    return stages.states.average_regions(confident, totals, regions, most)
+
+
+def plain_regions(similar: NDArray[np.float32], k1: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return F along the lists, negative beyond the first k1, and the sum of those."""
+    return np.where(np.arange(similar.shape[1]) < k1, similar, -similar), similar[:, :k1].sum(axis=1)
 
 
 def mutual_pattern(lists: NDArray[np.int32]) -> Pattern:

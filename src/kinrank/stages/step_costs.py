@@ -66,7 +66,6 @@ def price_steps(
     n = len(vectors)
     origins = np.repeat(np.arange(n, dtype=np.int32), np.diff(pattern.indptr))
     firsts = pattern.indptr[:-1] + np.bincount(origins[pattern.indices < origins], minlength=n)
-    del origins
     order = np.arange(n)
     if settings.iterations and n <= MAX_TABLE_ITEMS:
         products = products if len(products) else vectors @ vectors.T
@@ -98,10 +97,7 @@ def price_pairs(
 
 
 class StepRanges(NamedTuple):
-    """Steps to price: entries firsts[i] to indptr[i + 1] of the items i in `order`; the rest as in Pattern.
-
-    order, firsts (n,) int64. Items that follow each other read the same products if they are near each other.
-    """
+    """Steps to price: entries firsts[i] to indptr[i + 1] of the items i in `order`, both (n,) int64; see Pattern."""
 
     order: NDArray[np.int64]
     firsts: NDArray[np.int64]
