@@ -69,8 +69,8 @@ def price_steps(
     order = np.arange(n)
     if settings.iterations and n <= MAX_TABLE_ITEMS:
         products = products if len(products) else vectors @ vectors.T
-        order = np.argsort(products[:, :: n // ORDER_ITEMS + 1].argmax(axis=1), kind="stable")
-        run = THREAD_RUNNER
+        if run is THREAD_RUNNER:  # others need the entries of a range of items in one piece
+            order = np.argsort(products[:, :: n // ORDER_ITEMS + 1].argmax(axis=1), kind="stable")
     steps = StepRanges(order, firsts, *pattern)
     costs = _solve_steps(steps, states, GroundSource(vectors, products), settings, run)
     mirror_prices(pattern, costs)

@@ -176,7 +176,7 @@ def test_items_without_names_get_numbers(tmp_path: Path) -> None:
         ("search", {"vectors": [[1.0] * 8], "method": "aqe", "parameters": {"k": -3}}, "k=-3"),
         ("search", {"vectors": [[1.0] * 8], "wher": []}, "wher"),
         ("search", {"vectors": [[1.0] * 8], "method": "lpmt", "parameters": {"k1": 241}}, "at most 240"),
-        ("rerank", {"query": [1.0], "vectors": [[1.0]], "parameters": {"iterations": 1000}}, "at most 12"),
+        ("rerank", {"query": [1.0], "vectors": [[1.0]], "parameters": {"iterations": 1000}}, "at most 10"),
         ("search", {"vectors": [[1.0] * 8], "where": {"kind": "shoe"}}, "give a list of ids"),
         ("rerank", {"query": [1.0], "vectors": [[1.0, 2.0]]}, "2 numbers"),
         ("rerank", {"query": [1.0], "vectors": [[1.0]] * 51}, "at most 50"),
