@@ -70,7 +70,7 @@ def test_it_says_how_far_it_is(page: Page, clock: Clock) -> None:
         half_way(stages, clock)
         page.until("document.querySelector('#count').textContent.startsWith('1,300 of 5,063')")
         assert page.text("#count").endswith(" a second")
-        assert page.text("#left") == "about 2 minutes left" or "seconds left" in page.text("#left")
+        assert page.text("#left").endswith(("about 2 minutes left", "about a minute left", "seconds left"))  # by load
         assert page.text("#share") == "25 %"
         assert page.text("#label") == EMBEDDING
         bar = page.find("#bar")
