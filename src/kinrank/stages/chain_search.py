@@ -11,7 +11,7 @@ from kinrank.stages.distance_fusion import MIN_UNIT_SHARE, START_SHARE, Units, m
 from kinrank.stages.kernels.compiler import compile_inner, compile_kernel
 from kinrank.stages.kernels.data_structures import allows_item, new_range, pop_first, sift_down, sift_up
 from kinrank.stages.kernels.fastmath import power32
-from kinrank.stages.kernels.nearest_search import exact_distance
+from kinrank.stages.kernels.nearest_search import exact_distance, squared_distance
 from kinrank.stages.sparse_rows import Rows
 from kinrank.stages.step_costs import release_slots
 from kinrank.stages.transport import State, new_transport_scratch, price_step
@@ -147,12 +147,7 @@ def _ground_costs_to_columns(rows: Any, size: Any, columns: Any, used: Any, vect
     for x in range(size):
         mine = vectors[rows[x]]
         for y in range(used):
-            other = vectors[columns[y]]
-            squared = np.float32(0.0)
-            for column in range(len(mine)):
-                difference = mine[column] - other[column]
-                squared += difference * difference
-            ground[x, y] = squared
+            ground[x, y] = squared_distance(mine, vectors[columns[y]])
         line = ground[x]
         for y in range(used):
             line[y] = power32(line[y], half)

@@ -7,6 +7,7 @@ queries outside the graph.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from kinrank.stages.kernels.compiler import (
     THREAD_RUNNER,
     Output,
     Runner,
+    choose_chunk_rows,
     compile_inner,
     compile_kernel,
     run_in_chunks,
@@ -27,20 +29,25 @@ from kinrank.stages.kernels.compiler import (
 from kinrank.stages.kernels.data_structures import new_missing_numbers, pop_first, sift_up
 from kinrank.stages.sparse_rows import Pattern
 from kinrank.stages.transport import (
+    CostTable,
     TransportSettings,
     compute_ground_costs,
+    encode_costs,
     get_state,
     longest_row,
     new_transport_scratch,
     price_step,
+    price_step_from_table,
     solve_exact_flows,
 )
 from kinrank.vector_input import Vectors
 
-MAX_TABLE_ITEMS = 6000  # up to here inner products of all pairs are computed at once: 144 MB, a third less time
+MAX_TABLE_ITEMS = 6000  # up to here ground costs of all pairs are computed at once: 72 MB, half of the time
+MAX_TABLE_EXPONENT = 60  # costs from 2^60 on do not fit a table
 ORDER_ITEMS = 64  # items whose nearest ones are priced one after the other
 STEPS_PER_BLOCK = 16  # steps of one item whose ground costs are computed together
 NO_PRODUCTS = np.empty((0, 0), np.float32)
+NO_TABLE = CostTable(np.empty((0, 0), np.uint16), np.float32(1.0))
 
 
 def build_step_pattern(nearest: NDArray[np.int32], k: int) -> Pattern:
@@ -67,14 +74,26 @@ def price_steps(
     origins = np.repeat(np.arange(n, dtype=np.int32), np.diff(pattern.indptr))
     firsts = pattern.indptr[:-1] + np.bincount(origins[pattern.indices < origins], minlength=n)
     order = np.arange(n)
+    table = NO_TABLE
     if settings.iterations and n <= MAX_TABLE_ITEMS:
-        products = products if len(products) else vectors @ vectors.T
-        if run is THREAD_RUNNER:  # others need the entries of a range of items in one piece
-            order = np.argsort(products[:, :: n // ORDER_ITEMS + 1].argmax(axis=1), kind="stable")
+        table = _build_table(vectors, products if len(products) else vectors @ vectors.T, settings)
+        if len(table.codes) and run is THREAD_RUNNER:  # others need the entries of a range of items in one piece
+            order = np.argsort(table.codes[:, :: n // ORDER_ITEMS + 1].argmin(axis=1), kind="stable")
     steps = StepRanges(order, firsts, *pattern)
-    costs = _solve_steps(steps, states, GroundSource(vectors, products), settings, run)
+    costs = _solve_steps(steps, states, GroundSource(vectors, table), settings, run)
     mirror_prices(pattern, costs)
     return costs
+
+
+def _build_table(vectors: Vectors, products: NDArray[np.float32], settings: TransportSettings) -> CostTable:
+    """Return the ground costs of all pairs; no table if they exceed its range, which only long vectors do."""
+    longest = 1.0 if settings.unit else max(1.0, float(np.sqrt(products.diagonal().max())))
+    exponent = math.ceil(settings.rho * math.log2(2.0 * longest))
+    if exponent > MAX_TABLE_EXPONENT:
+        return NO_TABLE
+    table = CostTable(np.empty(products.shape, np.uint16), np.float32(2.0 ** (64 + exponent)))
+    run_in_chunks(encode_costs, len(vectors), vectors, products, settings, table, chunk=choose_chunk_rows(len(vectors)))
+    return table
 
 
 def mirror_prices(pattern: Pattern, costs: NDArray[np.float32]) -> None:
@@ -92,7 +111,7 @@ def price_pairs(
     np.cumsum(np.bincount(sources, minlength=n), out=indptr[1:])
     steps = StepRanges(np.arange(n), indptr[:-1].copy(), indptr, targets[order].astype(np.int32, copy=False))
     costs = np.empty(len(order), np.float32)
-    costs[order] = _solve_steps(steps, states, GroundSource(vectors, NO_PRODUCTS), settings, THREAD_RUNNER)
+    costs[order] = _solve_steps(steps, states, GroundSource(vectors, NO_TABLE), settings, THREAD_RUNNER)
     return costs
 
 
@@ -106,10 +125,10 @@ class StepRanges(NamedTuple):
 
 
 class GroundSource(NamedTuple):
-    """Source of ground costs: vectors (n, d) float32 and their inner products (n, n) float32; (0, 0) if not known."""
+    """Source of ground costs: vectors (n, d) float32 and the costs of all pairs, or NO_TABLE."""
 
     vectors: Vectors
-    products: NDArray[np.float32]
+    table: CostTable
 
 
 def _solve_steps(
@@ -145,12 +164,11 @@ def _copy_row(source: Any, target: Any) -> None:
 
 
 @compile_inner
-def _fill_ground_block(i: Any, others: Any, states: Any, ground: Any, settings: Any, scratch: Any) -> Any:
+def _fill_ground_block(i: Any, others: Any, states: Any, vectors: Any, settings: Any, scratch: Any) -> Any:
     """Return ground costs from the items of p_i to those of all `others`; `scratch.slots` has the column of each item.
 
     The states of neighbours overlap, so together they have far fewer items than one after the other.
     """
-    vectors, products = ground
     begin, end = states.indptr[i], states.indptr[i + 1]
     used = 0
     for j in others:
@@ -161,18 +179,11 @@ def _fill_ground_block(i: Any, others: Any, states: Any, ground: Any, settings: 
                 scratch.column_items[used] = item
                 used += 1
     row_items, column_items = states.indices[begin:end], scratch.column_items[:used]
-    if len(products) > 0:
-        costs = scratch.ground
-        for row in range(end - begin):
-            line, known = costs[row], products[row_items[row]]
-            for column in range(np.uint64(used)):
-                line[column] = known[np.uint32(column_items[column])]
-    else:
-        for row in range(end - begin):
-            _copy_row(vectors[row_items[row]], scratch.rows[row])
-        for column in range(used):
-            _copy_row(vectors[column_items[column]], scratch.columns[column])
-        costs = np.dot(scratch.rows[: end - begin], scratch.columns[:used].T)
+    for row in range(end - begin):
+        _copy_row(vectors[row_items[row]], scratch.rows[row])
+    for column in range(used):
+        _copy_row(vectors[column_items[column]], scratch.columns[column])
+    costs = np.dot(scratch.rows[: end - begin], scratch.columns[:used].T)
     compute_ground_costs(costs, vectors, row_items, column_items, settings)
     return costs
 
@@ -188,25 +199,23 @@ def release_slots(others: Any, states: Any, slots: Any) -> None:
 class GroundScratch(NamedTuple):
     """Work arrays for the ground costs of a group of steps; `transport` has those for pricing one of them.
 
-    rows, columns: float32 vectors of the two sides. column_items: int32 the items of the columns. ground: float32 the
-    costs. slots: (n,) int32 the column of each item, -1 for none.
+    rows, columns: float32 vectors of the two sides. column_items: int32 the items of the columns. slots: (n,) int32 the
+    column of each item, -1 for none.
     """
 
     rows: Any
     columns: Any
     column_items: Any
-    ground: Any
     slots: Any
 
 
 @compile_inner
 def _new_ground_scratch(states: Any, dimensions: Any) -> Any:
-    """Allocate the work arrays of `solve_step_costs`; no vectors are copied if `dimensions` is 0."""
+    """Allocate the work arrays of `solve_step_costs`; `dimensions` is 0 if costs come from a table."""
     n, longest = len(states.indptr) - 1, longest_row(states.indptr)
     most = min(n, STEPS_PER_BLOCK * longest)
     rows, columns = np.empty((longest, dimensions), np.float32), np.empty((most, dimensions), np.float32)
-    ground = np.empty((longest if dimensions == 0 else 0, most), np.float32)
-    return GroundScratch(rows, columns, np.empty(most, np.int32), ground, new_missing_numbers(n))
+    return GroundScratch(rows, columns, np.empty(most, np.int32), new_missing_numbers(n))
 
 
 @compile_kernel
@@ -217,14 +226,19 @@ def solve_step_costs(start: Any, stop: Any, steps: Any, states: Any, ground: Any
     do not depend on the range, so that a step has the same bits in every run.
     """
     indptr, indices = steps.indptr, steps.indices
-    scratch = _new_ground_scratch(states, ground.vectors.shape[1] if len(ground.products) == 0 else 0)
+    vectors, table = ground
+    scratch = _new_ground_scratch(states, vectors.shape[1] if len(table.codes) == 0 else 0)
     transport = new_transport_scratch(longest_row(states.indptr), scratch.slots)
     for place in range(start, stop):
         low = steps.order[place]
         begin = steps.firsts[low]
+        if len(table.codes) > 0:
+            for entry in range(begin, indptr[low + 1]):
+                costs[entry] = price_step_from_table(low, indices[entry], states, table, transport, settings)
+            continue
         while begin < indptr[low + 1]:
             group = indices[begin : min(begin + STEPS_PER_BLOCK, indptr[low + 1])]
-            block = _fill_ground_block(low, group, states, ground, settings, scratch)
+            block = _fill_ground_block(low, group, states, vectors, settings, scratch)
             for position in range(len(group)):
                 costs[begin + position] = price_step(low, group[position], states, block, transport, settings)
             release_slots(group, states, scratch.slots)

@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from kinrank.errors import InputError
 from kinrank.stages.csr import Rows
 from kinrank.stages.kernels.compiler import compile_inner, compile_kernel
-from kinrank.stages.kernels.fastmath import exp32, power32
+from kinrank.stages.kernels.data_structures import new_range
+from kinrank.stages.kernels.fastmath import exp32, power32, to_bits, to_float
+from kinrank.stages.kernels.nearest_search import squared_distance
 from kinrank.vector_input import Vectors
 
 EQUAL_MASS_SHARE = np.float32(1e-6)  # masses whose relative difference is smaller are equal: nothing moves
 MIN_EXPONENT = np.float32(-80.0)  # exp(-80) is still a float32, so every row and column of a plan stays positive
 LANES = 8  # float32 numbers per vector instruction
+CODE_SHIFT, CODE_ROUNDING = np.int32(13), np.int32(1 << 12)  # bits of a float32 that a CostTable leaves out; half of 1
+MIN_CODE = np.int32(1 << 10)  # smaller ones are not normal numbers, which are slow; their costs count as 0
 CLOSE_SQUARED_DISTANCE = np.float32(1e-3)  # of unit rows; below, inner products lose digits: sum differences instead
 
 State = tuple[NDArray[np.int32], NDArray[np.float32]]  # items of one state and their mass
@@ -375,18 +379,26 @@ def _largest_value(values: Any, size: Any) -> Any:
 
 
 @compile_inner
+def _puts_right_first(m: Any, k: Any, scratch: Any) -> Any:
+    """Return whether the right side is the smaller one, so that a price does not depend on the numbering of the items.
+
+    An entropic price depends on which side comes first.
+    """
+    return m > k or (m == k and _largest_value(scratch.left, m) < _largest_value(scratch.right, k))
+
+
+@compile_inner
 def set_up_problem(i: Any, j: Any, states: Any, ground: Any, scratch: Any) -> Any:
     """Set up the transport between p_i and p_j: return sizes (m, k) and whether the sides were swapped.
 
-    `ground`: costs, with rows for the entries of p_i and columns by `scratch.slots`. The smaller side comes first, so
-    that an entropic price does not depend on the numbering of the items.
+    `ground`: costs, with rows for the entries of p_i and columns by `scratch.slots`. The smaller side comes first.
     """
     m, k = _split_difference(states, i, j, scratch)
     for y in range(k):
         scratch.right_at[y] = scratch.slots[states.indices[states.indptr[j] + scratch.right_at[y]]]
     if m == 0 or k == 0:
         return 0, 0, False
-    if m > k or (m == k and _largest_value(scratch.left, m) < _largest_value(scratch.right, k)):
+    if _puts_right_first(m, k, scratch):
         for x in range(np.uint64(m)):
             row = ground[np.uint32(scratch.left_at[x])]
             for y in range(np.uint64(k)):
@@ -400,14 +412,76 @@ def set_up_problem(i: Any, j: Any, states: Any, ground: Any, scratch: Any) -> An
 
 
 @compile_inner
-def price_step(i: Any, j: Any, states: Any, ground: Any, scratch: Any, settings: Any) -> Any:
-    """Return W(p_i, p_j; d^rho)^gamma by Sinkhorn: the only place where a step gets its price."""
-    m, k, swapped = set_up_problem(i, j, states, ground, scratch)
+def _set_up_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any) -> Any:
+    """Do the same as `set_up_problem` with costs from a CostTable."""
+    m, k = _split_difference(states, i, j, scratch)
+    if m == 0 or k == 0:
+        return 0, 0, False
+    swapped = _puts_right_first(m, k, scratch)
+    for x in range(m):
+        scratch.left_at[x] = states.indices[states.indptr[i] + scratch.left_at[x]]
+    for y in range(k):
+        scratch.right_at[y] = states.indices[states.indptr[j] + scratch.right_at[y]]
+    rows, columns = (scratch.right_at, scratch.left_at) if swapped else (scratch.left_at, scratch.right_at)
+    m, k = (k, m) if swapped else (m, k)
+    for x in range(np.uint64(m)):
+        row, line = table.codes[np.uint32(rows[x])], scratch.cost[x]
+        for y in range(np.uint64(k)):
+            line[y] = to_float(np.int32(row[np.uint32(columns[y])]) << CODE_SHIFT) * table.unit
+    return m, k, swapped
+
+
+@compile_inner
+def _price_problem(m: Any, k: Any, swapped: Any, scratch: Any, settings: Any) -> Any:
+    """Return W^gamma of the problem in `scratch` by Sinkhorn: the only place where a step gets its price."""
     if m == 0:
         return np.float32(0.0)
     a, b = (scratch.right, scratch.left) if swapped else (scratch.left, scratch.right)
     moved = sinkhorn(a[:m], b[:k], scratch.cost, settings, scratch.sinkhorn)
     return moved ** np.float32(settings.gamma)
+
+
+@compile_inner
+def price_step(i: Any, j: Any, states: Any, ground: Any, scratch: Any, settings: Any) -> Any:
+    """Return W(p_i, p_j; d^rho)^gamma; `ground` as in `set_up_problem`."""
+    m, k, swapped = set_up_problem(i, j, states, ground, scratch)
+    return _price_problem(m, k, swapped, scratch, settings)
+
+
+@compile_inner
+def price_step_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any, settings: Any) -> Any:
+    """Return the same price with costs from a CostTable."""
+    m, k, swapped = _set_up_from_table(i, j, states, table, scratch)
+    return _price_problem(m, k, swapped, scratch, settings)
+
+
+class CostTable(NamedTuple):
+    """Ground costs d^rho of all pairs, (n, n) uint16: the leading bits of the float32 number cost / unit.
+
+    A code has ten bits of the fraction, so costs are exact to 0.05 %. The table is half as large as one of float32, and
+    reading it in random order takes most of the time of a price.
+    """
+
+    codes: NDArray[np.uint16]
+    unit: Any
+
+
+@compile_kernel
+def encode_costs(start: Any, stop: Any, vectors: Any, products: Any, settings: Any, table: Any) -> None:
+    """Write rows start..stop of a CostTable; vectors (n, d), products (n, n) float32; settings: TransportSettings."""
+    n = len(products)
+    everyone, costs = new_range(n), np.empty((1, n), np.float32)
+    line, inverse = costs[0], np.float32(1.0) / table.unit
+    for row in range(start, stop):
+        known, codes = products[row], table.codes[row]
+        for column in range(n):
+            line[column] = known[column]
+        line[row] = 0.0  # not close: its cost is known, see below
+        compute_ground_costs(costs, vectors, everyone[row : row + 1], everyone, settings)
+        for column in range(n):
+            code = (to_bits(line[column] * inverse) + CODE_ROUNDING) >> CODE_SHIFT
+            codes[column] = code if code >= MIN_CODE else np.int32(0)
+        codes[row] = 0
 
 
 @compile_inner
@@ -445,11 +519,8 @@ def compute_ground_costs(products: Any, vectors: Any, left: Any, right: Any, set
         if least < close:  # products have lost digits here, and duplicates must be at distance 0
             for y in range(len(row)):
                 if row[y] < close:
-                    squared = np.float32(0.0)
-                    mine, other = vectors[left[x]], vectors[right[y]]
-                    for column in range(len(mine)):
-                        difference = mine[column] - other[column]
-                        squared += difference * difference
-                    row[y] = squared
+                    row[y] = 0.0
+                    if left[x] != right[y]:
+                        row[y] = squared_distance(vectors[left[x]], vectors[right[y]])
         for y in range(len(row)):
             row[y] = power32(row[y], half)

@@ -74,13 +74,19 @@ def _keep_best(block: Any, first_row: Any, first_column: Any, own: Any, heaps: A
 
 
 @compile_inner
-def exact_distance(mine: Any, other: Any) -> Any:
-    """Return the Euclidean distance from differences: equal vectors are at 0, and near ones keep their digits."""
+def squared_distance(mine: Any, other: Any) -> Any:
+    """Return the squared distance from differences: equal vectors are at 0, and near ones keep their digits."""
     total = np.float32(0.0)
     for column in range(len(mine)):
         gap = mine[column] - other[column]
         total += gap * gap
-    return np.sqrt(total)
+    return total
+
+
+@compile_inner
+def exact_distance(mine: Any, other: Any) -> Any:
+    """Return the Euclidean distance from differences."""
+    return np.sqrt(squared_distance(mine, other))
 
 
 @compile_inner
