@@ -102,7 +102,10 @@ def transcribed(rows: NDArray[np.float32], setting: dict[str, Any], *queries: in
     apart = np.zeros(d.shape)
     if setting["direct"]:
         parts = twin.embedded(rows, **{name: given[name] for name in given if name not in ("rho", "gamma", "path_k")})
-        r = twin.wide_states(parts.S, parts.p, *(setting[name] for name in WIDE))
+        k, mu, support = (setting[name] for name in WIDE)
+        if len(rows) <= diffusion.MAX_BLOCK_ITEMS:
+            k, mu = len(rows), 2 * mu
+        r = twin.wide_states(parts.S, parts.p, k, mu, support)
         apart = twin.total_variation(r, r)
     gamma = setting["gamma"] if given.get("distance", "transport") == "transport" else 1.0
     answers = []

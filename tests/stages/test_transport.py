@@ -333,7 +333,7 @@ def test_entropic_prices_are_those_of_pot_on_what_differs(iterations: int, rho: 
 
 @pytest.mark.parametrize("iterations", [0, 5])
 def test_table_and_vectors_give_the_same_prices(iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 items: three blocks of the table, groups of sixteen from the vectors; equal up to rounding."""
+    """300 items: a table, groups of sixteen from the vectors; equal up to the ten bits of the codes."""
     rng = np.random.default_rng(6)
     rows = to_unit_rows(rng.standard_normal((300, 12)).astype(np.float32))
     rows[150:160] = rows[:10]
@@ -348,7 +348,7 @@ def test_table_and_vectors_give_the_same_prices(iterations: int, monkeypatch: py
                 pattern, rows_from_matrix(states), rows, TransportSettings(1.4, 2.2, 0.05, iterations)
             )
         )
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-9)
 
 
 @pytest.mark.parametrize("iterations", [0, 5])

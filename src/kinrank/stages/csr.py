@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from kinrank.stages.kernels.compiler import compile_kernel, run_in_chunks
 from kinrank.stages.sparse_rows import Rows as Rows
@@ -93,3 +93,9 @@ def sum_shared_mass(start: Any, stop: Any, queries: Any, rows: Any, postings: An
             value = rows.data[entry]
             for posting in range(postings.indptr[column], postings.indptr[column + 1]):
                 mine[postings.indices[posting]] += min(value, postings.data[posting])
+
+
+def order_by_locality(graph: Rows) -> NDArray[np.int64]:
+    """Return the items of a symmetric graph in an order in which neighbours are close, for the sake of caches."""
+    order = reverse_cuthill_mckee(matrix_from_rows(graph, len(graph.indptr) - 1), symmetric_mode=True)
+    return np.asarray(order, np.int64)

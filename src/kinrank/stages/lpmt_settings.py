@@ -79,10 +79,15 @@ class LpmtSettings:
         high=1,
     )
     direct_k: int = parameter(
-        160, "number of items, by a wider diffusion, whose states are averaged into a wide state", low=1
+        160,
+        "number of items, by a wider diffusion, whose states are averaged into a wide state; all among up to 1,024",
+        low=1,
     )
     direct_mu: float = parameter(
-        0.02, "strength of the tie of that wider diffusion to its start; smaller reaches further", low=0.01, high=1000
+        0.02,
+        "strength of the tie of that wider diffusion to its start; smaller reaches further; twice among up to 1,024",
+        low=0.01,
+        high=1000,
     )
     direct_support: int = parameter(
         128, "number of largest entries of a wide state to keep; fewer if `direct` is small", low=1

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kinrank.neighbors import Neighbors
 from kinrank.progress import SILENT, Progress
 from kinrank.stages import diffusion, gaussian_graph, states, step_costs
-from kinrank.stages.csr import Rows
+from kinrank.stages.csr import Rows, order_by_locality
 from kinrank.stages.kernels.compiler import THREAD_RUNNER, Runner
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.transport import TransportSettings
@@ -229,8 +229,11 @@ def prepare_graph(
     beta = diffusion.fit_graph_weights(layers, settings.mu, settings.lam, settings.cycles, settings.tolerance, run)
     graph = diffusion.build_diffusion_graph(layers, beta, settings.mu)
     del layers
+    order = None  # runners other than threads need the rows of a range in one piece
+    if run is THREAD_RUNNER and len(vectors) > diffusion.MAX_BLOCK_ITEMS:
+        order = order_by_locality(graph)
     spread = diffusion.Spread.over(graph, settings.mu, settings.tolerance)
-    diffused = diffusion.list_nearest_by_diffusion(spread, near.indices, min(widths.diffused, len(vectors)), run)
+    diffused = diffusion.list_nearest_by_diffusion(spread, near.indices, min(widths.diffused, len(vectors)), run, order)
     record = None
     if keep:
         record = UpdateRecord(near, *diffused, graph, beta, np.zeros((len(vectors), 3), np.float32))
@@ -241,13 +244,13 @@ def prepare_graph(
     del diffused, confident
     wide = states.empty_states(len(vectors))
     if powers.direct > 0:
-        wide = states.build_wide_states(np.arange(len(vectors)), graph, embedded, settings, powers.direct, run)
+        wide = states.build_wide_states(np.arange(len(vectors)), graph, embedded, settings, powers.direct, run, order)
     del near, graph, spread
     progress.stage("steps", 3, 4)
     pattern = step_costs.build_step_pattern(nearest, settings.path_k)
     del nearest
     transport = transport_settings(settings, powers, unit)
-    prices = step_costs.price_steps(pattern, embedded, vectors, transport, run, products)
+    prices = step_costs.price_steps(pattern, embedded, vectors, transport, run, products, order)
     progress.stage("steps", 4, 4)
     return LpmtGraph(vectors, embedded, Rows(*pattern, prices), wide, lengths, powers, record)
 

@@ -12,7 +12,8 @@ Wide states are compared directly, without chains:
 with F = (1 - a)(I - a S_beta)^-1 as in stages/diffusion.py, but a = 1 / (1 + direct_mu), which reaches further. The
 direct_support largest entries of r_i are kept. An item with few similar items has its F on these, one with many on all
 of them, so that the width of r adapts itself. The distance of two items is that of their wide states:
-1 - sum_c min(r_q(c), r_x(c)).
+1 - sum_c min(r_q(c), r_x(c)). Among few items, such as the candidates of a query, the mean is taken over all of them, r
+= F P, and direct_mu counts twice, because F must not reach everything there.
 """
 
 from __future__ import annotations
@@ -28,17 +29,13 @@ from kinrank.stages.csr import Rows, invert_rows, jaccard_distances, matrix_from
 from kinrank.stages.diffusion import DiffusedLists
 from kinrank.stages.gaussian_graph import find_mutual, find_position
 from kinrank.stages.kernels.compiler import THREAD_RUNNER, Output, Runner, compile_inner, compile_kernel
-from kinrank.stages.kernels.data_structures import (
-    UNTOUCHED,
-    new_range,
-    new_top_k_scratch,
-    select_largest,
-)
+from kinrank.stages.kernels.data_structures import UNTOUCHED, new_top_k_scratch, select_largest
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.transport import State, longest_row
 
 NO_MASS = np.empty(0, np.float64)  # the kernel allocates its own
-WIDE_TOLERANCE = (0.5, 0.7), (4.0, 1.0)  # of wide diffusions, times: 4 up to a share of 0.5, 1 from 0.7 on
+FEW_ITEMS_FACTOR = 2.0  # direct_mu is larger among few items, over all of which the mean is taken
+WIDE_TOLERANCE = (0.25, 0.5, 0.7), (6.0, 4.0, 1.0)  # of wide diffusions, times: less exact if their share is small
 
 
 class ConfidentLists(NamedTuple):
@@ -141,27 +138,35 @@ def build_wide_states(
     settings: LpmtSettings,
     direct: float,
     run: Runner = THREAD_RUNNER,
+    order: NDArray[np.int64] | None = None,
 ) -> Rows:
     """Return r_i of some items, sorted by item, each summing to 1.
 
     `spreading` is the graph a S_beta of the states, `embedded` the states of all items, `direct` the share of their
-    comparison in d': the smaller it is, the less exact their diffusion needs to be.
+    comparison in d': the smaller it is, the less exact their diffusion needs to be. `order`: all items in the order in
+    which they should be computed.
     """
     n = len(embedded.indptr) - 1
-    wider = np.float32((1.0 + settings.mu) / (1.0 + settings.direct_mu))
+    few = n <= diffusion.MAX_BLOCK_ITEMS
+    mu = settings.direct_mu * (FEW_ITEMS_FACTOR if few else 1.0)
+    wider = np.float32((1.0 + settings.mu) / (1.0 + mu))
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
-    small = n <= diffusion.MAX_BLOCK_ITEMS
-    tolerance = settings.tolerance * (1.0 if small else np.interp(direct, *WIDE_TOLERANCE))
-    spread = diffusion.Spread.over(graph, settings.direct_mu, tolerance)
+    tolerance = settings.tolerance * (1.0 if few else np.interp(direct, *WIDE_TOLERANCE))
+    spread = diffusion.Spread.over(graph, mu, tolerance)
     mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
+    diffused = np.empty((n, n) if few else (0, 0), np.float32)
+    if few:
+        blocks = -(-n // diffusion.BLOCK_COLUMNS)
+        THREAD_RUNNER(diffuse_states, blocks, (spread, embedded), (Output(diffused),), "diffusion")
+    rank = np.arange(n) if order is None else np.argsort(order)
 
     def fill(block: slice, outputs: tuple[Output, ...]) -> None:
         count = block.stop - block.start
-        if small:
-            count = -(-count // diffusion.BLOCK_COLUMNS)
-            THREAD_RUNNER(block_wide_rows, count, (rows[block], mean), outputs, "diffusion")
+        if few:
+            THREAD_RUNNER(keep_largest, count, (rows[block], diffused), outputs, "diffusion")
         else:
-            run(wide_rows, count, (rows[block], mean), outputs, "diffusion")
+            places = np.argsort(rank[rows[block]])
+            run(wide_rows, count, (places, rows[block], mean), outputs, "diffusion")
 
     return _gather_rows(len(rows), min(n, settings.direct_support), run, fill)
 
@@ -261,6 +266,27 @@ def _new_mean_scratch(mass: Any, most: Any) -> Any:
 
 
 @compile_inner
+def _write_largest(count: Any, scratch: Any, items: Any, masses: Any) -> Any:
+    """Write the largest of the first `count` gathered masses, by item and divided by their sum; return their number."""
+    touched, gathered = scratch.touched, scratch.gathered
+    size = select_largest(gathered, touched, count, len(items), scratch.counting, scratch.chosen)
+    total_mass = np.float32(0.0)
+    for entry in range(np.uint64(size)):  # insertion sort by item: there are few
+        item, value = touched[np.uint32(scratch.chosen[entry])], gathered[np.uint32(scratch.chosen[entry])]
+        total_mass += value
+        at = entry
+        while at > np.uint64(0) and items[at - np.uint64(1)] > item:
+            items[at] = items[at - np.uint64(1)]
+            masses[at] = masses[at - np.uint64(1)]
+            at -= np.uint64(1)
+        items[at] = item
+        masses[at] = value
+    for place in range(size):
+        masses[place] /= total_mass
+    return size
+
+
+@compile_inner
 def _write_mean(lists: Any, weights: Any, rows: Any, scratch: Any, items: Any, masses: Any) -> Any:
     """Write the mean of the rows `lists` with these weights: its largest entries, sorted by item; return their number.
 
@@ -285,25 +311,16 @@ def _write_mean(lists: Any, weights: Any, rows: Any, scratch: Any, items: Any, m
             touched[np.uint64(count)] = item
             count += np.int64(before < 0.0)
             mass[item] = max(before, 0.0) + added
+    if 4 * count > len(mass):  # list them in order: sorting those kept would take longer
+        count = 0 * count
+        for item in range(np.uint64(len(mass))):
+            touched[np.uint64(count)] = item
+            count += np.int64(mass[item] >= 0.0)
     for place in range(np.uint64(count)):
         item = np.uint32(touched[place])
         gathered[place] = mass[item]
         mass[item] = UNTOUCHED
-    size = select_largest(gathered, touched, count, len(items), scratch.counting, scratch.chosen)
-    total_mass = np.float32(0.0)
-    for entry in range(np.uint64(size)):  # insertion sort by item: there are few
-        item, value = touched[np.uint32(scratch.chosen[entry])], gathered[np.uint32(scratch.chosen[entry])]
-        total_mass += value
-        at = entry
-        while at > np.uint64(0) and items[at - np.uint64(1)] > item:
-            items[at] = items[at - np.uint64(1)]
-            masses[at] = masses[at - np.uint64(1)]
-            at -= np.uint64(1)
-        items[at] = item
-        masses[at] = value
-    for place in range(size):
-        masses[place] /= total_mass
-    return size
+    return _write_largest(count, scratch, items, masses)
 
 
 @compile_kernel
@@ -367,15 +384,16 @@ def _write_wide_state(own: Any, f: Any, touched: Any, mean: Any, scratch: Any, i
 
 
 @compile_kernel
-def wide_rows(start: Any, stop: Any, rows: Any, mean: Any, items: Any, masses: Any, sizes: Any) -> None:
-    """Write the wide states of the items rows[start..stop].
+def wide_rows(start: Any, stop: Any, places: Any, rows: Any, mean: Any, items: Any, masses: Any, sizes: Any) -> None:
+    """Write the wide states of the items rows[places[start..stop]] to these places.
 
-    rows (m,) int64; mean: DiffusedMean; items (m, support) int32 and masses (m, support) float32, of which the first
-    sizes[r] (int64) count, sorted by item.
+    places, rows (m,) int64; mean: DiffusedMean; items (m, support) int32 and masses (m, support) float32, of which the
+    first sizes[r] (int64) count, sorted by item.
     """
     work = diffusion.new_spread_scratch(len(mean.states.indptr) - 1)
     scratch = _new_wide_scratch(mean)
-    for row in range(start, stop):
+    for place in range(start, stop):
+        row = places[place]
         count = diffusion.spread_row(rows[row], mean.spread, work)
         diffusion.settle_rest(count, work)
         sizes[row] = _write_wide_state(rows[row], work.f, work.touched[:count], mean, scratch, items[row], masses[row])
@@ -383,16 +401,37 @@ def wide_rows(start: Any, stop: Any, rows: Any, mean: Any, items: Any, masses: A
 
 
 @compile_kernel
-def block_wide_rows(start: Any, stop: Any, rows: Any, mean: Any, items: Any, masses: Any, sizes: Any) -> None:
-    """Write wide states like `wide_rows`, BLOCK_COLUMNS rows at once, from all items; blocks start..stop of rows."""
-    n = len(mean.states.indptr) - 1
-    work, scratch = diffusion.new_block_scratch(n), _new_wide_scratch(mean)
-    everyone, f = new_range(n), np.empty(n, np.float32)
-    for block in range(start, stop):
-        first = block * diffusion.BLOCK_COLUMNS
-        last = min(first + diffusion.BLOCK_COLUMNS, len(rows))
-        found = diffusion.diffuse_block(rows[first:last], mean.spread, work)
-        for row in range(first, last):
-            for item in range(n):
-                f[item] = max(found[item, row - first], np.float32(0.0))
-            sizes[row] = _write_wide_state(rows[row], f, everyone, mean, scratch, items[row], masses[row])
+def diffuse_states(start: Any, stop: Any, spread: Any, states: Any, diffused: Any) -> None:
+    """Write F P, BLOCK_COLUMNS columns at once; blocks start..stop. states: Rows, P; diffused (n, n) float32."""
+    n = len(diffused)
+    scratch = diffusion.new_block_scratch(n)
+    block = scratch[0]
+    for number in range(start, stop):
+        first = number * diffusion.BLOCK_COLUMNS
+        last = min(first + diffusion.BLOCK_COLUMNS, n)
+        for row in range(n):
+            line = block[row]
+            for column in range(len(line)):
+                line[column] = 0.0
+            for entry in range(states.indptr[row], states.indptr[row + 1]):
+                if first <= states.indices[entry] < last:
+                    line[states.indices[entry] - first] = states.data[entry]
+        found = diffusion.diffuse_block(spread, scratch)
+        for row in range(n):
+            for column in range(first, last):
+                diffused[row, column] = found[row, column - first]
+
+
+@compile_kernel
+def keep_largest(start: Any, stop: Any, rows: Any, diffused: Any, items: Any, masses: Any, sizes: Any) -> None:
+    """Write wide states like `wide_rows` from rows[start..stop] of F P."""
+    n = len(diffused)
+    scratch = _new_mean_scratch(_new_masses(0 * n), n)
+    for row in range(start, stop):
+        line = diffused[rows[row]]
+        count = 0 * row  # a literal has another type, for which Numba would compile the callees again
+        for item in range(np.uint64(n)):
+            scratch.touched[np.uint64(count)] = item
+            scratch.gathered[np.uint64(count)] = line[item]
+            count += np.int64(line[item] > 0.0)
+        sizes[row] = _write_largest(count, scratch, items[row], masses[row])

@@ -44,7 +44,6 @@ from kinrank.vector_input import Vectors
 
 MAX_TABLE_ITEMS = 6000  # up to here ground costs of all pairs are computed at once: 72 MB, half of the time
 MAX_TABLE_EXPONENT = 60  # costs from 2^60 on do not fit a table
-ORDER_ITEMS = 64  # items whose nearest ones are priced one after the other
 STEPS_PER_BLOCK = 16  # steps of one item whose ground costs are computed together
 NO_PRODUCTS = np.empty((0, 0), np.float32)
 NO_TABLE = CostTable(np.empty((0, 0), np.uint16), np.float32(1.0))
@@ -65,21 +64,20 @@ def price_steps(
     settings: TransportSettings,
     run: Runner = THREAD_RUNNER,
     products: NDArray[np.float32] = NO_PRODUCTS,
+    order: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
     """Return (steps,) the price of every step of a symmetric pattern, each solved once, from its lower item.
 
-    `products`: (n, n) the inner products of all vectors, if they are known.
+    `products`: (n, n) the inner products of all vectors, if they are known. `order`: all items in the order of their
+    computation.
     """
     n = len(vectors)
     origins = np.repeat(np.arange(n, dtype=np.int32), np.diff(pattern.indptr))
     firsts = pattern.indptr[:-1] + np.bincount(origins[pattern.indices < origins], minlength=n)
-    order = np.arange(n)
     table = NO_TABLE
     if settings.iterations and n <= MAX_TABLE_ITEMS:
         table = _build_table(vectors, products if len(products) else vectors @ vectors.T, settings)
-        if len(table.codes) and run is THREAD_RUNNER:  # others need the entries of a range of items in one piece
-            order = np.argsort(table.codes[:, :: n // ORDER_ITEMS + 1].argmin(axis=1), kind="stable")
-    steps = StepRanges(order, firsts, *pattern)
+    steps = StepRanges(np.arange(n) if order is None else order, firsts, *pattern)
     costs = _solve_steps(steps, states, GroundSource(vectors, table), settings, run)
     mirror_prices(pattern, costs)
     return costs

@@ -56,9 +56,12 @@ def wasserstein(
     inner = np.ascontiguousarray(ground[np.ix_(rows, columns)])
     part = np.zeros(inner.shape, np.float32)
     if iterations:
-        work = SinkhornScratch(part, np.empty(m, np.float32), np.empty(k, np.float32), np.empty(k, np.float32))
-        value = sinkhorn(a[rows], b[columns], inner, TransportSettings(1.0, 1.0, float(epsilon), iterations), work)
-        part *= work.u[:, None] * work.v
+        settings, width = TransportSettings(1.0, 1.0, float(epsilon), iterations), -(-k // LANES) * LANES
+        padded = np.pad(inner, ((0, 0), (0, width - k)))
+        u, v, sums = np.empty(m, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
+        work = SinkhornScratch(np.empty(padded.size, np.float32), u, v, sums)
+        value = sinkhorn(a[rows], b[columns], padded.reshape(-1), settings, work)
+        part = work.plan.reshape(m, width)[:, :k] * u[:, None] * v[:k]
     else:
         value = solve_exactly(a[rows], b[columns], inner, part)
     plan = np.zeros(ground.shape, np.float32)
@@ -120,7 +123,7 @@ class TransportSettings(NamedTuple):
 
 
 class SinkhornScratch(NamedTuple):
-    """Work arrays of `sinkhorn`: plan (m, k), u (m,), v and sums (k,) float32, or longer."""
+    """Work arrays of `sinkhorn`: plan (m * width,), u (m,), v and sums (width,) float32, or longer."""
 
     plan: Any
     u: Any
@@ -132,8 +135,8 @@ class TransportScratch(NamedTuple):
     """Work arrays for pricing; s is the length of the longest state.
 
     left, right: (s,) float32 mass that has to leave and to arrive. left_at, right_at: (s,) int32 its rows and columns
-    in the matrix of ground costs. cost: (s, s) float32. sinkhorn: SinkhornScratch. slots: (n,) int32 the column of each
-    item in the ground costs, -1 for none.
+    in the matrix of ground costs. cost: (s * s,) float32. sinkhorn: SinkhornScratch. slots: (n,) int32 the column of
+    each item in the ground costs, -1 for none.
     """
 
     left: Any
@@ -146,13 +149,19 @@ class TransportScratch(NamedTuple):
 
 
 @compile_inner
+def padded_width(count: Any) -> Any:
+    """Return the next multiple of LANES."""
+    return (count + LANES - 1) // LANES * LANES
+
+
+@compile_inner
 def new_transport_scratch(longest: Any, slots: Any) -> Any:
     """Allocate work arrays for states of at most `longest` entries."""
-    longest = (longest + LANES - 1) // LANES * LANES
+    longest = padded_width(longest)
     left, right = np.empty(longest, np.float32), np.empty(longest, np.float32)
     left_at, right_at = np.empty(longest, np.int32), np.empty(longest, np.int32)
     u, v, sums = np.empty(longest, np.float32), np.empty(longest, np.float32), np.empty(longest, np.float32)
-    cost, plan = np.empty((longest, longest), np.float32), np.empty((longest, longest), np.float32)
+    cost, plan = np.empty(longest * longest, np.float32), np.empty(longest * longest, np.float32)
     work = SinkhornScratch(plan, u, v, sums)
     return TransportScratch(left, right, left_at, right_at, cost, work, slots)
 
@@ -203,39 +212,38 @@ def _split_difference(states: Any, i: Any, j: Any, scratch: Any) -> Any:
 def sinkhorn(a: Any, b: Any, cost: Any, settings: Any, work: Any) -> Any:
     """Return <Q, C> of the entropic plan Q between a (m,) and b (k,), of equal sums, without the entropy term.
 
-    Q = u_x plan_xy v_y, with the kernel exp(-(C - least C) / eps) in plan[:m, :k]. settings: TransportSettings, of
-    which `epsilon` is relative to the mean cost, so that it means the same for every ground power and data set; work:
-    SinkhornScratch. The last half step makes the columns of Q exact. Rows are views, padded with zeros to a multiple of
-    LANES if there is room. The compiler then handles eight entries per instruction and needs no scalar remainder loop,
-    which would take twice the time.
+    Q = u_x plan_xy v_y, with the kernel exp(-(C - least C) / eps) in plan. settings: TransportSettings, of which
+    `epsilon` is relative to the mean cost, so that it means the same for every ground power and data set; work:
+    SinkhornScratch. The last half step makes the columns of Q exact. cost and plan are flat, with rows of
+    `padded_width(k)` entries: the compiler then handles eight entries per instruction and needs no scalar remainder
+    loop, which would take twice the time.
     """
     m, k = len(a), len(b)
     plan, u, v, sums = work
+    width = padded_width(k)
     mean = np.float32(0.0)
-    least = cost[0, 0]
     for x in range(m):
-        row = cost[x]
-        for y in range(k):
-            mean += row[y]
-            least = min(least, row[y])
+        for y in range(x * width + k, (x + 1) * width):
+            cost[y] = cost[x * width]
+            mean -= cost[y]
+    least = cost[0]
+    for y in range(m * width):
+        mean += cost[y]
+        least = min(least, cost[y])
     mean /= np.float32(m * k)
     scale = np.float32(-1.0) / (np.float32(settings.epsilon) * max(mean, np.float32(1e-30)))
-    width = min((k + LANES - 1) // LANES * LANES, len(v))
+    for y in range(m * width):
+        plan[y] = exp32(max((cost[y] - least) * scale, MIN_EXPONENT))
     for x in range(m):
-        row, kernel = cost[x], plan[x]
-        for y in range(k, width):
-            row[y] = 0.0
-        for y in range(width):
-            kernel[y] = exp32(max((row[y] - least) * scale, MIN_EXPONENT))
-        for y in range(k, width):
-            kernel[y] = 0.0
+        for y in range(x * width + k, (x + 1) * width):
+            plan[y] = 0.0
     for y in range(width):
         v[y] = 1.0
     for _ in range(settings.iterations):
         for y in range(width):
             sums[y] = 0.0
         for x in range(m):
-            kernel = plan[x]
+            kernel = plan[x * width : (x + 1) * width]
             total = np.float32(0.0)
             for y in range(width):
                 total += kernel[y] * v[y]
@@ -246,7 +254,7 @@ def sinkhorn(a: Any, b: Any, cost: Any, settings: Any, work: Any) -> Any:
             v[y] = b[y] / sums[y]
     answer = np.float32(0.0)
     for x in range(m):
-        row, kernel = cost[x], plan[x]
+        row, kernel = cost[x * width : (x + 1) * width], plan[x * width : (x + 1) * width]
         moved = np.float32(0.0)
         for y in range(width):
             moved += kernel[y] * v[y] * row[y]
@@ -399,13 +407,15 @@ def set_up_problem(i: Any, j: Any, states: Any, ground: Any, scratch: Any) -> An
     if m == 0 or k == 0:
         return 0, 0, False
     if _puts_right_first(m, k, scratch):
+        width = np.uint64(padded_width(m))
         for x in range(np.uint64(m)):
             row = ground[np.uint32(scratch.left_at[x])]
             for y in range(np.uint64(k)):
-                scratch.cost[y, x] = row[np.uint32(scratch.right_at[y])]
+                scratch.cost[y * width + x] = row[np.uint32(scratch.right_at[y])]
         return k, m, True
+    width = np.uint64(padded_width(k))
     for x in range(np.uint64(m)):
-        row, line = ground[np.uint32(scratch.left_at[x])], scratch.cost[x]
+        row, line = ground[np.uint32(scratch.left_at[x])], scratch.cost[x * width : (x + np.uint64(1)) * width]
         for y in range(np.uint64(k)):
             line[y] = row[np.uint32(scratch.right_at[y])]
     return m, k, False
@@ -424,8 +434,9 @@ def _set_up_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any) ->
         scratch.right_at[y] = states.indices[states.indptr[j] + scratch.right_at[y]]
     rows, columns = (scratch.right_at, scratch.left_at) if swapped else (scratch.left_at, scratch.right_at)
     m, k = (k, m) if swapped else (m, k)
+    width = np.uint64(padded_width(k))
     for x in range(np.uint64(m)):
-        row, line = table.codes[np.uint32(rows[x])], scratch.cost[x]
+        row, line = table.codes[np.uint32(rows[x])], scratch.cost[x * width : (x + np.uint64(1)) * width]
         for y in range(np.uint64(k)):
             line[y] = to_float(np.int32(row[np.uint32(columns[y])]) << CODE_SHIFT) * table.unit
     return m, k, swapped
