@@ -26,14 +26,14 @@ from kinrank.methods import LPMT, METHODS, Method, resolve_method
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank.progress import Progress, ProgressOption
 from kinrank.reranking import rerank
+from kinrank.stages.csr import Rows
 from kinrank.stages.kernels import shipped_code
+from kinrank.stages.kernels.compiler import COMPILATION_LOG
+from kinrank.stages.sparse_rows import Pattern
 
 ITEM_COUNT = 90  # size of the sample gallery
 DIMENSIONS = 8
-LAST_KERNELS = {
-    "lpmt": "mix_rows",
-    "prepared": "search_best_first",
-}  # of each job, the one compiled last
+LAST_KERNELS = {"lpmt": "mix_rows", "steps": "solve_exactly", "prepared": "search_best_first"}  # compiled last by a job
 
 
 def warm_up(processes: int | None = None, progress: ProgressOption = None) -> float:
@@ -47,8 +47,8 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
     names = [
         name for name in METHODS if not issubclass(METHODS[name], (LPMT, LearnedMethod)) and name not in ("bsd", "bcd")
     ]
-    # the largest first; jobs that share loops with LPMT last, because this process compiles those of LPMT
-    jobs = [*sorted(names, key=lambda name: name != "cas"), "served", "bsd", "bcd", "changed"]
+    # the largest first; jobs that share loops with LPMT last, because this process compiles those of LPMT but the steps
+    jobs = ["steps", *sorted(names, key=lambda name: name != "cas"), "served", "bsd", "bcd"]
     count = (processes or os.cpu_count() or 1) - 1
     collecting = gc.isenabled()
     gc.disable()  # compilation creates many long-lived objects: scanning them takes 5 % of the time
@@ -57,8 +57,8 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
             pool = stack.enter_context(_start_workers(count)) if count else None
             with block_interrupts():
                 futures = {} if pool is None else {job: pool.submit(_run_job, job) for job in jobs}
-            steps = ["lpmt", "prepared", *reversed(jobs)]
-            for job in Progress(progress).each("compiling", steps, len(steps)):
+            queue = ["lpmt", "prepared", "changed", *reversed(jobs)]
+            for job in Progress(progress).each("compiling", queue, len(queue)):
                 if job not in futures or futures[job].cancel():  # no worker has started it
                     _run_job(job)
             for future in futures.values():
@@ -71,24 +71,23 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
 
 
 @contextlib.contextmanager
-def compile_meanwhile(*jobs: str, wait: bool) -> Iterator[None]:
-    """Compile loops of LPMT in another process while the block does something else, such as encoding pictures.
+def compile_meanwhile(*jobs: str, needed: bool = False) -> Iterator[None]:
+    """Compile loops of LPMT in another process until the block ends, which does something else meanwhile.
 
     Args:
-        jobs: what to compile: "lpmt" for joint re-ranking, "prepared" for a prepared gallery.
-        wait: finish compiling after the block, which is worthwhile if the loops are needed next; otherwise stop.
+        jobs: what to compile: "lpmt" for joint re-ranking, "steps" for its second half, "prepared" for a gallery.
+        needed: the block needs these loops at its end; otherwise only later, so it has priority, and no time is logged.
     """
     if (os.cpu_count() or 1) == 1 or all(shipped_code.is_stored(LAST_KERNELS[job]) for job in jobs):
         yield
         return
-    polite = "import os; getattr(os, 'nice', int)(19); "  # the block has priority
-    program = f"{polite}from kinrank import warmup; [warmup._run_job(job) for job in {jobs!r}]"
-    messages = None if wait else subprocess.DEVNULL  # only those that somebody waits for
-    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stderr=messages)
+    program = f"import os; getattr(os, 'nice', int)({0 if needed else 19}); from kinrank import warmup; "
+    program += f"warmup.COMPILATION_LOG.announces = False; [warmup._run_job(job) for job in {jobs!r}]"
+    messages = None if needed else subprocess.DEVNULL
+    with block_interrupts():
+        child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stderr=messages)
     try:
         yield
-        if wait:
-            child.wait()
     finally:
         child.terminate()
         child.wait()
@@ -154,12 +153,33 @@ def _run_job(job: str) -> None:
         manifold = _build_and_search(LPMT())
         manifold.add(_random_rows(ITEM_COUNT + 2)[-2:])
         manifold.remove([3])
+    elif job == "steps":
+        _compile_steps()
     elif job == "served":
         for kind in METHODS.values():
             if kind.capabilities.prepared_search and not issubclass(kind, (LPMT, LearnedMethod)):
                 _build_and_search(kind())
     else:
         warm_up_method(job)
+
+
+def _compile_steps() -> None:
+    """Compile the second half of joint LPMT: prices of steps, chains, fusion, and exact transport for explanations.
+
+    The states are made up, half of each on two other items, so that this needs nothing of the first half.
+    """
+    method, powers = LPMT(), stages.pipeline.Powers(rho=1.0, gamma=2.0, share=0.0, direct=0.5)
+    rows, numbers = _random_rows(ITEM_COUNT), np.arange(ITEM_COUNT)
+    others = np.sort((numbers[:, None] + [-1, 1]) % ITEM_COUNT, axis=1).astype(np.int32)
+    pattern = Pattern(np.arange(0, 2 * ITEM_COUNT + 1, 2), others.ravel())
+    states = Rows(*pattern, np.full(2 * ITEM_COUNT, 0.5, np.float32))
+    prices = stages.step_costs.price_steps(pattern, states, rows, stages.pipeline.transport_settings(method, powers))
+    costs = stages.step_costs.find_chains(numbers, Rows(*pattern, prices))[0][:, numbers]
+    mixture = stages.distance_fusion.make_mixture(method.theta, powers.gamma, method.k2, direct=powers.direct)
+    apart = stages.states.wide_distances(states, numbers, numbers)
+    stages.distance_fusion.fuse_distances(costs.copy(), costs, mixture, True, apart)
+    pair = stages.transport.get_state(states, 0), stages.transport.get_state(states, 2)
+    stages.transport.solve_exact_flows(*pair, rows, powers.rho)
 
 
 def warm_up_gallery(method: Method) -> None:
