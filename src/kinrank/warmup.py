@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
+import logging
 import os
 import platform
 import shutil
@@ -27,8 +29,7 @@ from kinrank.methods.learned_method import LearnedMethod
 from kinrank.progress import Progress, ProgressOption
 from kinrank.reranking import rerank
 from kinrank.stages.csr import Rows
-from kinrank.stages.kernels import shipped_code
-from kinrank.stages.kernels.compiler import COMPILATION_LOG
+from kinrank.stages.kernels import compiler, shipped_code
 from kinrank.stages.sparse_rows import Pattern
 
 ITEM_COUNT = 90  # size of the sample gallery
@@ -82,8 +83,8 @@ def compile_meanwhile(*jobs: str, needed: bool = False) -> Iterator[None]:
         yield
         return
     program = f"import os; getattr(os, 'nice', int)({0 if needed else 19}); from kinrank import warmup; "
-    program += f"warmup.COMPILATION_LOG.announces = False; [warmup._run_job(job) for job in {jobs!r}]"
-    messages = None if needed else subprocess.DEVNULL
+    program += f"warmup.compiler.COMPILATION_LOG.announces = False; [warmup._run_job(job) for job in {jobs!r}]"
+    messages = None if needed and compiler.log.isEnabledFor(logging.WARNING) else subprocess.DEVNULL
     with block_interrupts():
         child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stderr=messages)
     try:
@@ -115,7 +116,7 @@ def _start_workers(count: int) -> Iterator[ProcessPoolExecutor]:
     """Start processes that run jobs; an error or Ctrl-C ends them at once, with their current jobs."""
     existing = set(active_children())
     # fresh processes: forked ones would inherit locks of threads that they do not have
-    with ProcessPoolExecutor(count, get_context("spawn"), gc.disable) as pool:
+    with ProcessPoolExecutor(count, get_context("spawn"), _prepare_worker) as pool:
         try:
             yield pool
         except BaseException:
@@ -123,6 +124,11 @@ def _start_workers(count: int) -> Iterator[ProcessPoolExecutor]:
                 worker.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _prepare_worker() -> None:
+    gc.disable()
+    atexit.register(gc.freeze)  # the last collection would take a second
 
 
 def warm_up_method(method: Method | str, count: int | None = None) -> None:
@@ -164,7 +170,7 @@ def _run_job(job: str) -> None:
 
 
 def _compile_steps() -> None:
-    """Compile the second half of joint LPMT: prices of steps, chains, fusion, and exact transport for explanations.
+    """Compile the second half of joint LPMT: steps, chains, wide states, fusion, and the flows of explanations.
 
     The states are made up, half of each on two other items, so that this needs nothing of the first half.
     """
@@ -178,6 +184,7 @@ def _compile_steps() -> None:
     mixture = stages.distance_fusion.make_mixture(method.theta, powers.gamma, method.k2, direct=powers.direct)
     apart = stages.states.wide_distances(states, numbers, numbers)
     stages.distance_fusion.fuse_distances(costs.copy(), costs, mixture, True, apart)
+    stages.states.build_wide_states(numbers, states, states, method, powers.direct)
     pair = stages.transport.get_state(states, 0), stages.transport.get_state(states, 2)
     stages.transport.solve_exact_flows(*pair, rows, powers.rho)
 
