@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import gc
 import logging
@@ -26,6 +25,8 @@ from kinrank.interrupts import block_interrupts
 from kinrank.manifold import Manifold
 from kinrank.methods import LPMT, METHODS, Method, resolve_method
 from kinrank.methods.learned_method import LearnedMethod
+from kinrank.methods.lpmt import JointState
+from kinrank.problem import Items
 from kinrank.progress import Progress, ProgressOption
 from kinrank.reranking import rerank
 from kinrank.stages.csr import Rows
@@ -45,11 +46,9 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
         progress: True for a bar, or a callable `f(label, done, total)`.
     """
     started = time.perf_counter()
-    names = [
-        name for name in METHODS if not issubclass(METHODS[name], (LPMT, LearnedMethod)) and name not in ("bsd", "bcd")
-    ]
+    names = [name for name, kind in METHODS.items() if not issubclass(kind, (LPMT, LearnedMethod))]
     # the largest first; jobs that share loops with LPMT last, because this process compiles those of LPMT but the steps
-    jobs = ["steps", *sorted(names, key=lambda name: name != "cas"), "served", "bsd", "bcd"]
+    jobs = ["steps", *sorted(names, key=lambda name: (name != "cas", name in ("bsd", "bcd"))), "served"]
     count = (processes or os.cpu_count() or 1) - 1
     collecting = gc.isenabled()
     gc.disable()  # compilation creates many long-lived objects: scanning them takes 5 % of the time
@@ -82,7 +81,8 @@ def compile_meanwhile(*jobs: str, needed: bool = False) -> Iterator[None]:
     if (os.cpu_count() or 1) == 1 or all(shipped_code.is_stored(LAST_KERNELS[job]) for job in jobs):
         yield
         return
-    program = f"import os; getattr(os, 'nice', int)({0 if needed else 19}); from kinrank import warmup; "
+    niceness = 0 if needed else 19
+    program = f"import gc, os; gc.disable(); getattr(os, 'nice', int)({niceness}); from kinrank import warmup; "
     program += f"warmup.compiler.COMPILATION_LOG.announces = False; [warmup._run_job(job) for job in {jobs!r}]"
     messages = None if needed and compiler.log.isEnabledFor(logging.WARNING) else subprocess.DEVNULL
     with block_interrupts():
@@ -116,19 +116,16 @@ def _start_workers(count: int) -> Iterator[ProcessPoolExecutor]:
     """Start processes that run jobs; an error or Ctrl-C ends them at once, with their current jobs."""
     existing = set(active_children())
     # fresh processes: forked ones would inherit locks of threads that they do not have
-    with ProcessPoolExecutor(count, get_context("spawn"), _prepare_worker) as pool:
+    with ProcessPoolExecutor(count, get_context("spawn"), gc.disable) as pool:
         try:
             yield pool
+            for _ in range(count):  # otherwise a worker that ends scans all its objects once more, for a second
+                pool.submit(gc.freeze)
         except BaseException:
             for worker in set(active_children()) - existing:
                 worker.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _prepare_worker() -> None:
-    gc.disable()
-    atexit.register(gc.freeze)  # the last collection would take a second
 
 
 def warm_up_method(method: Method | str, count: int | None = None) -> None:
@@ -170,23 +167,18 @@ def _run_job(job: str) -> None:
 
 
 def _compile_steps() -> None:
-    """Compile the second half of joint LPMT: steps, chains, wide states, fusion, and the flows of explanations.
-
-    The states are made up, half of each on two other items, so that this needs nothing of the first half.
-    """
+    """Compile the second half of joint LPMT and flows of explanations, from made-up states, without the first half."""
     method, powers = LPMT(), stages.pipeline.Powers(rho=1.0, gamma=2.0, share=0.0, direct=0.5)
-    rows, numbers = _random_rows(ITEM_COUNT), np.arange(ITEM_COUNT)
-    others = np.sort((numbers[:, None] + [-1, 1]) % ITEM_COUNT, axis=1).astype(np.int32)
-    pattern = Pattern(np.arange(0, 2 * ITEM_COUNT + 1, 2), others.ravel())
-    states = Rows(*pattern, np.full(2 * ITEM_COUNT, 0.5, np.float32))
-    prices = stages.step_costs.price_steps(pattern, states, rows, stages.pipeline.transport_settings(method, powers))
-    costs = stages.step_costs.find_chains(numbers, Rows(*pattern, prices))[0][:, numbers]
-    mixture = stages.distance_fusion.make_mixture(method.theta, powers.gamma, method.k2, direct=powers.direct)
-    apart = stages.states.wide_distances(states, numbers, numbers)
-    stages.distance_fusion.fuse_distances(costs.copy(), costs, mixture, True, apart)
-    stages.states.build_wide_states(numbers, states, states, method, powers.direct)
+    items = Items.from_gallery(_random_rows(ITEM_COUNT))
+    others = np.sort((items.queries[:, None] + [-1, 1]) % ITEM_COUNT, axis=1).astype(np.int32)
+    pattern = Pattern(np.arange(0, others.size + 1, 2), others.ravel())
+    states = Rows(*pattern, np.full(others.size, 0.5, np.float32))
+    settings = stages.pipeline.transport_settings(method, powers)
+    prices = stages.step_costs.price_steps(pattern, states, items.vectors, settings)
+    method.distances(JointState(items, states, Rows(*pattern, prices), states, powers), items.queries)
+    stages.states.build_wide_states(items.queries, states, states, method, powers.direct)
     pair = stages.transport.get_state(states, 0), stages.transport.get_state(states, 2)
-    stages.transport.solve_exact_flows(*pair, rows, powers.rho)
+    stages.transport.solve_exact_flows(*pair, items.vectors, powers.rho)
 
 
 def warm_up_gallery(method: Method) -> None:
