@@ -47,7 +47,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_every_method_is_warmed_up_joint_and_served(jobs: list[str]) -> None:
     assert warmup.warm_up(processes=1) >= 0
     alike = {"lpmt-ablation", "csa", "ssr", "lattqe", "lattdba+lattqe"}  # without loops of their own
-    assert set(kinrank.METHODS) - alike | {"prepared", "served", "changed"} == set(jobs)
+    assert set(kinrank.METHODS) - alike | {"steps", "prepared", "served", "changed"} == set(jobs)
     assert len(jobs) == len(set(jobs))
 
 
@@ -216,24 +216,57 @@ def test_what_is_compiled_is_said_every_time(loop: Callable[[], Any], caplog: py
     assert said == [compiler.COMPILING_MESSAGE, "kinrank: compiled 1 kernel of loops"] * 2
 
 
-@pytest.mark.parametrize("wait", [True, False])
-def test_loops_are_compiled_while_something_else_is_done(wait: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+JOBS = """
+import sys
+
+from kinrank import warmup
+
+for job in sys.argv[1:]:
+    warmup._run_job(job)
+"""
+
+
+def test_steps_are_compiled_apart_and_for_the_same_types(tmp_path: Path) -> None:
+    def run(*jobs: str) -> set[str]:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "KINRANK_THREADS": "1"}
+        subprocess.run([sys.executable, "-c", JOBS, *jobs], env=environment, check=True, timeout=300)
+        return {path.name for path in tmp_path.rglob("*.nbc")}
+
+    apart = run("steps")
+    stages = {name.split(".")[0] for name in apart}
+    assert stages == {"csr", "distance_fusion", "states", "step_costs", "transport"}
+    assert {name.split(".")[0] for name in run("lpmt") - apart} >= {"diffusion", "gaussian_graph", "nearest_search"}
+    later = run("prepared")
+    assert not [name for name in later - apart if name.startswith(("step_costs.", "transport.", "csr."))]
+    assert not [name for name in later if name.startswith(("step_costs.", "transport.", "csr.")) and ".2.nbc" in name]
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_loops_are_compiled_while_something_else_is_done(
+    needed: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(warmup.shipped_code, "is_stored", lambda kernel: False)
     children: list[Any] = []
+    messages: list[Any] = []
     start = subprocess.Popen
 
-    def record(command: list[str], **options: Any) -> Any:
-        children.append(start([sys.executable, "-c", "import time; time.sleep(0.2)"], **options))
-        return children[0]
+    def record(command: list[str], stderr: Any, **options: Any) -> Any:
+        compile(command[-1], "program", "exec")
+        children.append(start([sys.executable, "-c", "import time; time.sleep(60)"], **options))
+        messages.append(stderr)
+        return children[-1]
 
     monkeypatch.setattr(subprocess, "Popen", record)
-    with warmup.compile_meanwhile("lpmt", wait=wait):
+    with caplog.at_level("WARNING", "kinrank"), warmup.compile_meanwhile("lpmt", needed=needed):
         assert children[0].poll() is None
-    assert (children[0].poll() == 0) is wait
+    assert children[0].poll() is not None
+    with caplog.at_level("ERROR", "kinrank"), warmup.compile_meanwhile("steps", needed=needed):  # --quiet
+        assert len(children) == 2
+    assert messages == [None if needed else subprocess.DEVNULL, subprocess.DEVNULL]
     monkeypatch.setattr(warmup.shipped_code, "is_stored", lambda kernel: True)
-    with warmup.compile_meanwhile("lpmt", wait=wait):
-        assert len(children) == 1
+    with warmup.compile_meanwhile("lpmt", needed=needed):
+        assert len(children) == 2
 
 
 def full(*_: Any) -> None:

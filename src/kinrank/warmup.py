@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import os
 import platform
 import shutil
@@ -24,16 +25,17 @@ from kinrank.interrupts import block_interrupts
 from kinrank.manifold import Manifold
 from kinrank.methods import LPMT, METHODS, Method, resolve_method
 from kinrank.methods.learned_method import LearnedMethod
+from kinrank.methods.lpmt import JointState
+from kinrank.problem import Items
 from kinrank.progress import Progress, ProgressOption
 from kinrank.reranking import rerank
-from kinrank.stages.kernels import shipped_code
+from kinrank.stages.csr import Rows
+from kinrank.stages.kernels import compiler, shipped_code
+from kinrank.stages.sparse_rows import Pattern
 
 ITEM_COUNT = 90  # size of the sample gallery
 DIMENSIONS = 8
-LAST_KERNELS = {
-    "lpmt": "mix_rows",
-    "prepared": "search_best_first",
-}  # of each job, the one compiled last
+LAST_KERNELS = {"lpmt": "mix_rows", "steps": "solve_exactly", "prepared": "search_best_first"}  # compiled last by a job
 
 
 def warm_up(processes: int | None = None, progress: ProgressOption = None) -> float:
@@ -44,11 +46,9 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
         progress: True for a bar, or a callable `f(label, done, total)`.
     """
     started = time.perf_counter()
-    names = [
-        name for name in METHODS if not issubclass(METHODS[name], (LPMT, LearnedMethod)) and name not in ("bsd", "bcd")
-    ]
-    # the largest first; jobs that share loops with LPMT last, because this process compiles those of LPMT
-    jobs = [*sorted(names, key=lambda name: name != "cas"), "served", "bsd", "bcd", "changed"]
+    names = [name for name, kind in METHODS.items() if not issubclass(kind, (LPMT, LearnedMethod))]
+    # the largest first; jobs that share loops with LPMT last, because this process compiles those of LPMT but the steps
+    jobs = ["steps", *sorted(names, key=lambda name: (name != "cas", name in ("bsd", "bcd"))), "served"]
     count = (processes or os.cpu_count() or 1) - 1
     collecting = gc.isenabled()
     gc.disable()  # compilation creates many long-lived objects: scanning them takes 5 % of the time
@@ -57,8 +57,8 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
             pool = stack.enter_context(_start_workers(count)) if count else None
             with block_interrupts():
                 futures = {} if pool is None else {job: pool.submit(_run_job, job) for job in jobs}
-            steps = ["lpmt", "prepared", *reversed(jobs)]
-            for job in Progress(progress).each("compiling", steps, len(steps)):
+            queue = ["lpmt", "prepared", "changed", *reversed(jobs)]
+            for job in Progress(progress).each("compiling", queue, len(queue)):
                 if job not in futures or futures[job].cancel():  # no worker has started it
                     _run_job(job)
             for future in futures.values():
@@ -71,24 +71,24 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
 
 
 @contextlib.contextmanager
-def compile_meanwhile(*jobs: str, wait: bool) -> Iterator[None]:
-    """Compile loops of LPMT in another process while the block does something else, such as encoding pictures.
+def compile_meanwhile(*jobs: str, needed: bool = False) -> Iterator[None]:
+    """Compile loops of LPMT in another process until the block ends, which does something else meanwhile.
 
     Args:
-        jobs: what to compile: "lpmt" for joint re-ranking, "prepared" for a prepared gallery.
-        wait: finish compiling after the block, which is worthwhile if the loops are needed next; otherwise stop.
+        jobs: what to compile: "lpmt" for joint re-ranking, "steps" for its second half, "prepared" for a gallery.
+        needed: the block needs these loops at its end; otherwise only later, so it has priority, and no time is logged.
     """
     if (os.cpu_count() or 1) == 1 or all(shipped_code.is_stored(LAST_KERNELS[job]) for job in jobs):
         yield
         return
-    polite = "import os; getattr(os, 'nice', int)(19); "  # the block has priority
-    program = f"{polite}from kinrank import warmup; [warmup._run_job(job) for job in {jobs!r}]"
-    messages = None if wait else subprocess.DEVNULL  # only those that somebody waits for
-    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stderr=messages)
+    niceness = 0 if needed else 19
+    program = f"import gc, os; gc.disable(); getattr(os, 'nice', int)({niceness}); from kinrank import warmup; "
+    program += f"warmup.compiler.COMPILATION_LOG.announces = False; [warmup._run_job(job) for job in {jobs!r}]"
+    messages = None if needed and compiler.log.isEnabledFor(logging.WARNING) else subprocess.DEVNULL
+    with block_interrupts():
+        child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stderr=messages)
     try:
         yield
-        if wait:
-            child.wait()
     finally:
         child.terminate()
         child.wait()
@@ -119,6 +119,8 @@ def _start_workers(count: int) -> Iterator[ProcessPoolExecutor]:
     with ProcessPoolExecutor(count, get_context("spawn"), gc.disable) as pool:
         try:
             yield pool
+            for _ in range(count):  # otherwise a worker that ends scans all its objects once more, for a second
+                pool.submit(gc.freeze)
         except BaseException:
             for worker in set(active_children()) - existing:
                 worker.terminate()
@@ -154,12 +156,29 @@ def _run_job(job: str) -> None:
         manifold = _build_and_search(LPMT())
         manifold.add(_random_rows(ITEM_COUNT + 2)[-2:])
         manifold.remove([3])
+    elif job == "steps":
+        _compile_steps()
     elif job == "served":
         for kind in METHODS.values():
             if kind.capabilities.prepared_search and not issubclass(kind, (LPMT, LearnedMethod)):
                 _build_and_search(kind())
     else:
         warm_up_method(job)
+
+
+def _compile_steps() -> None:
+    """Compile the second half of joint LPMT and flows of explanations, from made-up states, without the first half."""
+    method, powers = LPMT(), stages.pipeline.Powers(rho=1.0, gamma=2.0, share=0.0, direct=0.5)
+    items = Items.from_gallery(_random_rows(ITEM_COUNT))
+    others = np.sort((items.queries[:, None] + [-1, 1]) % ITEM_COUNT, axis=1).astype(np.int32)
+    pattern = Pattern(np.arange(0, others.size + 1, 2), others.ravel())
+    states = Rows(*pattern, np.full(others.size, 0.5, np.float32))
+    settings = stages.pipeline.transport_settings(method, powers)
+    prices = stages.step_costs.price_steps(pattern, states, items.vectors, settings)
+    method.distances(JointState(items, states, Rows(*pattern, prices), states, powers), items.queries)
+    stages.states.build_wide_states(items.queries, states, states, method, powers.direct)
+    pair = stages.transport.get_state(states, 0), stages.transport.get_state(states, 2)
+    stages.transport.solve_exact_flows(*pair, items.vectors, powers.rho)
 
 
 def warm_up_gallery(method: Method) -> None:

@@ -2,6 +2,8 @@
 
 # `signal` itself would import `enum`, which takes milliseconds
 import _signal  # type: ignore[import-not-found]
+import atexit
+import gc
 
 from kinrank_entry import exit_at_once
 
@@ -12,6 +14,7 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
 
 def main() -> None:
     """Run the command `kinrank`."""
+    atexit.register(gc.freeze)  # nothing is collected at the end: after compilation that takes a second
     from kinrank.cli.streams import replace_closed_streams
 
     replace_closed_streams()

@@ -63,7 +63,7 @@ def test_what_embed_writes_is_what_build_reads(photos: Path) -> None:
         (("photos", "-o", "f.txt"), "unknown ending '.txt'; give .npy"),
         (("photos", "-o", "photos/f.npy"), "is inside the input photos"),
         (("photos", "-o", "f.npy", "--encoder", "zebra"), "--encoder 'zebra' is not known; give one of"),
-        (("photos", "-o", "f.npy", "--scales", "1,x"), "--scales has 'x', which is not a number"),
+        (("photos", "-o", "f.npy", "--scales", "1,x"), "--scales '1,x' is not allowed"),
         (("photos", "-o", "f.npy", "--scales", "0"), "--scales (0.0,) is not allowed; give 1 to 16 factors"),
         (("photos", "-o", "f.npy", *SMALL, "--model", "x"), "--model has no meaning for the encoder"),
         (("photos", "-o", "f.npy", *SMALL, "--content", "texts"), "choose another --encoder"),

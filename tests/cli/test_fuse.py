@@ -58,7 +58,7 @@ def test_names_of_the_files_are_written_again(folder: Path) -> None:
     ("words", "message"),
     [
         (["@x.npz", "@absent.npz"], "does not exist"),
-        (["@x.npz", "@y.npz", "--weights", "1,many"], "--weights has 'many'"),
+        (["@x.npz", "@y.npz", "--weights", "1,many"], "--weights '1,many' is not allowed"),
         (["@x.npz", "@y.npz", "--weights", "1"], "give one for each"),
         (["@x.npz", "@y.npz", "--rank-constant", "-1"], "give a number >= 0"),
         (["@x.npz", "@y_named.npz"], "has no query ids"),

@@ -69,7 +69,7 @@ def embed(
     """
     check_output(output.output, (".npy",), source)
     try:
-        with compile_meanwhile("lpmt", "prepared", wait=False):
+        with compile_meanwhile("lpmt", "prepared"):
             result = kinrank.embed(
                 source,
                 encoder.encoder,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from kinrank.cli.input_files import split_commas
+from kinrank.cli.input_files import parse_numbers
 from kinrank.cli.option_groups import File, OptionGroup, option
 from kinrank.encoders import ENCODERS, Options
-from kinrank.errors import InputError
 
 
 class EncoderOptions(OptionGroup):
@@ -34,7 +33,7 @@ class EncoderOptions(OptionGroup):
         return Options(
             model=os.path.abspath(model) if model and os.path.isdir(model) else model,
             weights=None if weights is None else str(weights.absolute() if weights.exists() else weights),
-            scales=None if self.scales is None else tuple(_parse_scale(word) for word in split_commas(self.scales)),
+            scales=None if self.scales is None else tuple(parse_numbers(self.scales, "scales")),
             size=self.size,
             device=self.device,
             preprocessing=None if self.preprocessing is None else str(self.preprocessing.absolute()),
@@ -49,12 +48,3 @@ class ContentOptions(OptionGroup):
     content: str | None = option(None, "pictures or texts, if the source could be either.")
     column: str | None = option(None, "Column of a table with the texts.")
     id_column: str | None = option(None, "Column of a table with their ids.")
-
-
-def _parse_scale(word: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        raise InputError(
-            f"--scales has {word!r}, which is not a number; give factors such as 1,0.7071,1.4142"
-        ) from None

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 import kinrank
-from kinrank.cli.input_files import ItemIds, QueryIds, read_id_file
+from kinrank.cli.input_files import ItemIds, QueryIds, parse_numbers, read_id_file
 from kinrank.cli.option_groups import option
 from kinrank.cli.output import RankingFile, describe_ranking
-from kinrank.errors import InputError
 from kinrank.ranking import Ranking
 
 
@@ -34,7 +33,7 @@ def fuse(
     --query-ids and --item-ids are for rankings without ids.
     """
     output.check(*rankings, query_ids, item_ids)
-    shares = None if weights is None else [_parse_weight(word) for word in weights.split(",")]
+    shares = None if weights is None else parse_numbers(weights, "weights")
     names = read_id_file(query_ids), read_id_file(item_ids)
     loaded = [_load_with_ids(path, *names) for path in rankings]
     fused = kinrank.fuse(loaded, rank_constant=rank_constant, weights=shares, k=k)
@@ -50,10 +49,3 @@ def _load_with_ids(path: Path, query_ids: list[str] | None, item_ids: list[str] 
         item_ids=item_ids if ranking.has_numbers_only else None,
         query_ids=query_ids if ranking.query_ids is None else None,
     )
-
-
-def _parse_weight(word: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        raise InputError(f"--weights has {word!r}; give numbers separated by commas, such as 2,1") from None

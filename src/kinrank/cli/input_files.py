@@ -75,7 +75,7 @@ class FeatureOptions(OptionGroup):
     def combine(self, rows: Any) -> Any:
         """Combine several features into one array. Return a single feature unchanged."""
         if isinstance(rows, list):
-            numbers = None if self.feature_weights is None else _parse_weights(self.feature_weights)
+            numbers = None if self.feature_weights is None else parse_numbers(self.feature_weights, "feature_weights")
             try:
                 return kinrank.combine(rows, numbers, check_rows=self.check_rows)
             except InputError as error:
@@ -132,6 +132,14 @@ class FilesOrStore(VectorFiles):
 def split_commas(text: str) -> list[str]:
     """Split a list of words at its commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def parse_numbers(text: str, parameter: str) -> list[float]:
+    """Return the numbers of a list with commas; `parameter` is the one that it is given for."""
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise InputError(parameter=parameter, given=text, allowed="numbers separated by commas, such as 2,1") from None
 
 
 def split_methods(text: str) -> list[str] | str:
@@ -220,15 +228,6 @@ def parse_item_numbers(words: list[str], names: list[Any] | None) -> list[str | 
         raise InputError(f"names {unknown!r}, which is not the id of an item", parameter="where")
     refuse_mask_of_numbers(words, len(names))
     return {positions[word] for word in words}
-
-
-def _parse_weights(text: str) -> list[Any]:
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise InputError(
-            parameter="feature_weights", given=text, allowed="numbers separated by commas, such as 2,1"
-        ) from None
 
 
 class FilterOptions(OptionGroup):

@@ -18,6 +18,7 @@ from kinrank.datasets.published_sets import import_set_display
 from kinrank.errors import InputError
 from kinrank.evaluation.trials import Trials
 from kinrank.report.demo import run_demo
+from kinrank.warmup import compile_meanwhile
 
 IMAGES_HELP = "Folder or .zip of images named like the items; or one per item, in the order of their names."
 
@@ -135,4 +136,6 @@ def _read_material(vectors: VectorFiles, features: FeatureOptions, truth: TruthO
 def demo(output: DemoOutput) -> None:
     """Re-rank images of toys on a turntable and write a page that shows the result. Needs no data and no network."""
     check_writable(output.output, (".html", ".htm"))
-    _print_trials(run_demo(output.output, output.progress).trials, output)
+    with compile_meanwhile("steps", needed=True):
+        evidence = run_demo(output.output, output.progress)
+    _print_trials(evidence.trials, output)

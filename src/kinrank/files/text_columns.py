@@ -261,7 +261,8 @@ def read_labels(path: Path, key: str | None = None, blank: bool = False) -> NDAr
         raise InputError(f"{path} has the unknown ending {path.suffix!r}", allowed=".npy | .npz | .csv | .txt")
     if ending in (".csv", ".txt"):
         lines = [line.strip() for line in read_lines(path)] if blank else read_names(path)
-        return np.array(_drop_heading(lines), dtype=str)
+        has_heading = bool(lines) and lines[0].strip().lower() in ("label", "labels")
+        return np.array(lines[has_heading:], dtype=str)
     check_regular_file(path)
     try:
         return read_npy(path) if ending == ".npy" else _labels_from_npz(path, key)
@@ -281,8 +282,3 @@ def _labels_from_npz(path: Path, key: str | None) -> NDArray[Any]:
     if key not in headers:
         raise InputError(f"it contains {', '.join(headers) or 'nothing'}", remedy="choose one with FILE:KEY")
     return read_npz(path, key, headers[key])
-
-
-def _drop_heading(lines: list[str]) -> list[str]:
-    """Drop the first line if it is a heading."""
-    return lines[1:] if lines and lines[0].strip().lower() in ("label", "labels") else lines

@@ -376,7 +376,7 @@ def describe_column(store: PgvectorStore, cursor: Any, table: str, vector: str, 
         quote_name(vector),
         quote_name(key),
         alone,
-        _parse_version(version),
+        tuple(int(part) for part in re.findall(r"\d+", version or "0")[:2]),
         quote_name(home),
         KEY_TYPES[columns[key][1]],
         number,
@@ -385,10 +385,6 @@ def describe_column(store: PgvectorStore, cursor: Any, table: str, vector: str, 
         [operators.split("_")[1] for operators, _ in indexes],
         max(lists, default=0),
     )
-
-
-def _parse_version(text: str | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text or "0")[:2])
 
 
 class Connections:

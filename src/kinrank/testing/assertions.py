@@ -51,7 +51,7 @@ def require_valid(ranking: Ranking, queries: int, items: int, what: str, own: bo
         require(
             np.array_equal(np.sort(indices[row]), expected),
             f"{what}: query {row} should list each of {len(expected)} {'other ' if own else ''}items once; "
-            f"got {_shorten_list(indices[row])}",
+            f"got {indices[row].tolist()[:12]}",
         )
     descents = np.argwhere(np.diff(distances, axis=1) < 0)
     if len(descents):
@@ -119,7 +119,3 @@ def require_refusal(
         raise AssertionError(f"{what}: should be a {kind.__name__}, got {type(error).__name__}: {error}") from error
     else:
         raise AssertionError(f"{what}: should be refused with a {kind.__name__}, but nothing was raised")
-
-
-def _shorten_list(numbers: NDArray[np.int64]) -> str:
-    return str(numbers.tolist()) if len(numbers) <= 12 else f"{numbers[:12].tolist()[:-1]}..."

@@ -316,6 +316,7 @@ class CompilationLog:
     PAUSE_SECONDS = 2.0
 
     def __init__(self) -> None:
+        self.announces = True  # False in a process whose parent says that it compiles
         self._lock = threading.Lock()
         self._stages: list[str] = []  # one entry per compiled kernel
         self._seconds = 0.0
@@ -327,7 +328,7 @@ class CompilationLog:
         """Note that a kernel is being compiled; log the message if it is the first one after a pause."""
         with self._lock:
             self._timer.cancel()
-            if not self._seconds and not self._starts:
+            if self.announces and not self._seconds and not self._starts:
                 log_in_parent(message)
             self._starts.append(time.perf_counter())
 

@@ -80,7 +80,8 @@ def make_api_router(service: Service) -> APIRouter:
     async def put(request: Put) -> Response:
         _check_writable(service)
         _check_count(len(request.vectors), limits.items, "vectors")
-        return await acknowledge(_put, service, request)
+        put_items = service.gallery.put
+        return await acknowledge(lambda: put_items(_to_float32(request.vectors), request.ids, request.replace))
 
     @router.delete("/items", response_model=ChangeResponse, summary="Remove items")
     async def remove(request: Annotated[Remove, Body()]) -> Response:
@@ -234,10 +235,6 @@ def _explain(service: Service, request: Explain) -> dict[str, Any]:
     version, manifold = service.gallery.version, service.manifold
     vector = get_query_vector(manifold, service.collection, ("item" if name == "id" else name, value))
     return {**manifold.explain(vector, request.item, flows=request.flows).to_dict(), "version": version}
-
-
-def _put(service: Service, request: Put) -> Receipt:
-    return service.gallery.put(_to_float32(request.vectors), request.ids, request.replace)
 
 
 def _read_observed_queries(service: Service, request: Observe) -> Any:
