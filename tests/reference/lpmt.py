@@ -17,6 +17,8 @@ from scipy import sparse
 from scipy.linalg import solve_sylvester
 from scipy.optimize import linprog
 
+from kinrank.stages import diffusion
+
 Matrix = NDArray[np.float64]
 Order = NDArray[np.int64]
 
@@ -429,7 +431,12 @@ def chained(
 
 
 def wide_states(S: Matrix, p: Matrix, direct_k: int, direct_mu: float, direct_support: int) -> Matrix:
-    """Return r_i: states averaged with the direct_k largest F of a wider diffusion over S; largest entries, sum one."""
+    """Return r_i: states averaged with the direct_k largest F of a wider diffusion over S; largest entries, sum one.
+
+    Among few items the average is over all of them, and direct_mu is doubled.
+    """
+    if len(p) <= diffusion.MAX_BLOCK_ITEMS:
+        direct_k, direct_mu = len(p), 2 * direct_mu
     F = resolvent(S, direct_mu)
     r = np.zeros(p.shape)
     for i in range(len(p)):
