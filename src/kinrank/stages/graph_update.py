@@ -17,7 +17,7 @@ own, because F is symmetric. With a tolerance of 0 every row is solved, and the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ from kinrank.stages.kernels.nearest_search import NO_ITEM, PRODUCT_ROUNDING, Pro
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.pipeline import ListSizes, LpmtGraph, UpdateRecord, transport_settings
 from kinrank.stages.sparse_rows import Pattern
-from kinrank.stages.states import ConfidentLists
+from kinrank.stages.states import ConfidentLists, PackedRows
 from kinrank.vector_input import Vectors
 
 # L1 change of a state, or of the states of a step, that is not followed. Measured against rebuilds with the same powers
@@ -71,14 +71,14 @@ class ChangedGallery(NamedTuple):
 
 
 def update_graph(
-    before: LpmtGraph, gallery: ChangedGallery, settings: LpmtSettings, tolerance: float | None = None
-) -> LpmtGraph:
+    before: LpmtGraph[PackedRows], gallery: ChangedGallery, settings: LpmtSettings, tolerance: float | None = None
+) -> LpmtGraph[PackedRows]:
     """Return the graph after a change; `before` must have its record.
 
     `tolerance` None: TOLERANCE, or 0 if many items were added or removed at once.
     """
-    old, change = before.record, gallery.change
-    assert old is not None
+    assert before.record is not None
+    old, change = before.record.unpack(), gallery.change
     if tolerance is None:
         tolerance = TOLERANCE if change.moved <= MAX_LOCAL_SHARE * change.after else 0.0
     widths = ListSizes.of(settings)
@@ -101,20 +101,20 @@ def update_graph(
 class _Update:
     """One update: the graph before and its record, the record to fill, the gallery, settings and tolerance."""
 
-    before: LpmtGraph
+    before: LpmtGraph[PackedRows]
     old: UpdateRecord
     record: UpdateRecord
     gallery: ChangedGallery
     settings: LpmtSettings
     tolerance: float
 
-    def run(self, lengths: NDArray[np.float64]) -> LpmtGraph:
+    def run(self, lengths: NDArray[np.float64]) -> LpmtGraph[PackedRows]:
         """Update diffusion, states, wide states and prices; lists and graph of the record are given."""
         before, record, change, settings = self.before, self.record, self.gallery.change, self.settings
         share, diffused = before.powers.share, record.diffused
         touched = self._update_diffusion()
         confident = states.confident_lists(record.near.indices, record.nearest, settings.k2, settings.kappa, share)
-        former, truncated = _renumber_states(before.states, change)
+        former, truncated = _renumber_states(before.states.unpack(), change)
         outdated = np.arange(change.after)
         if self.tolerance:
             outdated = self._find_outdated_states(touched, confident, truncated)
@@ -129,15 +129,7 @@ class _Update:
         wide = states.empty_states(change.after)
         if before.powers.direct:
             wide = self._update_wide_states(embedded, outdated)
-        return replace(
-            before,
-            vectors=self.gallery.vectors,
-            states=embedded,
-            steps=steps,
-            wide=wide,
-            lengths=lengths,
-            record=record,
-        )
+        return LpmtGraph(self.gallery.vectors, embedded, steps, wide, lengths, before.powers, record).pack()
 
     def _update_diffusion(self) -> Numbers:
         """Fill `nearest` and `similar` of the record; return the items whose rows changed."""
@@ -227,7 +219,7 @@ class _Update:
 
     def _update_wide_states(self, embedded: Rows, outdated: Numbers) -> Rows:
         """Recompute wide states of items with a new state or with mass on a removed item."""
-        former, truncated = _renumber_states(self.before.wide, self.gallery.change)
+        former, truncated = _renumber_states(self.before.wide.unpack(), self.gallery.change)
         truncated[outdated] = True
         rows = np.flatnonzero(truncated)
         direct = self.before.powers.direct
