@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kinrank.neighbors import Neighbors
 from kinrank.stages import diffusion, gaussian_graph, states, step_costs
-from kinrank.stages.csr import Rows
+from kinrank.stages.csr import Rows, matrix_from_lists, matrix_from_rows, rows_from_matrix
 from kinrank.stages.diffusion import DiffusedLists
 from kinrank.stages.item_change import ItemChange, Numbers
 from kinrank.stages.kernels.compiler import choose_chunk_rows, compile_inner, compile_kernel, run_in_chunks
@@ -146,7 +146,7 @@ class _Update:
             record.drift[holes, F_DRIFT] += np.where(nearest[holes] < 0, similar[holes], 0.0).sum(axis=1)
             run_in_chunks(fill_gaps, len(holes), holes, record.near.indices, nearest, similar, chunk=256)
             moved = _measure_row_changes(old.graph, record.graph, np.arange(count), Numbering.of(change))
-            bound = _sum_weighted_rows(nearest[:count], similar[:count], moved)
+            bound = matrix_from_lists(nearest[:count], similar[:count], change.after) @ moved
             record.drift[:count, F_DRIFT] += bound * np.float32((1.0 + settings.mu) / settings.mu)
             # rows whose steps follow the distance, because F reaches too few items
             few = np.flatnonzero(similar[:count, min(settings.path_k, nearest.shape[1] - 1)] == 0)
@@ -187,7 +187,7 @@ class _Update:
             first, last = change.renumber(change.of(was[:, :k2])), new[:count, :k2]
             other = np.flatnonzero((first != last).any(axis=1))
             forced[other] |= (np.sort(first[other], axis=1) != np.sort(last[other], axis=1)).any(axis=1)
-        record.drift[:, STATE_DRIFT] += _sum_weighted_rows(confident.items, confident.weights, moved)
+        record.drift[:, STATE_DRIFT] += matrix_from_lists(*confident, change.after) @ moved
         return np.flatnonzero(forced | (record.drift[:, STATE_DRIFT] > self.tolerance))
 
     def _update_prices(self, pattern: Pattern, embedded: Rows, moved: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -252,15 +252,6 @@ def _measure_row_changes(before: Rows, after: Rows, rows: Numbers, numbering: Nu
     return change
 
 
-def _sum_weighted_rows(
-    items: NDArray[np.int32], values: NDArray[np.float32], moved: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Return (rows,) the sum over each list of values * moved[item]."""
-    total = np.empty(len(items), np.float32)
-    run_in_chunks(sum_weighted_rows, len(items), items, values, moved, total, chunk=choose_chunk_rows(len(items)))
-    return total
-
-
 def _rows_from_lists(lists: DiffusedLists) -> Rows:
     """Convert (n, k) lists to sparse rows."""
     n, width = lists.nearest.shape
@@ -285,15 +276,11 @@ def _renumber_states(before: Rows, change: ItemChange) -> tuple[Rows, NDArray[np
 def _splice_states(former: Rows, fresh: Rows, rows: Numbers) -> Rows:
     """Replace some rows of the former states."""
     n = len(former.indptr) - 1
-    which = np.full(n, -1, np.int64)
-    which[rows] = np.arange(len(rows))
-    sizes = np.diff(former.indptr)
-    sizes[rows] = np.diff(fresh.indptr)
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    size = int(indptr[-1])
-    spliced = Rows(indptr, np.empty(size, np.int32), np.empty(size, np.float32))
-    run_in_chunks(splice_rows, n, which, former, fresh, spliced, chunk=choose_chunk_rows(n))
-    return spliced
+    which = np.arange(n)
+    which[rows] = n + np.arange(len(rows))
+    indptr = np.concatenate([former.indptr, former.indptr[-1] + fresh.indptr[1:]])
+    both = Rows(indptr, *(np.concatenate(parts) for parts in zip(former[1:], fresh[1:], strict=True)))
+    return rows_from_matrix(matrix_from_rows(both, n)[which])
 
 
 def update_lists(near: Neighbors, gallery: ChangedGallery, width: int, least: int) -> Neighbors:
@@ -382,13 +369,9 @@ def _pairs_within_radius(gallery: ChangedGallery, radius: NDArray[Any]) -> tuple
         for first in range(0, len(change.stay), OLD_ITEMS_PER_BLOCK):
             columns = slice(first, min(first + OLD_ITEMS_PER_BLOCK, len(change.stay)))
             block, bound = products.block(new, columns), least[columns]
-            counts = np.zeros(len(new), np.int64)
-            run_in_chunks(count_within, len(new), block, bound, counts, chunk=choose_chunk_rows(len(new), 8))
-            indptr = np.concatenate([[0], np.cumsum(counts)])
-            row = np.empty(int(indptr[-1]), np.int64)
-            run_in_chunks(list_within, len(new), block, bound, indptr, row, chunk=choose_chunk_rows(len(new), 8))
+            item, row = np.nonzero(block >= bound)
             rows.append(row + first)
-            items.append(np.repeat(new, counts))
+            items.append(new[item])
     return np.concatenate(rows), np.concatenate(items)
 
 
@@ -465,27 +448,6 @@ def fill_gaps(start: Any, stop: Any, rows: Any, near: Any, lists: Any, best: Any
 
 
 @compile_kernel
-def count_within(start: Any, stop: Any, products: Any, least: Any, counts: Any) -> None:
-    """Write counts[row] = number of columns of products[row] that reach least[column]; rows start..stop."""
-    for row in range(start, stop):
-        count = 0
-        for column in range(products.shape[1]):
-            count += products[row, column] >= least[column]
-        counts[row] = count
-
-
-@compile_kernel
-def list_within(start: Any, stop: Any, products: Any, least: Any, indptr: Any, columns: Any) -> None:
-    """Write the columns that `count_within` counts to columns[indptr[row]..]."""
-    for row in range(start, stop):
-        at = indptr[row]
-        for column in range(products.shape[1]):
-            if products[row, column] >= least[column]:
-                columns[at] = column
-                at += 1
-
-
-@compile_kernel
 def copy_known_prices(start: Any, stop: Any, numbering: Any, before: Any, steps: Any) -> None:
     """Write the prices of steps that existed before, -1 for others; rows start..stop; Numbering, Rows, Rows."""
     for row in range(start, stop):
@@ -529,36 +491,3 @@ def measure_row_changes(start: Any, stop: Any, rows: Any, numbering: Any, before
                 total += abs(difference[item])
                 difference[item] = 0.0
         change[row] = total
-
-
-@compile_kernel
-def sum_weighted_rows(start: Any, stop: Any, lists: Any, values: Any, moved: Any, total: Any) -> None:
-    """Write total[i] = sum over its list of values * moved[item]; rows start..stop.
-
-    lists (n, k) int32, values (n, k) float32, moved (n,) float32 -> total (n,) float32.
-    """
-    for row in range(start, stop):
-        found = np.float32(0.0)
-        for column in range(lists.shape[1]):
-            found += values[row, column] * moved[lists[row, column]]
-        total[row] = found
-
-
-@compile_kernel
-def splice_rows(start: Any, stop: Any, which: Any, old: Any, new: Any, spliced: Any) -> None:
-    """Write rows start..stop of `spliced`: row which[i] of the new ones or, if that is -1, row i of the old ones.
-
-    which (n,) int64; old, new and spliced csr.Rows; spliced.indptr is given.
-    """
-    for row in range(start, stop):
-        at = spliced.indptr[row]
-        if which[row] >= 0:
-            for entry in range(new.indptr[which[row]], new.indptr[which[row] + 1]):
-                spliced.indices[at] = new.indices[entry]
-                spliced.data[at] = new.data[entry]
-                at += 1
-        else:
-            for entry in range(old.indptr[row], old.indptr[row + 1]):
-                spliced.indices[at] = old.indices[entry]
-                spliced.data[at] = old.data[entry]
-                at += 1
