@@ -245,10 +245,14 @@ class Numbering(NamedTuple):
 
 
 def _measure_row_changes(before: Rows, after: Rows, rows: Numbers, numbering: Numbering) -> NDArray[np.float32]:
-    """Return (n',) the L1 change of these rows, 0 for all others."""
-    change = np.zeros(len(after.indptr) - 1, np.float32)
-    arguments = rows, numbering, before, after, change
-    run_in_chunks(measure_row_changes, len(rows), *arguments, chunk=choose_chunk_rows(len(rows)))
+    """Return (n',) the L1 change of these rows, 0 for all others; mass on a removed item counts fully."""
+    n = len(after.indptr) - 1
+    change = np.zeros(n, np.float32)
+    former = matrix_from_rows(before, len(numbering.numbers))[numbering.sources[rows]]
+    items = numbering.numbers[former.indices]
+    items[items < 0] = n  # a column of its own for removed items
+    was = matrix_from_rows(Rows(former.indptr, items, former.data), n + 1)
+    change[rows] = abs(matrix_from_rows(after, n + 1)[rows] - was).sum(axis=1)
     return change
 
 
@@ -460,34 +464,3 @@ def copy_known_prices(start: Any, stop: Any, numbering: Any, before: Any, steps:
                 if numbering.numbers[before.indices[former]] == steps.indices[entry]:
                     steps.data[entry] = before.data[former]
                     break
-
-
-@compile_kernel
-def measure_row_changes(start: Any, stop: Any, rows: Any, numbering: Any, before: Any, after: Any, change: Any) -> None:
-    """Write change[row] = L1 distance of row `row` of `after` from the same row of `before`; for rows[start..stop].
-
-    numbering: Numbering; before, after: Rows; change (n,) float32. Mass on a removed item counts fully.
-    """
-    sources, numbers = numbering
-    difference = np.zeros(len(after.indptr) - 1, np.float32)
-    for position in range(start, stop):
-        row = rows[position]
-        source = sources[row]
-        total = 0.0
-        for entry in range(after.indptr[row], after.indptr[row + 1]):
-            difference[after.indices[entry]] += after.data[entry]
-        for entry in range(before.indptr[source], before.indptr[source + 1]):
-            item = numbers[before.indices[entry]]
-            if item < 0:
-                total += before.data[entry]
-            else:
-                difference[item] -= before.data[entry]
-        for entry in range(after.indptr[row], after.indptr[row + 1]):
-            total += abs(difference[after.indices[entry]])
-            difference[after.indices[entry]] = 0.0
-        for entry in range(before.indptr[source], before.indptr[source + 1]):
-            item = numbers[before.indices[entry]]
-            if item >= 0:
-                total += abs(difference[item])
-                difference[item] = 0.0
-        change[row] = total
