@@ -32,7 +32,7 @@ THIN_DIFFERENCE = 0.33  # mutual - common at which chains decide alone; `kinrank
 MIN_DIRECT_SHARE, MAX_DIRECT_SHARE = 0.1, 0.9  # limits of the share of the direct comparison
 HALF_UNITS = np.float32(1024)  # F is at most 2; times this it uses the range of float16
 States = TypeVar("States", Rows, PackedRows)  # of a joint graph, and of a prepared gallery
-MAX_TRUST_ITEMS, TRUST_BLOCK_ROWS = 20_000, 2_000  # items that trust is measured from, and how many at a time
+MAX_TRUST_ITEMS, BLOCK_ROWS = 20_000, 2_000  # items that trust is measured from, and rows worked on at a time
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ def measure_trust(lists: NDArray[np.int32]) -> ChainTrust:
         return ChainTrust(0.0, 0.0)
     rows = sample_evenly(len(lists), MAX_TRUST_ITEMS)
     pairs = mutual = common = 0.0
-    for start in range(0, len(rows), TRUST_BLOCK_ROWS):
-        block = rows[start : start + TRUST_BLOCK_ROWS]
+    for start in range(0, len(rows), BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS]
         own = near[block]
         second = near[np.maximum(own, 0)]  # (rows, NEIGHBORS_COMPARED, NEIGHBORS_COMPARED)
         present = own >= 0
@@ -185,8 +185,12 @@ class UpdateRecord:
         """Return the record as it is kept. A positive F stays positive."""
         if self.similar.dtype == np.float16:
             return self
-        positive = np.maximum(self.similar * HALF_UNITS, np.finfo(np.float16).smallest_subnormal)
-        return replace(self, similar=np.where(self.similar > 0, positive, np.float32(0)).astype(np.float16))
+        halves = np.empty(self.similar.shape, np.float16)
+        for first in range(0, len(halves), BLOCK_ROWS):  # blocks, to take little memory
+            block = self.similar[first : first + BLOCK_ROWS]
+            positive = np.maximum(block * HALF_UNITS, np.finfo(np.float16).smallest_subnormal)
+            halves[first : first + BLOCK_ROWS] = np.where(block > 0, positive, 0)
+        return replace(self, similar=halves)
 
     def unpack(self) -> UpdateRecord:
         """Return the record as it is computed with."""
