@@ -351,10 +351,10 @@ def test_repeated_entries_with_mass_are_still_refused(saved: Path) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda arrays: arrays["wide_indices"].__setitem__(1, arrays["wide_indices"][0]),
-        lambda arrays: arrays["state_data"].__setitem__(0, np.nan),
-        lambda arrays: arrays["step_indices"].__setitem__(0, 10**6),
-        lambda arrays: arrays["lengths"].__setitem__(3, 0.0),
+        lambda graph: graph.wide.gaps.__setitem__(1, 0),  # the second item is the first again
+        lambda graph: graph.states.scales.__setitem__(0, np.nan),
+        lambda graph: graph.steps.indices.__setitem__(0, 10**6),
+        lambda graph: graph.lengths.__setitem__(3, 0.0),
     ],
 )
 @pytest.mark.parametrize("new", [True, False])
@@ -363,7 +363,7 @@ def test_an_unloadable_state_is_not_saved(saved: Path, tmp_path: Path, spoil: An
     before = {path: path.read_bytes() for path in saved.rglob("*") if path.is_file()}
     loaded = kr.Manifold.load(saved)
     loaded.add(rows_of(6, 1), ["x"])
-    spoil(loaded.snapshot.state.to_arrays())
+    spoil(loaded.snapshot.state.prepared)
     with pytest.raises(UnloadableError, match=r"could not be loaded again .* is unchanged.* bug in kinrank"):
         loaded.save(tmp_path / "new" if new else saved)
     assert not (tmp_path / "new").exists()

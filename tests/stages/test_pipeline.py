@@ -21,6 +21,7 @@ from kinrank.progress import SILENT
 from kinrank.stages import array_storage, diffusion, pipeline, step_costs
 from kinrank.stages.graph_update import ChangedGallery, update_graph
 from kinrank.stages.item_change import ItemChange
+from kinrank.stages.states import PackedRows
 from kinrank.vector_input import to_unit_rows
 
 pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
@@ -97,12 +98,11 @@ def bits(arrays: dict[str, NDArray[Any]]) -> Bits:
 
 
 def chains_of(prepared: JointState | pipeline.LpmtGraph) -> Bits:
-    """Return states, steps and prices, and wide states if they have a share."""
+    """Return states, steps and prices, and wide states if they have a share, as a prepared gallery keeps them."""
     assert prepared.steps is not None
-    chains = array_storage.rows_to_arrays("state", prepared.states) | array_storage.rows_to_arrays(
-        "step", prepared.steps
-    )
-    return bits(chains | (array_storage.rows_to_arrays("wide", prepared.wide) if prepared.powers.direct else {}))
+    embedded, wide = (PackedRows.pack(rows).unpack() for rows in (prepared.states, prepared.wide))
+    chains = array_storage.rows_to_arrays("state", embedded) | array_storage.rows_to_arrays("step", prepared.steps)
+    return bits(chains | (array_storage.rows_to_arrays("wide", wide) if prepared.powers.direct else {}))
 
 
 def kept_by(snapshot: Snapshot) -> Bits:
@@ -197,7 +197,7 @@ def given(snapshot: Snapshot, rows: Floats) -> pipeline.LpmtGraph:
     method = replace(method, **{name: facts[name] for name in array_storage.POWER_NAMES})  # type: ignore[arg-type]
     vectors = to_unit_rows(rows)
     with mock.patch.object(diffusion, "fit_graph_weights", return_value=snapshot.state.to_arrays()["beta"]):
-        return pipeline.prepare_graph(make_gallery(vectors).lists, vectors, method, keep=True)
+        return pipeline.prepare_graph(make_gallery(vectors).lists, vectors, method, keep=True, pack=True)
 
 
 def test_items_added_one_by_one(rows: Floats) -> None:
@@ -236,7 +236,7 @@ def test_over_the_border_and_back() -> None:
 def test_the_change_of_a_prepared_pipeline_is_that_of_a_manifold(rows: Floats) -> None:
     """graph_update.py called directly: the same numbers without names, files and stores."""
     method, vectors = kinrank.LPMT(), to_unit_rows(rows)
-    before = pipeline.prepare_graph(make_gallery(vectors[:-1]).lists, vectors[:-1], method, keep=True)
+    before = pipeline.prepare_graph(make_gallery(vectors[:-1]).lists, vectors[:-1], method, keep=True, pack=True)
     turnover = ItemChange(len(rows) - 1, np.arange(len(rows) - 1), 1)
     gallery = ChangedGallery(turnover, vectors, make_gallery(vectors).lists_of, exact=True)
     for tolerance in (0.0, None):

@@ -75,7 +75,7 @@ def test_items_without_neighbours(lists: NDArray[np.floating]) -> None:
 def test_a_sample_of_items_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sampled items are evenly spaced from the first to the last and handled in blocks."""
     lists = random_lists(1, 97, 8, True)
-    monkeypatch.setattr(pipeline, "TRUST_BLOCK_ROWS", 10)
+    monkeypatch.setattr(pipeline, "BLOCK_ROWS", 10)
     assert measure_trust(lists) == pytest.approx(twin.trust_of(lists))
     monkeypatch.setattr(pipeline, "MAX_TRUST_ITEMS", 25)
     assert measure_trust(lists) == pytest.approx(twin.trust_of(lists, range(0, 97, 4)))

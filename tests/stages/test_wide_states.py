@@ -14,6 +14,7 @@ from kinrank.problem import Items
 from kinrank.stages import diffusion, pipeline, states
 from kinrank.stages.csr import Rows, matrix_from_rows
 from kinrank.stages.kernels.compiler import ThreadRunner
+from kinrank.stages.states import PackedRows
 from kinrank.stages.transport import get_state
 from kinrank.vector_input import to_unit_rows
 from reference import lpmt as twin
@@ -160,8 +161,8 @@ def test_distances_of_wide_states(rows: NDArray[np.float32], support: int) -> No
 
 
 def test_one_state_against_all_others(rows: NDArray[np.float32]) -> None:
-    wide = prepared(rows).wide
-    columns = states.transpose_states(wide)
+    packed = PackedRows.pack(prepared(rows).wide)
+    wide, columns = packed.unpack(), packed.transpose()
     want = states.wide_distances(wide, np.arange(60), np.arange(60))
     for item in range(60):
         got = states.wide_distances_from(get_state(wide, item), columns)
@@ -170,12 +171,3 @@ def test_one_state_against_all_others(rows: NDArray[np.float32]) -> None:
         np.testing.assert_allclose(got, want[item], atol=2e-6)
     nobody = np.empty(0, np.int32), np.empty(0, np.float32)
     np.testing.assert_array_equal(states.wide_distances_from(nobody, columns), 1.0)
-
-
-def test_columns_list_the_states_with_mass_on_an_item(rows: NDArray[np.float32]) -> None:
-    wide = prepared(rows).wide
-    columns = states.transpose_states(wide)
-    np.testing.assert_array_equal(dense(columns), dense(wide).T)
-    assert (columns.indptr.dtype, columns.indices.dtype, columns.data.dtype) == (np.int64, np.int32, np.float32)
-    nothing = states.transpose_states(states.empty_states(7))
-    assert nothing.indptr.tolist() == [0] * 8

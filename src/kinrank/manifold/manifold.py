@@ -102,7 +102,7 @@ class Manifold:
                 text. Ids must be unique, and numbers and texts cannot be mixed. Default: item numbers.
             max_memory: bytes, or a text such as "2GB". Default: four fifths of the free memory.
             progress: True for a progress bar, or a callable `f(label, done, total)`.
-            changes: True to allow `add`, `remove` and `observe`; LPMT keeps about 0.9 kB per item for this.
+            changes: True to allow `add`, `remove` and `observe`; LPMT keeps about 0.7 kB per item for this.
             metric: "cosine", or "euclidean" if the length of vectors matters, as for `rerank`.
             observed_limit: maximum number of observed queries, see `observe`. Default: a third of the number of items.
         """

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kinrank.methods.base import GalleryIndex
     from kinrank.stages.csr import Rows
     from kinrank.stages.pipeline import LpmtGraph
+    from kinrank.stages.states import PackedRows
 
 MATRIX_MEANINGS = {
     "graph": "weights of the graph over which similarity spreads: the three neighbour graphs, weighted and damped",
@@ -60,7 +61,7 @@ def export(manifold: Manifold, progress: ProgressOption = None) -> dict[str, csr
     matrices = {
         "graph": graph,
         "similarities": similarities,
-        "states": _copy_matrix(prepared.states),
+        "states": _copy_matrix(prepared.states.unpack()),
         "steps": _copy_matrix(prepared.steps),
     }
     if not snapshot.remembered.count:
@@ -70,7 +71,7 @@ def export(manifold: Manifold, progress: ProgressOption = None) -> dict[str, csr
 
 
 def _compute_diffusion(
-    prepared: LpmtGraph, gallery: GalleryIndex, method: LPMT, progress: Progress
+    prepared: LpmtGraph[PackedRows], gallery: GalleryIndex, method: LPMT, progress: Progress
 ) -> tuple[csr_array, csr_array]:
     """Return graph and similarities, as stored or computed again."""
     csr, pipeline, count = stages.csr, stages.pipeline, len(gallery)
@@ -79,7 +80,7 @@ def _compute_diffusion(
         return _copy_matrix(prepared.steps), csr.matrix_from_lists(
             own, own + stages.diffusion.restart_share(method.mu), count
         )
-    record = prepared.record
+    record = None if prepared.record is None else prepared.record.unpack()
     if record is None:
         record = pipeline.prepare_graph(
             gallery.lists, gallery.vectors, method, keep=True, progress=progress, unit=gallery.unit

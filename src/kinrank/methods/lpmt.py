@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kinrank.stages.distance_fusion import Mixture
     from kinrank.stages.online_query import SearchGraph
     from kinrank.stages.pipeline import LpmtGraph, Powers
+    from kinrank.stages.states import PackedRows
 
 BUDGET_PER_RESULT = 50  # visited items per requested item
 MIN_BUDGET = 5000
@@ -52,7 +53,7 @@ class LPMTState(MethodState):
     """Prepared gallery: its graph and the method that made it. Only searches compute what they read of both."""
 
     method: LPMT
-    prepared: LpmtGraph
+    prepared: LpmtGraph[PackedRows]
 
     @cached_property
     def graph(self) -> SearchGraph:
@@ -217,20 +218,20 @@ class LPMT(PreparedMethod, LpmtSettings):
     def prepare_gallery(self, gallery: GalleryIndex, progress: Progress, changes: bool = True) -> MethodState:
         """Return per item its state (`support` entries), wide state (`direct_support`), about 12 steps, kernel length.
 
-        With `changes` also the record that later changes need, about 0.9 kB per item.
+        With `changes` also the record that later changes need, about 0.7 kB per item.
         """
         if len(gallery) < 2:
             return self.make_state(stages.pipeline.prepare_single_item(gallery.vectors))
         run = stages.kernels.compiler.THREAD_RUNNER if gallery.run is None else gallery.run
         prepared = stages.pipeline.prepare_graph(
-            gallery.lists, gallery.vectors, self, run, changes, progress, gallery.unit
+            gallery.lists, gallery.vectors, self, run, changes, progress, gallery.unit, pack=True
         )
         facts = {}
         if prepared.record is not None:
             facts = {"built": float(len(gallery)), "contrast": self._contrast(prepared.record.near)}
         return self.make_state(prepared, facts)
 
-    def make_state(self, prepared: LpmtGraph, facts: Facts | None = None) -> LPMTState:
+    def make_state(self, prepared: LpmtGraph[PackedRows], facts: Facts | None = None) -> LPMTState:
         """Return the state of a gallery with this graph; `facts` are saved together with the measured powers."""
         prepared = replace(prepared, lengths=prepared.lengths.astype(np.float32, copy=False))  # as they are saved
         measured = {name: getattr(prepared.powers, name) for name in stages.array_storage.POWER_NAMES}
@@ -256,7 +257,7 @@ class LPMT(PreparedMethod, LpmtSettings):
         chain, totals, own = stages.online_query.find_chain(graph, request, item)
         if not chain:
             return Chain((Link("item", item, item),))
-        states = [own, *(transport.get_state(graph.states, node) for node in chain)]
+        states = [own, *(graph.states.state(node) for node in chain)]
         rho, direct, shared = graph.pricing.rho, graph.mixture.direct, 0.0
         if direct:
             gaps = stages.online_query.wide_distances_to_items(graph, request)

@@ -21,6 +21,7 @@ from kinrank.vector_input import Vectors
 
 if TYPE_CHECKING:
     from kinrank.stages.pipeline import LpmtGraph
+    from kinrank.stages.states import PackedRows
 
 Arrays = dict[str, NDArray[Any]]
 ROWS_PER_BLOCK = 4096  # rows whose lengths are computed together
@@ -152,21 +153,25 @@ def rows_to_arrays(name: str, rows: Rows) -> Arrays:
     return {f"{name}_indptr": rows.indptr, f"{name}_indices": rows.indices, f"{name}_data": rows.data}
 
 
-def graph_to_arrays(prepared: LpmtGraph) -> Arrays:
-    """Return named arrays with everything except the vectors and the powers."""
+def graph_to_arrays(prepared: LpmtGraph[PackedRows]) -> Arrays:
+    """Return named arrays with everything except the vectors and the powers.
+
+    States are unpacked: files do not depend on the packing, and a change can renumber their items.
+    """
     record = prepared.record
-    arrays = rows_to_arrays("state", prepared.states) | rows_to_arrays("step", prepared.steps)
+    arrays = rows_to_arrays("state", prepared.states.unpack()) | rows_to_arrays("step", prepared.steps)
     if prepared.powers.direct:
-        arrays |= rows_to_arrays("wide", prepared.wide)
+        arrays |= rows_to_arrays("wide", prepared.wide.unpack())
     arrays["lengths"] = prepared.lengths.astype(np.float32, copy=False)
     if record is not None:
         arrays |= rows_to_arrays("graph", record.graph)
         arrays |= {"near_indices": record.near.indices, "near_distances": record.near.distances}
-        arrays |= {"nearest": record.nearest, "similar": record.similar, "beta": record.beta, "drift": record.drift}
+        arrays |= {"nearest": record.nearest, "similar": record.unpack().similar}
+        arrays |= {"beta": record.beta, "drift": record.drift}
     return arrays
 
 
-def graph_from_arrays(vectors: Vectors, arrays: Arrays, facts: dict[str, float]) -> LpmtGraph:
+def graph_from_arrays(vectors: Vectors, arrays: Arrays, facts: dict[str, float]) -> LpmtGraph[PackedRows]:
     """Rebuild the graph from arrays made in this process or checked by `check_graph_arrays`."""
     pipeline, record = stages.pipeline, None
     if "nearest" in arrays:
@@ -177,7 +182,7 @@ def graph_from_arrays(vectors: Vectors, arrays: Arrays, facts: dict[str, float])
     powers = pipeline.Powers(*(facts.get(name, 0.0) for name in POWER_NAMES))  # older folders have no wide states
     embedded, steps = rows_from_arrays(arrays, "state"), rows_from_arrays(arrays, "step")
     wide = rows_from_arrays(arrays, "wide") if powers.direct else stages.states.empty_states(len(vectors))
-    return pipeline.LpmtGraph(vectors, embedded, steps, wide, arrays["lengths"], powers, record)
+    return pipeline.LpmtGraph(vectors, embedded, steps, wide, arrays["lengths"], powers, record).pack()
 
 
 def drop_empty_entries(arrays: Arrays) -> Arrays:

@@ -75,7 +75,7 @@ class SearchedQueries(NamedTuple):
 
 
 class SearchedGraph(NamedTuple):
-    """Vectors (n, d) float32, steps: Rows, columns: Rows, for each item the items whose wide state has mass on it."""
+    """Vectors (n, d) float32, steps: Rows, columns: PackedRows, `PackedRows.transpose` of the wide states."""
 
     vectors: Any
     steps: Any
@@ -467,8 +467,11 @@ def sum_overlaps(row: Any, wide: Any, columns: Any, scratch: Any) -> Any:
     count = 0 * row
     for place in range(wide.sizes[row]):
         item, mine = wide.items[row, place], wide.masses[row, place]
+        other = 0 * row
         for entry in range(columns.indptr[item], columns.indptr[item + 1]):
-            other, both = columns.indices[entry], min(mine, columns.data[entry])
+            other += columns.gaps[entry]
+            code = np.int64(columns.codes[entry])
+            both = min(mine, np.float32(code * code) * columns.scales[other])
             if not both > 0.0:
                 continue
             if scratch.shared[other] == 0.0:

@@ -36,7 +36,6 @@ from kinrank.stages.online_query import ChainResults, SearchGraph, enter_graph
 from kinrank.stages.request import UNRESTRICTED, Marks, Mask, Request
 from kinrank.stages.states import wide_distances, wide_distances_from
 from kinrank.stages.step_costs import find_chains
-from kinrank.stages.transport import get_state
 from kinrank.vector_input import Vectors
 
 Floats = NDArray[np.float32]
@@ -130,7 +129,7 @@ def search_with_marks(graph: SearchGraph, request: Request) -> ChainResults:
             reached.append(_reach_items(graph.steps, start, free, ways, most, labels))
     apart = NO_VALUES
     if mixture.direct:
-        asking = [entry.wide.state(0), *(get_state(graph.wide, item) for item in marks.all)]
+        asking = [entry.wide.state(0), *(graph.wide.state(item) for item in marks.all)]
         apart = np.array([wide_distances_from(state, graph.columns) for state in asking])
     units = _measure_query_units(neighbors, unmarked, prices, apart, mixture, request.masks.counted)
     vectors = [request.queries[0], *graph.vectors[marks.all]]

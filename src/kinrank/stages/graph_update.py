@@ -17,7 +17,7 @@ own, because F is symmetric. With a tolerance of 0 every row is solved, and the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kinrank.neighbors import Neighbors
 from kinrank.stages import diffusion, gaussian_graph, states, step_costs
-from kinrank.stages.csr import Rows
+from kinrank.stages.csr import Rows, matrix_from_lists, matrix_from_rows, rows_from_matrix
 from kinrank.stages.diffusion import DiffusedLists
 from kinrank.stages.item_change import ItemChange, Numbers
 from kinrank.stages.kernels.compiler import choose_chunk_rows, compile_inner, compile_kernel, run_in_chunks
@@ -34,7 +34,7 @@ from kinrank.stages.kernels.nearest_search import NO_ITEM, PRODUCT_ROUNDING, Pro
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.pipeline import ListSizes, LpmtGraph, UpdateRecord, transport_settings
 from kinrank.stages.sparse_rows import Pattern
-from kinrank.stages.states import ConfidentLists
+from kinrank.stages.states import ConfidentLists, PackedRows
 from kinrank.vector_input import Vectors
 
 # L1 change of a state, or of the states of a step, that is not followed. Measured against rebuilds with the same powers
@@ -71,14 +71,14 @@ class ChangedGallery(NamedTuple):
 
 
 def update_graph(
-    before: LpmtGraph, gallery: ChangedGallery, settings: LpmtSettings, tolerance: float | None = None
-) -> LpmtGraph:
+    before: LpmtGraph[PackedRows], gallery: ChangedGallery, settings: LpmtSettings, tolerance: float | None = None
+) -> LpmtGraph[PackedRows]:
     """Return the graph after a change; `before` must have its record.
 
     `tolerance` None: TOLERANCE, or 0 if many items were added or removed at once.
     """
-    old, change = before.record, gallery.change
-    assert old is not None
+    assert before.record is not None
+    old, change = before.record.unpack(), gallery.change
     if tolerance is None:
         tolerance = TOLERANCE if change.moved <= MAX_LOCAL_SHARE * change.after else 0.0
     widths = ListSizes.of(settings)
@@ -101,20 +101,20 @@ def update_graph(
 class _Update:
     """One update: the graph before and its record, the record to fill, the gallery, settings and tolerance."""
 
-    before: LpmtGraph
+    before: LpmtGraph[PackedRows]
     old: UpdateRecord
     record: UpdateRecord
     gallery: ChangedGallery
     settings: LpmtSettings
     tolerance: float
 
-    def run(self, lengths: NDArray[np.float64]) -> LpmtGraph:
+    def run(self, lengths: NDArray[np.float64]) -> LpmtGraph[PackedRows]:
         """Update diffusion, states, wide states and prices; lists and graph of the record are given."""
         before, record, change, settings = self.before, self.record, self.gallery.change, self.settings
         share, diffused = before.powers.share, record.diffused
         touched = self._update_diffusion()
         confident = states.confident_lists(record.near.indices, record.nearest, settings.k2, settings.kappa, share)
-        former, truncated = _renumber_states(before.states, change)
+        former, truncated = _renumber_states(before.states.unpack(), change)
         outdated = np.arange(change.after)
         if self.tolerance:
             outdated = self._find_outdated_states(touched, confident, truncated)
@@ -129,15 +129,7 @@ class _Update:
         wide = states.empty_states(change.after)
         if before.powers.direct:
             wide = self._update_wide_states(embedded, outdated)
-        return replace(
-            before,
-            vectors=self.gallery.vectors,
-            states=embedded,
-            steps=steps,
-            wide=wide,
-            lengths=lengths,
-            record=record,
-        )
+        return LpmtGraph(self.gallery.vectors, embedded, steps, wide, lengths, before.powers, record).pack()
 
     def _update_diffusion(self) -> Numbers:
         """Fill `nearest` and `similar` of the record; return the items whose rows changed."""
@@ -154,7 +146,7 @@ class _Update:
             record.drift[holes, F_DRIFT] += np.where(nearest[holes] < 0, similar[holes], 0.0).sum(axis=1)
             run_in_chunks(fill_gaps, len(holes), holes, record.near.indices, nearest, similar, chunk=256)
             moved = _measure_row_changes(old.graph, record.graph, np.arange(count), Numbering.of(change))
-            bound = _sum_weighted_rows(nearest[:count], similar[:count], moved)
+            bound = matrix_from_lists(nearest[:count], similar[:count], change.after) @ moved
             record.drift[:count, F_DRIFT] += bound * np.float32((1.0 + settings.mu) / settings.mu)
             # rows whose steps follow the distance, because F reaches too few items
             few = np.flatnonzero(similar[:count, min(settings.path_k, nearest.shape[1] - 1)] == 0)
@@ -195,7 +187,7 @@ class _Update:
             first, last = change.renumber(change.of(was[:, :k2])), new[:count, :k2]
             other = np.flatnonzero((first != last).any(axis=1))
             forced[other] |= (np.sort(first[other], axis=1) != np.sort(last[other], axis=1)).any(axis=1)
-        record.drift[:, STATE_DRIFT] += _sum_weighted_rows(confident.items, confident.weights, moved)
+        record.drift[:, STATE_DRIFT] += matrix_from_lists(*confident, change.after) @ moved
         return np.flatnonzero(forced | (record.drift[:, STATE_DRIFT] > self.tolerance))
 
     def _update_prices(self, pattern: Pattern, embedded: Rows, moved: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -227,7 +219,7 @@ class _Update:
 
     def _update_wide_states(self, embedded: Rows, outdated: Numbers) -> Rows:
         """Recompute wide states of items with a new state or with mass on a removed item."""
-        former, truncated = _renumber_states(self.before.wide, self.gallery.change)
+        former, truncated = _renumber_states(self.before.wide.unpack(), self.gallery.change)
         truncated[outdated] = True
         rows = np.flatnonzero(truncated)
         direct = self.before.powers.direct
@@ -253,20 +245,15 @@ class Numbering(NamedTuple):
 
 
 def _measure_row_changes(before: Rows, after: Rows, rows: Numbers, numbering: Numbering) -> NDArray[np.float32]:
-    """Return (n',) the L1 change of these rows, 0 for all others."""
-    change = np.zeros(len(after.indptr) - 1, np.float32)
-    arguments = rows, numbering, before, after, change
-    run_in_chunks(measure_row_changes, len(rows), *arguments, chunk=choose_chunk_rows(len(rows)))
+    """Return (n',) the L1 change of these rows, 0 for all others; mass on a removed item counts fully."""
+    n = len(after.indptr) - 1
+    change = np.zeros(n, np.float32)
+    former = matrix_from_rows(before, len(numbering.numbers))[numbering.sources[rows]]
+    items = numbering.numbers[former.indices]
+    items[items < 0] = n  # a column of its own for removed items
+    was = matrix_from_rows(Rows(former.indptr, items, former.data), n + 1)
+    change[rows] = abs(matrix_from_rows(after, n + 1)[rows] - was).sum(axis=1)
     return change
-
-
-def _sum_weighted_rows(
-    items: NDArray[np.int32], values: NDArray[np.float32], moved: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Return (rows,) the sum over each list of values * moved[item]."""
-    total = np.empty(len(items), np.float32)
-    run_in_chunks(sum_weighted_rows, len(items), items, values, moved, total, chunk=choose_chunk_rows(len(items)))
-    return total
 
 
 def _rows_from_lists(lists: DiffusedLists) -> Rows:
@@ -293,15 +280,11 @@ def _renumber_states(before: Rows, change: ItemChange) -> tuple[Rows, NDArray[np
 def _splice_states(former: Rows, fresh: Rows, rows: Numbers) -> Rows:
     """Replace some rows of the former states."""
     n = len(former.indptr) - 1
-    which = np.full(n, -1, np.int64)
-    which[rows] = np.arange(len(rows))
-    sizes = np.diff(former.indptr)
-    sizes[rows] = np.diff(fresh.indptr)
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    size = int(indptr[-1])
-    spliced = Rows(indptr, np.empty(size, np.int32), np.empty(size, np.float32))
-    run_in_chunks(splice_rows, n, which, former, fresh, spliced, chunk=choose_chunk_rows(n))
-    return spliced
+    which = np.arange(n)
+    which[rows] = n + np.arange(len(rows))
+    indptr = np.concatenate([former.indptr, former.indptr[-1] + fresh.indptr[1:]])
+    both = Rows(indptr, *(np.concatenate(parts) for parts in zip(former[1:], fresh[1:], strict=True)))
+    return rows_from_matrix(matrix_from_rows(both, n)[which])
 
 
 def update_lists(near: Neighbors, gallery: ChangedGallery, width: int, least: int) -> Neighbors:
@@ -390,13 +373,9 @@ def _pairs_within_radius(gallery: ChangedGallery, radius: NDArray[Any]) -> tuple
         for first in range(0, len(change.stay), OLD_ITEMS_PER_BLOCK):
             columns = slice(first, min(first + OLD_ITEMS_PER_BLOCK, len(change.stay)))
             block, bound = products.block(new, columns), least[columns]
-            counts = np.zeros(len(new), np.int64)
-            run_in_chunks(count_within, len(new), block, bound, counts, chunk=choose_chunk_rows(len(new), 8))
-            indptr = np.concatenate([[0], np.cumsum(counts)])
-            row = np.empty(int(indptr[-1]), np.int64)
-            run_in_chunks(list_within, len(new), block, bound, indptr, row, chunk=choose_chunk_rows(len(new), 8))
+            item, row = np.nonzero(block >= bound)
             rows.append(row + first)
-            items.append(np.repeat(new, counts))
+            items.append(new[item])
     return np.concatenate(rows), np.concatenate(items)
 
 
@@ -473,27 +452,6 @@ def fill_gaps(start: Any, stop: Any, rows: Any, near: Any, lists: Any, best: Any
 
 
 @compile_kernel
-def count_within(start: Any, stop: Any, products: Any, least: Any, counts: Any) -> None:
-    """Write counts[row] = number of columns of products[row] that reach least[column]; rows start..stop."""
-    for row in range(start, stop):
-        count = 0
-        for column in range(products.shape[1]):
-            count += products[row, column] >= least[column]
-        counts[row] = count
-
-
-@compile_kernel
-def list_within(start: Any, stop: Any, products: Any, least: Any, indptr: Any, columns: Any) -> None:
-    """Write the columns that `count_within` counts to columns[indptr[row]..]."""
-    for row in range(start, stop):
-        at = indptr[row]
-        for column in range(products.shape[1]):
-            if products[row, column] >= least[column]:
-                columns[at] = column
-                at += 1
-
-
-@compile_kernel
 def copy_known_prices(start: Any, stop: Any, numbering: Any, before: Any, steps: Any) -> None:
     """Write the prices of steps that existed before, -1 for others; rows start..stop; Numbering, Rows, Rows."""
     for row in range(start, stop):
@@ -506,67 +464,3 @@ def copy_known_prices(start: Any, stop: Any, numbering: Any, before: Any, steps:
                 if numbering.numbers[before.indices[former]] == steps.indices[entry]:
                     steps.data[entry] = before.data[former]
                     break
-
-
-@compile_kernel
-def measure_row_changes(start: Any, stop: Any, rows: Any, numbering: Any, before: Any, after: Any, change: Any) -> None:
-    """Write change[row] = L1 distance of row `row` of `after` from the same row of `before`; for rows[start..stop].
-
-    numbering: Numbering; before, after: Rows; change (n,) float32. Mass on a removed item counts fully.
-    """
-    sources, numbers = numbering
-    difference = np.zeros(len(after.indptr) - 1, np.float32)
-    for position in range(start, stop):
-        row = rows[position]
-        source = sources[row]
-        total = 0.0
-        for entry in range(after.indptr[row], after.indptr[row + 1]):
-            difference[after.indices[entry]] += after.data[entry]
-        for entry in range(before.indptr[source], before.indptr[source + 1]):
-            item = numbers[before.indices[entry]]
-            if item < 0:
-                total += before.data[entry]
-            else:
-                difference[item] -= before.data[entry]
-        for entry in range(after.indptr[row], after.indptr[row + 1]):
-            total += abs(difference[after.indices[entry]])
-            difference[after.indices[entry]] = 0.0
-        for entry in range(before.indptr[source], before.indptr[source + 1]):
-            item = numbers[before.indices[entry]]
-            if item >= 0:
-                total += abs(difference[item])
-                difference[item] = 0.0
-        change[row] = total
-
-
-@compile_kernel
-def sum_weighted_rows(start: Any, stop: Any, lists: Any, values: Any, moved: Any, total: Any) -> None:
-    """Write total[i] = sum over its list of values * moved[item]; rows start..stop.
-
-    lists (n, k) int32, values (n, k) float32, moved (n,) float32 -> total (n,) float32.
-    """
-    for row in range(start, stop):
-        found = np.float32(0.0)
-        for column in range(lists.shape[1]):
-            found += values[row, column] * moved[lists[row, column]]
-        total[row] = found
-
-
-@compile_kernel
-def splice_rows(start: Any, stop: Any, which: Any, old: Any, new: Any, spliced: Any) -> None:
-    """Write rows start..stop of `spliced`: row which[i] of the new ones or, if that is -1, row i of the old ones.
-
-    which (n,) int64; old, new and spliced csr.Rows; spliced.indptr is given.
-    """
-    for row in range(start, stop):
-        at = spliced.indptr[row]
-        if which[row] >= 0:
-            for entry in range(new.indptr[which[row]], new.indptr[which[row] + 1]):
-                spliced.indices[at] = new.indices[entry]
-                spliced.data[at] = new.data[entry]
-                at += 1
-        else:
-            for entry in range(old.indptr[row], old.indptr[row + 1]):
-                spliced.indices[at] = old.indices[entry]
-                spliced.data[at] = old.data[entry]
-                at += 1

@@ -33,7 +33,7 @@ from kinrank.stages.kernels.data_structures import UNTOUCHED
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.pipeline import LpmtGraph, transport_settings
 from kinrank.stages.request import UNRESTRICTED, Mask, Request
-from kinrank.stages.states import RowMixture, average_rows, transpose_states, wide_distances_from
+from kinrank.stages.states import PackedRows, RowMixture, average_rows, wide_distances_from
 from kinrank.stages.transport import State, TransportSettings, get_state, solve_exact_flows
 from kinrank.vector_input import are_unit
 
@@ -43,7 +43,7 @@ QUERIES_PER_CALL = 16  # queries that one kernel call handles
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SearchGraph(LpmtGraph):
+class SearchGraph(LpmtGraph[PackedRows]):
     """Graph that chains run over, ready for queries.
 
     Attributes:
@@ -57,7 +57,7 @@ class SearchGraph(LpmtGraph):
     _free: queue.SimpleQueue[SearchScratch] = field(default_factory=queue.SimpleQueue, init=False, repr=False)
 
     @classmethod
-    def over(cls, graph: LpmtGraph, settings: LpmtSettings) -> SearchGraph:
+    def over(cls, graph: LpmtGraph[PackedRows], settings: LpmtSettings) -> SearchGraph:
         """Prepare the search of a graph that was built with these settings."""
         powers = graph.powers
         unit = settings.transport == "sinkhorn" or are_unit(graph.vectors)  # only exact transport depends on it
@@ -66,9 +66,9 @@ class SearchGraph(LpmtGraph):
         return cls(**vars(graph), settings=settings, pricing=pricing, mixture=mixture)
 
     @cached_property
-    def columns(self) -> Rows:
+    def columns(self) -> PackedRows:
         """Wide states by column: for each item, the items whose wide state has mass on it, and how much."""
-        return transpose_states(self.wide)
+        return self.wide.transpose()
 
     @contextmanager
     def scratch(self) -> Iterator[SearchScratch]:
@@ -84,7 +84,7 @@ class SearchGraph(LpmtGraph):
             labels = chain_search.SearchLabels(
                 np.full(n, np.inf, np.float32), np.full(n, -1, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
             )
-            compared = n if len(self.wide.data) else 0
+            compared = n if len(self.wide.codes) else 0
             room = np.zeros(compared, np.float32), np.empty(compared, np.int32)
             scratch = SearchScratch(np.full(n, UNTOUCHED, np.float64), np.full(n, -1, np.int32), labels, *room)
         yield scratch
@@ -157,43 +157,53 @@ def enter_graph(graph: SearchGraph, request: Request, scratch: SearchScratch) ->
     """Compute the states and first steps of queries from their nearest items."""
     neighbors, settings = request.neighbors, graph.settings
     weights = compute_entry_weights(graph, neighbors, request.masks.counted)
-    states = _average_states(graph.states, settings.support, neighbors, weights, scratch.mass)
+    entries = max(weights.shape[1], min(FIRST_STEPS_FACTOR * settings.path_k, neighbors.k))
+    near = NearStates.of(graph.states, neighbors.indices[:, :entries])
+    states = _average_states(near, settings.support, weights, scratch.mass)
     wide = QueryStates(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
     if graph.mixture.direct:
-        wide = _average_states(graph.wide, settings.direct_support, neighbors, weights, scratch.mass)
-    return QueryEntry(states, wide, price_first_steps(graph, neighbors, states, scratch.slots))
+        near_wide = NearStates.of(graph.wide, neighbors.indices[:, : weights.shape[1]])
+        wide = _average_states(near_wide, settings.direct_support, weights, scratch.mass)
+    return QueryEntry(states, wide, price_first_steps(graph, near, states, scratch.slots))
 
 
-def _average_states(
-    states: Rows, support: int, neighbors: Neighbors, weights: Floats, mass: NDArray[np.float64]
-) -> QueryStates:
+class NearStates(NamedTuple):
+    """Unpacked states of the nearest items of queries: that of item (q, c) is row places[q, c], -1 where none is."""
+
+    places: NDArray[np.int32]
+    rows: Rows
+
+    @classmethod
+    def of(cls, states: PackedRows, items: NDArray[np.int32]) -> NearStates:
+        """Unpack the states of items (q, c), padded with -1."""
+        places = np.arange(items.size, dtype=np.int32).reshape(items.shape)
+        return cls(np.where(items < 0, np.int32(-1), places), states.unpack(items.ravel()))
+
+
+def _average_states(near: NearStates, support: int, weights: Floats, mass: NDArray[np.float64]) -> QueryStates:
     """Average the states of the nearest items of every query with these weights."""
-    count, width = len(neighbors.indices), support
+    count, width = len(weights), support
     if not width:
-        sizes = np.diff(states.indptr)
-        width = int(sizes[np.maximum(neighbors.indices[:, : weights.shape[1]], 0)].sum(axis=1).max(initial=1))
-    width = min(width, len(states.indptr) - 1)
+        sizes = np.diff(near.rows.indptr).reshape(near.places.shape)
+        width = int(sizes[:, : weights.shape[1]].sum(axis=1).max(initial=1))
+    width = min(width, len(mass))
     result = QueryStates(
         np.zeros((count, width), np.int32), np.zeros((count, width), np.float32), np.zeros(count, np.int64)
     )
-    average_rows(0, count, RowMixture(neighbors.indices, weights, states, mass), *result)
+    average_rows(0, count, RowMixture(near.places, weights, near.rows, mass), *result)
     return result
 
 
-def price_first_steps(
-    graph: SearchGraph, neighbors: Neighbors, states: QueryStates, slots: NDArray[np.int32]
-) -> Floats:
+def price_first_steps(graph: SearchGraph, near: NearStates, states: QueryStates, slots: NDArray[np.int32]) -> Floats:
     """Return (q, entries) the prices of the steps from each query to its nearest items."""
     entries, transport = FIRST_STEPS_FACTOR * graph.settings.path_k, graph.pricing
-    costs = np.zeros((len(neighbors.indices), min(entries, neighbors.k)), np.float32)
+    costs = np.zeros((len(near.places), min(entries, near.places.shape[1])), np.float32)
     if transport.iterations:
-        chain_search.first_step_costs(neighbors.indices, states, graph.states, graph.vectors, transport, slots, costs)
+        chain_search.first_step_costs(near.places, states, near.rows, graph.vectors, transport, slots, costs)
         return costs
-    for row, column in zip(*np.nonzero(neighbors.indices[:, : costs.shape[1]] >= 0), strict=True):
-        item = int(neighbors.indices[row, column])
-        flows = solve_exact_flows(
-            states.state(row), get_state(graph.states, item), graph.vectors, transport.rho, transport.unit
-        )
+    for row, column in zip(*np.nonzero(near.places[:, : costs.shape[1]] >= 0), strict=True):
+        other = get_state(near.rows, int(near.places[row, column]))
+        flows = solve_exact_flows(states.state(row), other, graph.vectors, transport.rho, transport.unit)
         costs[row, column] = sum(mass * cost for _, _, mass, cost in flows) ** transport.gamma
     return costs
 
@@ -247,7 +257,7 @@ def _run_search(
     written = chain_search.SearchOutput(results.indices, results.distances, results.certain, results.settled, chain)
     with graph.scratch() as scratch:
         entry = enter_graph(graph, request, scratch)
-        columns = graph.columns if len(entry.wide.sizes) else graph.wide
+        columns = graph.columns if len(entry.wide.sizes) else graph.wide  # not read
         queries = chain_search.SearchedQueries(
             request.queries, neighbors.indices, neighbors.distances, entry.first, entry.wide
         )

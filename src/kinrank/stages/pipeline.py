@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from kinrank.stages import diffusion, gaussian_graph, states, step_costs
 from kinrank.stages.csr import Rows, order_by_locality
 from kinrank.stages.kernels.compiler import THREAD_RUNNER, Runner
 from kinrank.stages.lpmt_settings import LpmtSettings
+from kinrank.stages.states import PackedRows
 from kinrank.stages.transport import TransportSettings
 from kinrank.vector_input import Vectors, sample_evenly
 
@@ -29,7 +30,9 @@ SPARE_NEIGHBORS = 10  # kept beyond the needed ones: some may be removed before 
 NEIGHBORS_COMPARED = 5  # nearest items that trust in chains is measured from
 THIN_DIFFERENCE = 0.33  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
 MIN_DIRECT_SHARE, MAX_DIRECT_SHARE = 0.1, 0.9  # limits of the share of the direct comparison
-MAX_TRUST_ITEMS, TRUST_BLOCK_ROWS = 20_000, 2_000  # items that trust is measured from, and how many at a time
+HALF_UNITS = np.float32(1024)  # F is at most 2; times this it uses the range of float16
+States = TypeVar("States", Rows, PackedRows)  # of a joint graph, and of a prepared gallery
+MAX_TRUST_ITEMS, BLOCK_ROWS = 20_000, 2_000  # items that trust is measured from, and rows worked on at a time
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,8 @@ def measure_trust(lists: NDArray[np.int32]) -> ChainTrust:
         return ChainTrust(0.0, 0.0)
     rows = sample_evenly(len(lists), MAX_TRUST_ITEMS)
     pairs = mutual = common = 0.0
-    for start in range(0, len(rows), TRUST_BLOCK_ROWS):
-        block = rows[start : start + TRUST_BLOCK_ROWS]
+    for start in range(0, len(rows), BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS]
         own = near[block]
         second = near[np.maximum(own, 0)]  # (rows, NEIGHBORS_COMPARED, NEIGHBORS_COMPARED)
         present = own >= 0
@@ -153,12 +156,13 @@ def transport_settings(settings: LpmtSettings, powers: Powers, unit: bool = True
 
 @dataclass(frozen=True, eq=False)
 class UpdateRecord:
-    """Data kept so that a later change can stay local: about 0.9 kB per item by default.
+    """Data kept so that a later change can stay local: about 0.7 kB per item by default.
 
     Attributes:
         near: (n, w) neighbours, the item first: exact, or as returned by the store. If some were removed, lists are
             shorter, padded with -1 and inf; at least `ListSizes.needed` remain.
-        nearest, similar: (n, k1) the items of the largest F, and F; the item itself if F reaches fewer.
+        nearest, similar: (n, k1) the items of the largest F, and F; the item itself if F reaches fewer. F is float32
+            while a graph is built or changed, and HALF_UNITS F as float16 when it is kept.
         graph: a S_beta, the graph that F spreads over.
         beta: weights of the graphs, as built.
         drift: (n, 3) how far F, state and costs of an item may be from those of a rebuild: total L1 change of mass that
@@ -167,7 +171,7 @@ class UpdateRecord:
 
     near: Neighbors
     nearest: NDArray[np.int32]
-    similar: NDArray[np.float32]
+    similar: NDArray[Any]
     graph: Rows
     beta: NDArray[np.float64]
     drift: NDArray[np.float32]
@@ -177,28 +181,49 @@ class UpdateRecord:
         """The lists by F."""
         return diffusion.DiffusedLists(self.nearest, self.similar)
 
+    def pack(self) -> UpdateRecord:
+        """Return the record as it is kept. A positive F stays positive."""
+        if self.similar.dtype == np.float16:
+            return self
+        halves = np.empty(self.similar.shape, np.float16)
+        for first in range(0, len(halves), BLOCK_ROWS):  # blocks, to take little memory
+            block = self.similar[first : first + BLOCK_ROWS]
+            positive = np.maximum(block * HALF_UNITS, np.finfo(np.float16).smallest_subnormal)
+            halves[first : first + BLOCK_ROWS] = np.where(block > 0, positive, 0)
+        return replace(self, similar=halves)
+
+    def unpack(self) -> UpdateRecord:
+        """Return the record as it is computed with."""
+        return replace(self, similar=self.similar.astype(np.float32) / HALF_UNITS)
+
 
 @dataclass(frozen=True, eq=False)
-class LpmtGraph:
+class LpmtGraph(Generic[States]):
     """Graph that chains run over.
 
     Attributes:
         vectors: (n, d) rows.
-        states: p_i, one distribution over items per item.
+        states: p_i, one distribution over items per item; packed in a prepared gallery.
         steps: allowed transitions between states, symmetric; the data are the prices.
-        wide: the wide states r_i, compared directly; no entries if their share is 0.
+        wide: the wide states r_i, compared directly; no entries if their share is 0. Packed like the states.
         lengths: (n,) the kernel lengths l_i.
         powers: rho, gamma, share and direct in use.
         record: data for later changes, if requested.
     """
 
     vectors: Vectors
-    states: Rows
+    states: States
     steps: Rows
-    wide: Rows
+    wide: States
     lengths: NDArray[np.float64]
     powers: Powers
     record: UpdateRecord | None = None
+
+    def pack(self) -> LpmtGraph[PackedRows]:
+        """Return the graph with packed states."""
+        record = None if self.record is None else self.record.pack()
+        packed = {"states": PackedRows.pack(self.states), "wide": PackedRows.pack(self.wide), "record": record}
+        return LpmtGraph(**vars(self) | packed)
 
 
 def prepare_graph(
@@ -210,12 +235,13 @@ def prepare_graph(
     progress: Progress = SILENT,
     unit: bool = True,
     products: NDArray[np.float32] = step_costs.NO_PRODUCTS,
-) -> LpmtGraph:
+    pack: bool = False,
+) -> LpmtGraph[Any]:
     """Compute graphs, BCD, LSE, steps and their prices. Each large array is freed as soon as the next one is built.
 
     `lists_of(k)`: (n, min(k, n)) neighbours, each item first in its own list; it is called once and may return longer
     lists. `keep` adds the record that later changes need. `unit`: the vectors have length one. `products`: the inner
-    products of all vectors, if they are known.
+    products of all vectors, if they are known. `pack` packs the states, once the prices are computed, and wide states.
     """
     widths = ListSizes.of(settings)
     progress.stage("neighbours", 0, 4)
@@ -241,10 +267,13 @@ def prepare_graph(
     progress.stage("states", 2, 4)
     embedded = states.locality_states(confident, diffused, settings.k1, settings.support, run=run)
     nearest = diffused.nearest
+    if record is not None and pack:
+        record = record.pack()
     del diffused, confident
-    wide = states.empty_states(len(vectors))
+    wide: Any = states.empty_states(len(vectors))
     if powers.direct > 0:
-        wide = states.build_wide_states(np.arange(len(vectors)), graph, embedded, settings, powers.direct, run, order)
+        build = pack_wide_states if pack else states.build_wide_states
+        wide = build(np.arange(len(vectors)), graph, embedded, settings, powers.direct, run, order)
     del near, graph, spread
     progress.stage("steps", 3, 4)
     pattern = step_costs.build_step_pattern(nearest, settings.path_k)
@@ -252,12 +281,29 @@ def prepare_graph(
     transport = transport_settings(settings, powers, unit)
     prices = step_costs.price_steps(pattern, embedded, vectors, transport, run, products, order)
     progress.stage("steps", 4, 4)
-    return LpmtGraph(vectors, embedded, Rows(*pattern, prices), wide, lengths, powers, record)
+    prepared = LpmtGraph(vectors, embedded, Rows(*pattern, prices), wide, lengths, powers, record)
+    return prepared.pack() if pack else prepared
 
 
-def prepare_single_item(vectors: Vectors) -> LpmtGraph:
+def pack_wide_states(
+    rows: NDArray[np.int64],
+    graph: Rows,
+    embedded: Rows,
+    settings: LpmtSettings,
+    direct: float,
+    run: Runner = THREAD_RUNNER,
+    order: NDArray[np.int64] | None = None,
+) -> PackedRows:
+    """Return the wide states of these items, packed block by block; arguments as of `states.build_wide_states`."""
+    blocks = [rows[first : first + run.together] for first in range(0, len(rows), run.together)] or [rows]
+    built = (states.build_wide_states(block, graph, embedded, settings, direct, run, order) for block in blocks)
+    return PackedRows.join([PackedRows.pack(part) for part in built])
+
+
+def prepare_single_item(vectors: Vectors) -> LpmtGraph[PackedRows]:
     """Return the graph of at most one item: its state is the item itself, and there are no steps."""
     count = len(vectors)
     own = Rows(np.arange(count + 1, dtype=np.int64), np.zeros(count, np.int32), np.ones(count, np.float32))
     no_steps = Rows(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-    return LpmtGraph(vectors, own, no_steps, states.empty_states(count), np.ones(count), Powers(1.0, 1.0, 0.0, 0.0))
+    powers = Powers(1.0, 1.0, 0.0, 0.0)
+    return LpmtGraph(vectors, own, no_steps, states.empty_states(count), np.ones(count), powers).pack()

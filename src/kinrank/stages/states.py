@@ -14,11 +14,21 @@ direct_support largest entries of r_i are kept. An item with few similar items h
 of them, so that the width of r adapts itself. The distance of two items is that of their wide states:
 1 - sum_c min(r_q(c), r_x(c)). Among few items, such as the candidates of a query, the mean is taken over all of them, r
 = F P, and direct_mu counts twice, because F must not reach everything there.
+
+A prepared gallery keeps both kinds packed, in 3 bytes per entry instead of 8 (`PackedRows`):
+
+    entry:  gap to the item of the entry before (uint16), code (uint8)
+    mass:   code^2 * scale of the row                scale = 1 / (sum of code^2), so that the row sums to 1
+
+The largest mass of a row has the code 255. Codes are proportional to the root, because masses span orders of magnitude
+and their absolute errors matter. Entries below code 8, a thousandth of the largest mass, are left out: a third of the
+entries of a wide state, with 0.03 % of its mass. A gap above 65535 takes further entries of code 0 and gap 65535.
+Packing what was unpacked returns the same bytes, so nothing is lost if a gallery is saved, loaded or changed often.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +46,70 @@ from kinrank.stages.transport import State, longest_row
 NO_MASS = np.empty(0, np.float64)  # the kernel allocates its own
 FEW_ITEMS_FACTOR = 2.0  # direct_mu is larger among few items, over all of which the mean is taken
 WIDE_TOLERANCE = (0.25, 0.5, 0.7), (6.0, 4.0, 1.0)  # of wide diffusions, times: less exact if their share is small
+MAX_GAP, MAX_CODE, MIN_CODE = 65535, 255, 8
+LEAST_SHARE = np.float32((MIN_CODE - 0.5) / MAX_CODE) ** 2  # of the largest mass; smaller ones are left out
+
+
+class PackedRows(NamedTuple):
+    """Distributions over items, one per item: indptr (n + 1,) int64; gaps uint16; codes uint8; scales (n,) float32.
+
+    Items ascend in every row. Columns (`transpose`) have the same form, but the scale of an entry is that of its item.
+    """
+
+    indptr: NDArray[np.int64]
+    gaps: NDArray[np.uint16]
+    codes: NDArray[np.uint8]
+    scales: NDArray[np.float32]
+
+    @classmethod
+    def pack(cls, rows: Rows | PackedRows) -> PackedRows:
+        """Pack rows that sum to 1 or have no entries, and whose items ascend; packed ones stay as they are."""
+        if isinstance(rows, PackedRows):
+            return rows
+        count = len(rows.indptr) - 1
+        most = len(rows.indices) + count * (int(rows.indices.max(initial=0)) // MAX_GAP)
+        packed = cls._empty(np.zeros(count + 1, np.int64), most, np.zeros(count, np.float32))
+        write_packed(rows, packed)
+        size = int(packed.indptr[-1])
+        return packed._replace(gaps=packed.gaps[:size].copy(), codes=packed.codes[:size].copy())
+
+    @classmethod
+    def join(cls, parts: Sequence[PackedRows]) -> PackedRows:
+        """Return the rows of all parts, one part after the other."""
+        sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(indptr, *(np.concatenate(arrays) for arrays in list(zip(*parts, strict=True))[1:]))
+
+    @classmethod
+    def _empty(cls, indptr: NDArray[np.int64], size: int, scales: NDArray[np.float32]) -> PackedRows:
+        """Return rows whose entries are to be written."""
+        return cls(indptr, np.empty(size, np.uint16), np.empty(size, np.uint8), scales)
+
+    def unpack(self, items: NDArray[np.int32] | None = None) -> Rows:
+        """Return all rows, or those of some items; a row without entries for -1."""
+        items = np.arange(len(self.scales), dtype=np.int32) if items is None else items
+        size = int((self.indptr[items + 1] - self.indptr[items])[items >= 0].sum())
+        rows = Rows(np.zeros(len(items) + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32))
+        write_unpacked(items, self, rows)
+        size = int(rows.indptr[-1])  # smaller if gaps took further entries
+        return (
+            rows if size == len(rows.data) else Rows(rows.indptr, rows.indices[:size].copy(), rows.data[:size].copy())
+        )
+
+    def state(self, item: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the distribution of one item: its items and their mass."""
+        return self.unpack(np.array([item], np.int32))[1:]
+
+    def transpose(self) -> PackedRows:
+        """Return the entries by item: row c has the items whose distribution has mass on c."""
+        last = np.zeros(len(self.scales), np.int64)
+        ends = np.zeros(len(last) + 1, np.int64)
+        write_columns(self, last, ends[1:], self._empty(ends, 0, self.scales))
+        indptr = np.cumsum(ends)
+        columns = self._empty(indptr, int(indptr[-1]), self.scales)
+        last[:] = 0
+        write_columns(self, last, indptr[:-1].copy(), columns)
+        return columns
 
 
 class ConfidentLists(NamedTuple):
@@ -158,7 +232,9 @@ def build_wide_states(
     if few:
         blocks = -(-n // diffusion.BLOCK_COLUMNS)
         THREAD_RUNNER(diffuse_states, blocks, (spread, embedded), (Output(diffused),), "diffusion")
-    rank = np.arange(n) if order is None else np.argsort(order)
+    rank = np.arange(n)
+    if order is not None:
+        rank[order] = np.arange(n)
 
     def fill(block: slice, outputs: tuple[Output, ...]) -> None:
         count = block.stop - block.start
@@ -178,23 +254,19 @@ def wide_distances(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.i
     return np.maximum(jaccard / (2.0 - jaccard), 0.0).astype(np.float32)
 
 
-def wide_distances_from(state: State, columns: Rows) -> NDArray[np.float32]:
-    """Return (n,) the distances from one wide state to those of all items; `columns` from `transpose_states`."""
+def wide_distances_from(state: State, columns: PackedRows) -> NDArray[np.float32]:
+    """Return (n,) the distances from one wide state to those of all items; `columns` from `PackedRows.transpose`."""
     items, masses = state
     n = len(columns.indptr) - 1
     firsts, sizes = columns.indptr[items], np.diff(columns.indptr)[items]
-    entries = np.arange(int(sizes.sum())) + np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes)
-    shared = np.minimum(columns.data[entries], np.repeat(masses, sizes))
+    starts = np.cumsum(sizes) - sizes
+    entries = np.arange(int(sizes.sum())) + np.repeat(firsts - starts, sizes)
+    reached = np.concatenate([[0], np.cumsum(columns.gaps[entries], dtype=np.int64)])
+    others = reached[1:] - np.repeat(reached[starts], sizes)
+    found = columns.codes[entries].astype(np.float32) ** 2 * columns.scales[others]
     total = np.zeros(n, np.float64)
-    np.add.at(total, columns.indices[entries], shared)
+    np.add.at(total, others, np.minimum(found, np.repeat(masses, sizes)))
     return np.asarray(np.maximum(1.0 - total, 0.0), np.float32)
-
-
-def transpose_states(wide: Rows) -> Rows:
-    """Return the entries by item: row c has the items whose state has mass on c, with that mass."""
-    n = len(wide.indptr) - 1
-    turned = matrix_from_rows(wide, n).tocsc()
-    return Rows(turned.indptr.astype(np.int64), turned.indices.astype(np.int32, copy=False), turned.data)
 
 
 @compile_kernel
@@ -435,3 +507,76 @@ def keep_largest(start: Any, stop: Any, rows: Any, diffused: Any, items: Any, ma
             scratch.gathered[np.uint64(count)] = line[item]
             count += np.int64(line[item] > 0.0)
         sizes[row] = _write_largest(count, scratch, items[row], masses[row])
+
+
+@compile_kernel
+def write_packed(rows: Any, packed: Any) -> None:
+    """Write indptr, gaps, codes and scales of all rows: Rows -> PackedRows."""
+    indptr, gaps, codes, scales = packed
+    size = 0
+    for row in range(len(rows.indptr) - 1):
+        largest = np.float32(0.0)
+        for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+            largest = max(largest, rows.data[entry])
+        item, squares = 0, 0
+        for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+            share = rows.data[entry] / largest
+            if not share >= LEAST_SHARE:  # also for NaN, if all are 0
+                continue
+            while rows.indices[entry] - item > MAX_GAP:
+                gaps[size] = MAX_GAP
+                codes[size] = 0
+                item += MAX_GAP
+                size += 1
+            code = max(int(np.sqrt(share) * MAX_CODE + np.float32(0.5)), MIN_CODE)
+            gaps[size] = rows.indices[entry] - item
+            codes[size] = code
+            item = np.int64(rows.indices[entry])
+            squares += code * code
+            size += 1
+        indptr[row + 1] = size
+        scales[row] = 1.0 / max(squares, 1)
+
+
+@compile_kernel
+def write_unpacked(items: Any, packed: Any, rows: Any) -> None:
+    """Write the rows of `items` (m,) int32, none for -1: PackedRows -> Rows, indptr included."""
+    indptr, gaps, codes, scales = packed
+    size = 0
+    for place in range(len(items)):
+        row, item = items[place], 0
+        if row >= 0:
+            for entry in range(indptr[row], indptr[row + 1]):
+                item += gaps[entry]
+                if codes[entry] > 0:
+                    code = np.int64(codes[entry])
+                    rows.indices[size] = item
+                    rows.data[size] = np.float32(code * code) * scales[row]
+                    size += 1
+        rows.indptr[place + 1] = size
+
+
+@compile_kernel
+def write_columns(packed: Any, last: Any, at: Any, columns: Any) -> None:
+    """Write the columns of PackedRows, or only count their entries: at (n,) int64 advances by those of each column.
+
+    last (n,) int64, 0 on entry: the last row met in each column. columns: PackedRows; without room entries are counted.
+    """
+    writing = len(columns.codes) > 0
+    for row in range(len(packed.scales)):
+        item = 0
+        for entry in range(packed.indptr[row], packed.indptr[row + 1]):
+            item += packed.gaps[entry]
+            if packed.codes[entry] == 0:
+                continue
+            while row - last[item] > MAX_GAP:
+                if writing:
+                    columns.gaps[at[item]] = MAX_GAP
+                    columns.codes[at[item]] = 0
+                last[item] += MAX_GAP
+                at[item] += 1
+            if writing:
+                columns.gaps[at[item]] = row - last[item]
+                columns.codes[at[item]] = packed.codes[entry]
+            last[item] = row
+            at[item] += 1

@@ -118,7 +118,7 @@ def test_a_gallery_that_could_not_be_loaded_keeps_its_log(numbered: Path, monkey
     def spoil(applied: Checkpointer, changes: list[Any]) -> None:
         apply(applied, changes)
         if changes:
-            applied.manifold.snapshot.state.to_arrays()["state_data"][0] = np.nan
+            applied.manifold.snapshot.state.to_arrays()["step_data"][0] = np.nan
 
     with monkeypatch.context() as patch:
         patch.setattr(Checkpointer, "apply", spoil)
