@@ -34,9 +34,11 @@ def test_matrices_are_those_of_the_equations(rows: NDArray[np.float32]) -> None:
         listed = np.flatnonzero(similar[item])
         assert item in listed
         assert 1 < len(listed) <= METHOD.k1
-        np.testing.assert_allclose(similar[item, listed], diffused[item, listed], atol=1e-5)
+        np.testing.assert_allclose(
+            similar[item, listed], diffused[item, listed], rtol=5e-4, atol=1e-5
+        )  # 11 bits are kept
         left = np.delete(diffused[item], listed)
-        assert left.max(initial=0) <= similar[item, listed].min() + 1e-5 or len(listed) < METHOD.k1
+        assert left.max(initial=0) <= similar[item, listed].min() + 2e-5 or len(listed) < METHOD.k1
     np.testing.assert_allclose(found["states"].sum(axis=1), 1, rtol=1e-5)
     assert np.diff(found["states"].indptr).max() <= METHOD.support
     steps = found["steps"]

@@ -32,7 +32,7 @@ def export(manifold: Manifold, progress: ProgressOption = None) -> dict[str, csr
     """Return the matrices that LPMT computed, by name, each (n, n) with row and column i for `manifold.ids[i]`.
 
     * `graph`: a (beta_1 S_1 + beta_2 S_2 + beta_3 S_3), the graph over which similarity spreads, a = 1 / (1 + mu).
-    * `similarities`: F = (1 - a)(I - graph)^-1; every row keeps its k1 largest entries.
+    * `similarities`: F = (1 - a)(I - graph)^-1; every row keeps its k1 largest entries, to 3 digits.
     * `states`: p_i, one distribution over items per item, at most `support` entries each.
     * `steps`: cost of going from i to j; impossible if nothing is stored. A cost can be 0.
 
@@ -80,12 +80,13 @@ def _compute_diffusion(
         return _copy_matrix(prepared.steps), csr.matrix_from_lists(
             own, own + stages.diffusion.restart_share(method.mu), count
         )
-    record = None if prepared.record is None else prepared.record.unpack()
+    record = prepared.record
     if record is None:
         record = pipeline.prepare_graph(
-            gallery.lists, gallery.vectors, method, keep=True, progress=progress, unit=gallery.unit
+            gallery.lists, gallery.vectors, method, keep=True, progress=progress, unit=gallery.unit, pack=True
         ).record
     assert record is not None
+    record = record.unpack()
     # padding of a list has similarity 0, or repeats the item itself
     repeated = record.nearest == np.arange(count)[:, None]
     repeated[:, 0] = False
