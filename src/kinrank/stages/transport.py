@@ -134,8 +134,8 @@ class SinkhornScratch(NamedTuple):
 class TransportScratch(NamedTuple):
     """Work arrays for pricing; s is the length of the longest state.
 
-    left, right: (s,) float32 mass that has to leave and to arrive. left_at, right_at: (s,) int32 its rows and columns
-    in the matrix of ground costs. cost: (s * s,) float32. sinkhorn: SinkhornScratch. slots: (n,) int32 the column of
+    left, right: (s + 1,) float32 mass that has to leave and to arrive. left_at, right_at: (s + 1,) int32 its rows and
+    columns in the matrix of ground costs. cost: (s * s,) float32. sinkhorn: SinkhornScratch. slots: (n,) int32 the column of
     each item in the ground costs, -1 for none.
     """
 
@@ -157,9 +157,9 @@ def padded_width(count: Any) -> Any:
 @compile_inner
 def new_transport_scratch(longest: Any, slots: Any) -> Any:
     """Allocate work arrays for states of at most `longest` entries."""
+    left, right = np.empty(longest + 1, np.float32), np.empty(longest + 1, np.float32)
+    left_at, right_at = np.empty(longest + 1, np.int32), np.empty(longest + 1, np.int32)
     longest = padded_width(longest)
-    left, right = np.empty(longest, np.float32), np.empty(longest, np.float32)
-    left_at, right_at = np.empty(longest, np.int32), np.empty(longest, np.int32)
     u, v, sums = np.empty(longest, np.float32), np.empty(longest, np.float32), np.empty(longest, np.float32)
     cost, plan = np.empty(longest * longest, np.float32), np.empty(longest * longest, np.float32)
     work = SinkhornScratch(plan, u, v, sums)
@@ -179,32 +179,30 @@ def longest_row(indptr: Any) -> Any:
 def _split_difference(states: Any, i: Any, j: Any, scratch: Any) -> Any:
     """Split p_i - p_j into mass that must leave and to arrive, with positions in both states; return the two sizes."""
     indices, masses = states.indices, states.data
-    begin, other = states.indptr[i], states.indptr[j]
-    left, left_end = begin, states.indptr[i + 1]
-    right, right_end = other, states.indptr[j + 1]
-    m = 0
-    k = 0
-    while left < left_end or right < right_end:
-        if right >= right_end or (left < left_end and indices[left] < indices[right]):
-            difference = masses[left]
-            left += 1
-        elif left >= left_end or indices[right] < indices[left]:
-            difference = -masses[right]
-            right += 1
-        else:
-            difference = masses[left] - masses[right]
-            if abs(difference) <= EQUAL_MASS_SHARE * masses[left]:
-                difference = np.float32(0.0)
-            left += 1
-            right += 1
-        if difference > 0:
-            scratch.left[m] = difference
-            scratch.left_at[m] = left - 1 - begin
-            m += 1
-        elif difference < 0:
-            scratch.right[k] = -difference
-            scratch.right_at[k] = right - 1 - other
-            k += 1
+    begin, other = np.uint64(states.indptr[i]), np.uint64(states.indptr[j])
+    left, left_end = begin, np.uint64(states.indptr[i + 1])
+    right, right_end = other, np.uint64(states.indptr[j + 1])
+    m = 0 * i  # a literal has another type, for which Numba would compile the callees again
+    k = 0 * i
+    while left < left_end and right < right_end:
+        # written always, counted conditionally: unpredictable branches would take three times the time
+        first, second = indices[left], indices[right]
+        mine = masses[left] * np.float32(first <= second)
+        theirs = masses[right] * np.float32(second <= first)
+        difference = mine - theirs
+        moves = abs(difference) > EQUAL_MASS_SHARE * mine
+        scratch.left[np.uint64(m)], scratch.left_at[np.uint64(m)] = difference, left - begin
+        scratch.right[np.uint64(k)], scratch.right_at[np.uint64(k)] = -difference, right - other
+        m += np.int64(moves) & np.int64(difference > 0.0)
+        k += np.int64(moves) & np.int64(difference < 0.0)
+        left += np.uint64(first <= second)
+        right += np.uint64(second <= first)
+    for entry in range(left, left_end):
+        scratch.left[np.uint64(m)], scratch.left_at[np.uint64(m)] = masses[entry], entry - begin
+        m += np.int64(masses[entry] > 0.0)
+    for entry in range(right, right_end):
+        scratch.right[np.uint64(k)], scratch.right_at[np.uint64(k)] = masses[entry], entry - other
+        k += np.int64(masses[entry] > 0.0)
     return m, k
 
 
@@ -226,10 +224,11 @@ def sinkhorn(a: Any, b: Any, cost: Any, settings: Any, work: Any) -> Any:
         for y in range(x * width + k, (x + 1) * width):
             cost[y] = cost[x * width]
             mean -= cost[y]
-    least = cost[0]
+    low = to_bits(cost[0])  # bits of costs sort like the costs; the compiler vectorises only their minimum
     for y in range(m * width):
         mean += cost[y]
-        least = min(least, cost[y])
+        low = min(low, to_bits(cost[y]))
+    least = to_float(low)
     mean /= np.float32(m * k)
     scale = np.float32(-1.0) / (np.float32(settings.epsilon) * max(mean, np.float32(1e-30)))
     for y in range(m * width):
@@ -523,11 +522,11 @@ def compute_ground_costs(products: Any, vectors: Any, left: Any, right: Any, set
             close = CLOSE_SQUARED_DISTANCE * max(length, np.float32(1.0))
             for y in range(len(row)):  # 1 - d^2 / 2, the product of unit rows at this distance
                 row[y] += np.float32(1.0) - np.float32(0.5) * (length + lengths[y])
-        least = np.float32(4.0)
+        least = to_bits(np.float32(4.0))  # bits, because the compiler vectorises only their minimum; below 0, they are, too
         for y in range(len(row)):
             row[y] = np.float32(2.0) - np.float32(2.0) * row[y]
-            least = min(least, row[y])
-        if least < close:  # products have lost digits here, and duplicates must be at distance 0
+            least = min(least, to_bits(row[y]))
+        if to_float(least) < close:  # products have lost digits here, and duplicates must be at distance 0
             for y in range(len(row)):
                 if row[y] < close:
                     row[y] = 0.0
