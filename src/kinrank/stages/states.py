@@ -310,13 +310,15 @@ class RowMixture(NamedTuple):
 class MeanScratch(NamedTuple):
     """Work arrays of a mean over rows with at most m entries together.
 
-    mass (n,) float64, all UNTOUCHED between means; touched (m + 1,) int32 the items met; gathered (m,) float32 their
-    mass; counting and chosen (m + 1,) int32 for the selection of the largest.
+    mass (n,) float64, all UNTOUCHED between means; touched (m + 1,) int32 the items met; gathered (m + 1,) float32 their
+    mass; floor (1,) float32 half of the least mass kept last; counting and chosen (m + 1,) int32 for the selection of
+    the largest.
     """
 
     mass: Any
     touched: Any
     gathered: Any
+    floor: Any
     counting: Any
     chosen: Any
 
@@ -334,7 +336,8 @@ def _new_masses(count: Any) -> Any:
 def _new_mean_scratch(mass: Any, most: Any) -> Any:
     """Allocate the work arrays for means over rows with at most `most` entries together."""
     touched, chosen = np.empty(most + 1, np.int32), np.empty(most + 1, np.int32)
-    return MeanScratch(mass, touched, np.empty(most, np.float32), new_top_k_scratch(most), chosen)
+    gathered, floor = np.empty(most + 1, np.float32), np.zeros(1, np.float32)
+    return MeanScratch(mass, touched, gathered, floor, new_top_k_scratch(most), chosen)
 
 
 @compile_inner
@@ -342,10 +345,10 @@ def _write_largest(count: Any, scratch: Any, items: Any, masses: Any) -> Any:
     """Write the largest of the first `count` gathered masses, by item and divided by their sum; return their number."""
     touched, gathered = scratch.touched, scratch.gathered
     size = select_largest(gathered, touched, count, len(items), scratch.counting, scratch.chosen)
-    total_mass = np.float32(0.0)
+    least = np.float32(np.inf)
     for entry in range(np.uint64(size)):  # insertion sort by item: there are few
         item, value = touched[np.uint32(scratch.chosen[entry])], gathered[np.uint32(scratch.chosen[entry])]
-        total_mass += value
+        least = min(least, value)
         at = entry
         while at > np.uint64(0) and items[at - np.uint64(1)] > item:
             items[at] = items[at - np.uint64(1)]
@@ -353,6 +356,10 @@ def _write_largest(count: Any, scratch: Any, items: Any, masses: Any) -> Any:
             at -= np.uint64(1)
         items[at] = item
         masses[at] = value
+    scratch.floor[0] = np.float32(0.5) * least
+    total_mass = np.float32(0.0)
+    for place in range(size):  # in the order of items: that of `chosen` depends on what else was gathered
+        total_mass += masses[place]
     for place in range(size):
         masses[place] /= total_mass
     return size
@@ -369,13 +376,19 @@ def _write_mean(lists: Any, weights: Any, rows: Any, scratch: Any, items: Any, m
     indptr, indices, data = rows
     mass, touched, gathered = scratch.mass, scratch.touched, scratch.gathered
     count = 0 * len(lists)  # a literal has another type, for which Numba would compile the callees again
+    dense = len(mass) < 2 * len(gathered)  # then most items are met, and remembering them would take longer
     for column in range(len(weights)):
         weight = weights[column]
         if not weight > 0.0:  # also for NaN
             continue
-        for entry in range(np.uint64(indptr[lists[column]]), np.uint64(indptr[lists[column] + 1])):
-            item = np.uint32(indices[entry])
-            added = weight * data[entry]
+        first, last = np.uint64(indptr[lists[column]]), np.uint64(indptr[lists[column] + 1])
+        if dense:
+            for entry in range(first, last):
+                item, added = np.uint32(indices[entry]), weight * data[entry]
+                mass[item] = max(mass[item], 0.0) + max(added, np.float32(0.0))
+            continue
+        for entry in range(first, last):
+            item, added = np.uint32(indices[entry]), weight * data[entry]
             if not added > 0.0:  # outside the region or an underflow
                 continue
             # written always, counted conditionally: unpredictable branches would take twice the time
@@ -383,16 +396,37 @@ def _write_mean(lists: Any, weights: Any, rows: Any, scratch: Any, items: Any, m
             touched[np.uint64(count)] = item
             count += np.int64(before < 0.0)
             mass[item] = max(before, 0.0) + added
-    if 4 * count > len(mass):  # list them in order: sorting those kept would take longer
-        count = 0 * count
-        for item in range(np.uint64(len(mass))):
-            touched[np.uint64(count)] = item
-            count += np.int64(mass[item] >= 0.0)
-    for place in range(np.uint64(count)):
-        item = np.uint32(touched[place])
-        gathered[place] = mass[item]
-        mass[item] = UNTOUCHED
+    if dense:
+        count = _gather_heaviest(scratch, len(items))
+    else:
+        for place in range(np.uint64(count)):
+            item = np.uint32(touched[place])
+            gathered[place] = mass[item]
+            mass[item] = UNTOUCHED
     return _write_largest(count, scratch, items, masses)
+
+
+@compile_inner
+def _gather_heaviest(scratch: Any, size: Any) -> Any:
+    """Gather masses in the order of items, at least the `size` largest of them; return their number.
+
+    Neighbours in the order of computation have similar masses, so the least mass kept last tells which are too small.
+    """
+    mass, touched, gathered, floor = scratch.mass, scratch.touched, scratch.gathered, scratch.floor
+    count = 0 * size
+    while True:
+        for item in range(np.uint64(len(mass))):
+            value = np.float32(mass[item])
+            touched[np.uint64(count)] = item
+            gathered[np.uint64(count)] = value
+            count += np.int64(value > 0.0) & np.int64(value >= floor[0])
+        if count >= size or floor[0] == 0.0:
+            break
+        floor[0] = 0.0
+        count = 0 * size
+    for item in range(len(mass)):
+        mass[item] = UNTOUCHED
+    return count
 
 
 @compile_kernel

@@ -26,9 +26,10 @@ from kinrank.stages.kernels.compiler import (
     single_blas_thread,
     thread_count,
 )
-from kinrank.stages.kernels.data_structures import new_missing_numbers, pop_first, sift_up
+from kinrank.stages.kernels.data_structures import new_missing_numbers
 from kinrank.stages.sparse_rows import Pattern
 from kinrank.stages.transport import (
+    LANES,
     CostTable,
     TransportSettings,
     compute_ground_costs,
@@ -45,6 +46,7 @@ from kinrank.vector_input import Vectors
 MAX_TABLE_ITEMS = 6000  # up to here ground costs of all pairs are computed at once: 72 MB, half of the time
 MAX_TABLE_EXPONENT = 60  # costs from 2^60 on do not fit a table
 STEPS_PER_BLOCK = 16  # steps of one item whose ground costs are computed together
+SOURCES_TOGETHER, MAX_LABELS = 64, 2**22  # sources whose chains are searched together, and costs of chains in memory
 NO_PRODUCTS = np.empty((0, 0), np.float32)
 NO_TABLE = CostTable(np.empty((0, 0), np.uint16), np.float32(1.0))
 
@@ -269,8 +271,12 @@ def find_chains(
     n = len(steps.indptr) - 1
     totals = np.empty((len(sources), n), np.float32)
     before = np.full((len(sources) if parents else 0, n), -1, np.int32)
-    chunk = max(1, min(16, len(sources) // (2 * thread_count())))
-    run_in_chunks(search_cheapest_chains, len(sources), sources, steps, totals, before, chunk=chunk)
+    together = -(-len(sources) // thread_count())
+    if together >= LANES:
+        together = -(-together // LANES) * LANES  # nothing remains for a slow last loop
+    together = max(1, min(together, SOURCES_TOGETHER, MAX_LABELS // max(n, 1)))
+    blocks = -(-len(sources) // together)
+    run_in_chunks(search_cheapest_chains, blocks, sources, steps, together, totals, before, chunk=1)
     return totals, before
 
 
@@ -283,38 +289,57 @@ def trace_chain(parents: NDArray[np.int32], item: int) -> list[int]:
 
 
 @compile_kernel
-def search_cheapest_chains(start: Any, stop: Any, sources: Any, steps: Any, totals: Any, parents: Any) -> None:
-    """Run Dijkstra's search from sources start..stop.
+def search_cheapest_chains(
+    start: Any, stop: Any, sources: Any, steps: Any, together: Any, totals: Any, parents: Any
+) -> None:
+    """Find the cheapest chains of blocks start..stop of `together` sources each.
 
     sources (m,) int64; steps csr.Rows with prices as data -> totals (m, n) float32, inf without a chain; parents (m, n)
     int32, the previous item on the chain to each item, -1 for none; shape (0, n) if they are not needed.
+
+    Items whose totals have fallen offer their steps again, in turns forwards and backwards, until no total falls. For
+    many sources at once this takes a quarter of the time of one Dijkstra search each, and gives the same bits: rounded
+    sums never fall along a chain.
     """
     n = len(steps.indptr) - 1
-    heap, place, before = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    for row in range(start, stop):
-        label = totals[row]
+    labels, fallen = np.empty((n, together), np.float32), np.zeros(n, np.bool_)
+    for block in range(start, stop):
+        first, last = block * together, min((block + 1) * together, len(sources))
         for item in range(n):
-            label[item] = np.inf
-            place[item] = -1
-            before[item] = -1
-        label[sources[row]] = 0.0
-        size = 0 * n  # a literal has another type, for which Numba would compile the callees again
-        sift_up(heap, place, label, np.int32(sources[row]), size)
-        size += 1
-        while size > 0:
-            item = pop_first(heap, place, label, size)
-            size -= 1
-            for entry in range(np.uint64(steps.indptr[item]), np.uint64(steps.indptr[item + 1])):
-                other = np.uint32(steps.indices[entry])
-                total = label[item] + steps.data[entry]
-                if total < label[other]:
-                    label[other] = total
-                    before[other] = item
-                    at = place[other]
-                    if at < 0:
-                        at = size
-                        size += 1
-                    sift_up(heap, place, label, np.int32(other), at)
-        if len(parents) > 0:
+            for column in range(labels.shape[1]):
+                labels[item, column] = np.inf
+        for row in range(first, last):
+            labels[sources[row], row - first] = 0.0
+            fallen[sources[row]] = True
+        turn, waiting = 0, 1
+        while waiting > 0:
+            waiting = 0
+            for position in range(n):
+                item = np.uint64(position if turn == 0 else n - 1 - position)
+                if fallen[item]:
+                    fallen[item] = False
+                    waiting += 1
+                    _offer_steps(item, steps, labels, fallen, parents[first:last])
+            turn = 1 - turn
+        for row in range(first, last):
             for item in range(n):
-                parents[row, item] = before[item]
+                totals[row, item] = labels[item, row - first]
+
+
+@compile_inner
+def _offer_steps(item: Any, steps: Any, labels: Any, fallen: Any, parents: Any) -> None:
+    """Lower the totals of all items that a step from this item reaches at less cost, and mark them as fallen."""
+    mine = labels[item]
+    for entry in range(np.uint64(steps.indptr[item]), np.uint64(steps.indptr[item + np.uint64(1)])):
+        other, price = np.uint32(steps.indices[entry]), steps.data[entry]
+        theirs = labels[other]
+        for row in range(len(parents)):
+            if mine[row] + price < theirs[row]:
+                parents[row, other] = item
+        lower = np.int32(0)
+        for column in range(len(theirs)):
+            total = mine[column] + price
+            lower += np.int32(total < theirs[column])
+            theirs[column] = total if total < theirs[column] else theirs[column]
+        if lower > 0:
+            fallen[other] = True
