@@ -33,7 +33,6 @@ class Items:
     unit: bool = True
     _lists: dict[str, Neighbors] = field(default_factory=dict, repr=False)
     _first: Integers | None = field(default=None, repr=False)
-    _products: NDArray[np.float32] | None = field(default=None, repr=False)
 
     @classmethod
     def joint(cls, queries: Vectors, gallery: Vectors, unit: bool = True) -> Items:
@@ -66,15 +65,13 @@ class Items:
     def gallery_vectors(self) -> Vectors:
         return self.vectors[len(self.vectors) - len(self.gallery) :]
 
-    def products(self) -> NDArray[np.float32]:
-        """Compute (n, n) the inner products of all vectors; later searches over all items read them, too."""
-        self._products = self.vectors @ self.vectors.T
-        return self._products
+    def neighbors(self, k: int, products: NDArray[np.float32] | None = None) -> Neighbors:
+        """Return (n, min(k, n)) neighbours over all items, queries included; each item is first in its own list.
 
-    def neighbors(self, k: int) -> Neighbors:
-        """Return (n, min(k, n)) neighbours over all items, queries included; each item is first in its own list."""
+        `products`: (n, n) the inner products of all vectors, if the caller has them.
+        """
         everything = np.arange(len(self))
-        return self._cached("joint", k, len(self), self.vectors, self.vectors, everything)
+        return self._cached("joint", k, len(self), self.vectors, self.vectors, everything, products)
 
     def gallery_neighbors(self, k: int) -> Neighbors:
         """Return (g, min(k, g)) positions in the gallery: its own graph, each item first in its list."""
@@ -98,10 +95,18 @@ class Items:
             pairwise_distances(self.query_vectors[queries], self.gallery_vectors, self.unit), self._first
         )
 
-    def _cached(self, key: str, k: int, most: int, rows: Vectors, items: Vectors, own: Integers | None) -> Neighbors:
+    def _cached(
+        self,
+        key: str,
+        k: int,
+        most: int,
+        rows: Vectors,
+        items: Vectors,
+        own: Integers | None,
+        products: NDArray[np.float32] | None = None,
+    ) -> Neighbors:
         k = min(k, most)
         lists = self._lists.get(key)
         if lists is None or lists.k < k:
-            products = self._products if rows is self.vectors else None
             lists = self._lists[key] = find_nearest(rows, items, k, own=own, unit=self.unit, products=products)
         return lists.first(k)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -151,9 +151,12 @@ class LPMT(PreparedMethod, LpmtSettings):
 
     def prepare(self, items: Items, progress: Progress) -> JointState:
         few = len(items) <= stages.step_costs.MAX_TABLE_ITEMS
-        products = items.products() if few else stages.step_costs.NO_PRODUCTS
+        search, products = items.neighbors, stages.step_costs.NO_PRODUCTS
+        if few:
+            products = stages.kernels.nearest_search.multiply_pairs(items.vectors)
+            search = partial(items.neighbors, products=products)
         prepared = stages.pipeline.prepare_graph(
-            items.neighbors, items.vectors, self, progress=progress, unit=items.unit, products=products
+            search, items.vectors, self, progress=progress, unit=items.unit, products=products
         )
         return JointState(items, prepared.states, prepared.steps, prepared.wide, prepared.powers)
 
@@ -186,7 +189,7 @@ class LPMT(PreparedMethod, LpmtSettings):
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         width = max(self.k1, 61)
         support = min(items, self.support or self.k2 * self.k1)
-        table = 6 * items * items if items <= stages.step_costs.MAX_TABLE_ITEMS else 0
+        table = 4 * items * items if items <= stages.step_costs.MAX_TABLE_ITEMS else 0
         per_item = 8 * width * 4 + 12 * support * 3 + 4 * dimensions + 60 * self.path_k + 40 * self.k
         if self.direct != 0:
             per_item += 16 * min(items, self.direct_k) + 24 * min(items, self.direct_support)
@@ -211,7 +214,7 @@ class LPMT(PreparedMethod, LpmtSettings):
         lists = 8 * (widths.searched + widths.diffused)  # by distance and by F, numbers and values
         record = 8 * widths.kept + 24 * self.k if changes else 0
         support = 0 if self.support else 8 * min(items, self.k2 * self.k1)
-        table = 6 * items * items if items <= stages.step_costs.MAX_TABLE_ITEMS else 0
+        table = 4 * items * items if items <= stages.step_costs.MAX_TABLE_ITEMS else 0
         wide = 0 if self.direct == 0 else 16 * min(items, self.direct_k) + 24 * min(items, self.direct_support)
         return items * (4 * dimensions + lists + record + support + wide + 32 * self.k + 64) + 64 * 2**20 + table
 

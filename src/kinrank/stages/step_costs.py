@@ -27,6 +27,7 @@ from kinrank.stages.kernels.compiler import (
     thread_count,
 )
 from kinrank.stages.kernels.data_structures import new_missing_numbers
+from kinrank.stages.kernels.nearest_search import multiply_pairs
 from kinrank.stages.sparse_rows import Pattern
 from kinrank.stages.transport import (
     LANES,
@@ -70,15 +71,15 @@ def price_steps(
 ) -> NDArray[np.float32]:
     """Return (steps,) the price of every step of a symmetric pattern, each solved once, from its lower item.
 
-    `products`: (n, n) the inner products of all vectors, if they are known. `order`: all items in the order of their
-    computation.
+    `products`: (n, n) the inner products of all vectors, if they are known; they are overwritten. `order`: all items in
+    the order of their computation.
     """
     n = len(vectors)
     origins = np.repeat(np.arange(n, dtype=np.int32), np.diff(pattern.indptr))
     firsts = pattern.indptr[:-1] + np.bincount(origins[pattern.indices < origins], minlength=n)
     table = NO_TABLE
     if settings.iterations and n <= MAX_TABLE_ITEMS:
-        table = _build_table(vectors, products if len(products) else vectors @ vectors.T, settings)
+        table = _build_table(vectors, products if len(products) else multiply_pairs(vectors), settings)
     steps = StepRanges(np.arange(n) if order is None else order, firsts, *pattern)
     costs = _solve_steps(steps, states, GroundSource(vectors, table), settings, run)
     mirror_prices(pattern, costs)
@@ -86,12 +87,15 @@ def price_steps(
 
 
 def _build_table(vectors: Vectors, products: NDArray[np.float32], settings: TransportSettings) -> CostTable:
-    """Return the ground costs of all pairs; no table if they exceed its range, which only long vectors do."""
+    """Return the ground costs of all pairs, which replace the products in memory.
+
+    There is no table if costs exceed its range, which only long vectors do.
+    """
     longest = 1.0 if settings.unit else max(1.0, float(np.sqrt(products.diagonal().max())))
     exponent = math.ceil(settings.rho * math.log2(2.0 * longest))
     if exponent > MAX_TABLE_EXPONENT:
         return NO_TABLE
-    table = CostTable(np.empty(products.shape, np.uint16), np.float32(2.0 ** (64 + exponent)))
+    table = CostTable(products.view(np.uint16), np.float32(2.0 ** (64 + exponent)))
     run_in_chunks(encode_costs, len(vectors), vectors, products, settings, table, chunk=choose_chunk_rows(len(vectors)))
     return table
 

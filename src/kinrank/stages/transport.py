@@ -466,10 +466,11 @@ def price_step_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any,
 
 
 class CostTable(NamedTuple):
-    """Ground costs d^rho of all pairs, (n, n) uint16: the leading bits of the float32 number cost / unit.
+    """Ground costs d^rho of all pairs, uint16: the leading bits of the float32 number cost / unit.
 
-    A code has ten bits of the fraction, so costs are exact to 0.05 %. The table is half as large as one of float32, and
-    reading it in random order takes most of the time of a price.
+    The first n of the 2 n codes in each row count: they replace the inner products in memory. A code has ten bits of
+    the fraction, so costs are exact to 0.05 %. The table is half as large as one of float32, and reading it in random
+    order takes most of the time of a price.
     """
 
     codes: NDArray[np.uint16]
@@ -478,7 +479,10 @@ class CostTable(NamedTuple):
 
 @compile_kernel
 def encode_costs(start: Any, stop: Any, vectors: Any, products: Any, settings: Any, table: Any) -> None:
-    """Write rows start..stop of a CostTable; vectors (n, d), products (n, n) float32; settings: TransportSettings."""
+    """Write rows start..stop of a CostTable; vectors (n, d), products (n, n) float32; settings: TransportSettings.
+
+    The table and the products may share their memory.
+    """
     n = len(products)
     everyone, costs = new_range(n), np.empty((1, n), np.float32)
     line, inverse = costs[0], np.float32(1.0) / table.unit

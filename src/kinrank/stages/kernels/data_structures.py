@@ -142,6 +142,23 @@ def pop_first(heap: Any, place: Any, label: Any, size: Any) -> Any:
     return root
 
 
+@compile_inner
+def sort_by_counting(values: Any, numbers: Any, sorted_values: Any, sorted_numbers: Any) -> None:
+    """Sort entries, best first, see `comes_after`: the place of each is the number of those that come before it.
+
+    All pairs are compared, which the compiler vectorises; up to thousands of entries a heap takes longer.
+    """
+    size = len(sorted_values)
+    for entry in range(size):
+        value, number = values[entry], numbers[entry]
+        before = np.int32(0)
+        for other in range(size):
+            first = np.int32(values[other] > value)
+            before += first | (np.int32(values[other] == value) & np.int32(numbers[other] < number))
+        sorted_values[np.uint32(before)] = value
+        sorted_numbers[np.uint32(before)] = number
+
+
 class TopKScratch(NamedTuple):
     """Work arrays of `select_largest`: counts (BIN_COUNT,) int32, zeros before and after; ties (n + 1,) int32."""
 

@@ -17,7 +17,13 @@ from kinrank.stages.kernels.compiler import (
     single_blas_thread,
     split_rows,
 )
-from kinrank.stages.kernels.data_structures import comes_after, new_top_k_scratch, select_largest, sift_down
+from kinrank.stages.kernels.data_structures import (
+    comes_after,
+    new_top_k_scratch,
+    select_largest,
+    sift_down,
+    sort_by_counting,
+)
 from kinrank.stages.kernels.fastmath import to_bits, to_float
 
 BLOCK_ROWS, BLOCK_COLUMNS = 256, 4096  # shape of one block of inner products: 4 MB
@@ -25,6 +31,7 @@ SPARE_ENTRIES = 8  # extra entries, so that rounding in the products rarely lose
 PRODUCT_ROUNDING = 2e-6  # upper bound of the difference of 2 - 2 a.b and |a - b|^2 in float32, for unit rows
 STRIP_COLUMNS = 32  # columns tested together
 MAX_FEW_ITEMS = 1024  # up to here each item is compared with all others at once
+PRODUCT_BLOCKS, MIN_PRODUCT_ROWS = 10, 128  # into which a matrix of all products is split, and rows of one at least
 GROUP_COLUMNS = 8  # columns whose maximum is compared first; most groups hold nothing to keep
 NO_ITEM = np.iinfo(np.int32).max
 
@@ -105,15 +112,13 @@ def _refine_distances(start: Any, stop: Any, queries: Any, items: Any, heaps: An
     The products chose the entries; their distances are summed again from differences, so that equal vectors
     are at equal distances to the last bit, duplicates at zero, regardless of their block.
     """
+    size = heaps.best.shape[1]
+    values, chosen = np.empty(size, np.float32), np.empty(size, np.int32)
     for row in range(start, stop):
-        products = heaps.best[row]
-        numbers = heaps.kept[row]
-        size = len(products)
         for entry in range(size):
-            products[entry] = -exact_distance(queries[row], items[numbers[entry]])
-        for entry in range(size // 2 - 1, -1, -1):
-            sift_down(products, numbers, entry, size)
-        _sort_heap(products, numbers)
+            chosen[entry] = heaps.kept[row, entry]
+            values[entry] = -exact_distance(queries[row], items[chosen[entry]])
+        sort_by_counting(values, chosen, heaps.best[row], heaps.kept[row])
 
 
 class DoubtfulRows(NamedTuple):
@@ -207,9 +212,7 @@ def search_nearest(
         all_items = queries is items and np.array_equal(own, np.arange(count))
         blocks = ProductBlocks(queries, items, unit)
         if all_items and unit and (products is not None or count <= MAX_FEW_ITEMS):
-            if products is None:
-                with single_blas_thread():
-                    products = items @ items.T
+            products = multiply_pairs(items) if products is None else products
             run_in_chunks(_select_nearest, count, products, heaps, chunk=choose_chunk_rows(count))
         else:
             _keep_best_of_all(blocks, own, heaps)
@@ -224,6 +227,25 @@ def search_nearest(
         indices = np.concatenate([own[:, None].astype(np.int32), indices], axis=1)
         distances = np.concatenate([np.zeros((count, 1), np.float32), distances], axis=1)
     return np.ascontiguousarray(indices), np.ascontiguousarray(distances)
+
+
+def multiply_pairs(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return (n, n) the inner products of all rows; every pair is multiplied once.
+
+    Each thread multiplies its own blocks, because BLAS threads would keep spinning afterwards and slow down ours.
+    """
+    n = len(rows)
+    products, size = np.empty((n, n), np.float32), max(MIN_PRODUCT_ROWS, -(-n // PRODUCT_BLOCKS))
+
+    def multiply(start: int, stop: int) -> None:
+        np.matmul(rows[start:stop], rows[start:].T, out=products[start:stop, start:])
+        for first in range(stop, n, MIN_PRODUCT_ROWS):  # copied in small blocks, which fit into the cache
+            columns = slice(first, first + MIN_PRODUCT_ROWS)
+            products[columns, start:stop] = products[start:stop, columns].T
+
+    with single_blas_thread():
+        run_on_threads(multiply, split_rows(n, size))
+    return products
 
 
 def _keep_best_of_all(products: ProductBlocks, own: NDArray[np.int64], heaps: Heaps) -> None:
