@@ -225,7 +225,7 @@ def build_wide_states(
     mu = settings.direct_mu * (FEW_ITEMS_FACTOR if few else 1.0)
     wider = np.float32((1.0 + settings.mu) / (1.0 + mu))
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
-    tolerance = settings.tolerance * (1.0 if few else np.interp(direct, *WIDE_TOLERANCE))
+    tolerance = settings.tolerance * np.interp(direct, *WIDE_TOLERANCE)
     spread = diffusion.Spread.over(graph, mu, tolerance)
     mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
     diffused = np.empty((n, n) if few else (0, 0), np.float32)
