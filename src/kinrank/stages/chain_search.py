@@ -14,7 +14,7 @@ from kinrank.stages.kernels.fastmath import power32
 from kinrank.stages.kernels.nearest_search import exact_distance, squared_distance
 from kinrank.stages.sparse_rows import Rows
 from kinrank.stages.step_costs import release_slots
-from kinrank.stages.transport import State, new_transport_scratch, price_step
+from kinrank.stages.transport import State, new_transport_scratch, price_problem, set_up_problem
 
 SETTLED = -2  # value in `place`: the item's cheapest chain is known; -1: the item was not met yet
 OVERLAP_BINS = 64  # histogram of the overlap of wide states; more bins end searches only slightly sooner
@@ -176,7 +176,8 @@ def first_step_costs(found: Any, query: Any, states: Any, vectors: Any, settings
         count, used = _gather_states(row, found[row, :most], query, states, own, columns, slots)
         ground = _ground_costs_to_columns(own.indices, query.sizes[row], columns, used, vectors, settings.rho)
         for other in range(count):
-            costs[row, other] = price_step(count - count, np.int32(other + 1), own, ground, scratch, settings)
+            problem = set_up_problem(count - count, np.int32(other + 1), own, ground, scratch)
+            costs[row, other] = price_problem(problem, scratch, settings)
         release_slots(everyone[1 : count + 1], own, slots)
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from kinrank.stages.csr import Rows
 from kinrank.stages.gaussian_graph import GraphLayers
 from kinrank.stages.kernels.compiler import THREAD_RUNNER, Output, Runner, compile_inner, compile_kernel
-from kinrank.stages.kernels.data_structures import comes_after, new_range, new_top_k_scratch, select_largest
+from kinrank.stages.kernels.data_structures import new_range, new_top_k_scratch, select_largest, sort_by_counting
 from kinrank.stages.sparse_rows import Pattern
 from kinrank.vector_input import sample_evenly
 
@@ -355,9 +355,10 @@ def row_energies(start: Any, stop: Any, rows: Any, spread: Any, layers: Any, ene
 
 
 class SelectionScratch(NamedTuple):
-    """Work arrays for selecting the largest entries of a row; values float32, items and chosen int32, all (n + 1,)."""
+    """Work arrays for selecting the largest entries of a row, (n + 1,): values, best float32, items, chosen int32."""
 
     values: Any
+    best: Any
     items: Any
     chosen: Any
     counting: Any
@@ -367,7 +368,8 @@ class SelectionScratch(NamedTuple):
 def new_selection(n: Any) -> Any:
     """Allocate the work arrays for rows of n items."""
     items, chosen = np.empty(n + 1, np.int32), np.empty(n + 1, np.int32)
-    return SelectionScratch(np.empty(n + 1, np.float32), items, chosen, new_top_k_scratch(n))
+    values, best = np.empty(n + 1, np.float32), np.empty(n + 1, np.float32)
+    return SelectionScratch(values, best, items, chosen, new_top_k_scratch(n))
 
 
 @compile_inner
@@ -385,21 +387,12 @@ def _write_largest(row: Any, f: Any, touched: Any, lists: Any, nearest: Any, sim
     nearest[row, 0] = row
     similar[row, 0] = f[row]
     numbers, similarities = nearest[row, 1:], similar[row, 1:]
-    filled = 0
     for entry in range(np.uint64(found)):
         place = np.uint32(selection.chosen[entry])
-        value, item = values[place], items[place]
-        at = np.uint64(filled)
-        while at > np.uint64(0):
-            before = at - np.uint64(1)
-            if not comes_after(similarities[before], numbers[before], value, item):
-                break
-            similarities[at] = similarities[before]
-            numbers[at] = numbers[before]
-            at = before
-        similarities[at] = value
-        numbers[at] = item
-        filled += 1
+        selection.best[entry] = values[place]
+        selection.chosen[entry] = items[place]
+    sort_by_counting(selection.best, selection.chosen, similarities[:found], numbers[:found])
+    filled = found
     for place in range(filled, size):
         similarities[place] = 0.0
         numbers[place] = row

@@ -37,6 +37,7 @@ def fuse_distances(
     `own`: each row contains the query itself, at distance 0, which does not count among the k. `apart`: distances of
     the wide states, needed if the mixture has a share of them.
     """
+    chained, apart = np.ascontiguousarray(chained), np.ascontiguousarray(apart)  # else, other kernels are compiled
     reached = np.isfinite(chained)
     if mixture.theta == 1.0:
         return _append_unreached_items(distances, reached, distances)

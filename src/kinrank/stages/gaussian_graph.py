@@ -67,8 +67,18 @@ def find_mutual(lists: NDArray[np.int32], k: int | None = None) -> NDArray[np.bo
     """
     k = lists.shape[1] if k is None else min(k, lists.shape[1])
     marks = np.empty((len(lists), k), np.bool_)
-    run_in_chunks(mark_mutual, len(lists), lists, marks, chunk=256)
+    run_in_chunks(mark_mutual, len(lists), lists, marks, chunk=LIGHT_CHUNK_ROWS)
     return marks
+
+
+def count_shared_neighbors(near: NDArray[np.int32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return (3,) sums over some rows of lists (n, k), without the item itself, padded with -1.
+
+    They count the neighbours, those that list the item too, and their neighbours that are also neighbours of the item.
+    """
+    counts = np.zeros((len(rows), 3), np.int64)
+    run_in_chunks(count_neighbors_of_rows, len(rows), near, rows, counts, chunk=LIGHT_CHUNK_ROWS)
+    return np.asarray(counts.sum(axis=0))
 
 
 def reciprocal_matrix(lists: NDArray[np.int32], k: int) -> csr_array:
@@ -329,3 +339,21 @@ def mark_mutual(start: Any, stop: Any, lists: Any, mutual: Any) -> None:
             for back in range(k):  # always to the end, which the compiler vectorises
                 found += lists[other, back] == row
             mutual[row, entry] = found > 0
+
+
+@compile_kernel
+def count_neighbors_of_rows(start: Any, stop: Any, near: Any, rows: Any, counts: Any) -> None:
+    """Write the counts of `count_shared_neighbors` for rows[start..stop]; counts (rows, 3) int64, zeros before."""
+    for place in range(start, stop):
+        item = rows[place]
+        for column in range(near.shape[1]):
+            other = near[item, column]
+            if other < 0:
+                continue
+            counts[place, 0] += 1
+            for entry in range(near.shape[1]):
+                third = near[other, entry]
+                if third == item:
+                    counts[place, 1] += 1
+                elif third >= 0 and find_position(near[item], third) < near.shape[1]:
+                    counts[place, 2] += 1

@@ -125,22 +125,10 @@ def measure_trust(lists: NDArray[np.int32]) -> ChainTrust:
         >>> measure_trust(np.array([[0, 1], [1, 0], [2, 1]], np.int32))
         ChainTrust(mutual=0.6666666666666666, common=0.0)
     """
-    near = lists[:, 1 : NEIGHBORS_COMPARED + 1]
-    if not near.size:
-        return ChainTrust(0.0, 0.0)
+    near = np.ascontiguousarray(lists[:, 1 : NEIGHBORS_COMPARED + 1])
     rows = sample_evenly(len(lists), MAX_TRUST_ITEMS)
-    pairs = mutual = common = 0.0
-    for start in range(0, len(rows), BLOCK_ROWS):
-        block = rows[start : start + BLOCK_ROWS]
-        own = near[block]
-        second = near[np.maximum(own, 0)]  # (rows, NEIGHBORS_COMPARED, NEIGHBORS_COMPARED)
-        present = own >= 0
-        listed = (second == block[:, None, None]).any(axis=2)
-        shared = ((second[..., None] == own[:, None, None, :]) & (own >= 0)[:, None, None, :]).any(axis=3)
-        pairs += float(present.sum())
-        mutual += float((listed & present).sum())
-        common += float(shared.mean(axis=2)[present].sum())
-    return ChainTrust(mutual / max(pairs, 1.0), common / max(pairs, 1.0))
+    pairs, mutual, common = gaussian_graph.count_shared_neighbors(near, rows).tolist()
+    return ChainTrust(mutual / max(pairs, 1), common / max(pairs * near.shape[1], 1))
 
 
 def choose_direct_share(trust: ChainTrust, thin: float = THIN_DIFFERENCE) -> float:

@@ -41,7 +41,7 @@ from kinrank.stages.gaussian_graph import find_mutual, find_position
 from kinrank.stages.kernels.compiler import THREAD_RUNNER, Output, Runner, compile_inner, compile_kernel
 from kinrank.stages.kernels.data_structures import UNTOUCHED, new_top_k_scratch, select_largest
 from kinrank.stages.lpmt_settings import LpmtSettings
-from kinrank.stages.transport import State, longest_row
+from kinrank.stages.transport import State, get_state, longest_row
 
 NO_MASS = np.empty(0, np.float64)  # the kernel allocates its own
 FEW_ITEMS_FACTOR = 2.0  # direct_mu is larger among few items, over all of which the mean is taken
@@ -249,9 +249,20 @@ def build_wide_states(
 
 def wide_distances(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return (queries, gallery) distances of wide states, from 0 to 1; `gallery` is a range of consecutive numbers."""
+    if len(queries) == 1:  # inverting the rows would take several times as long
+        return _wide_distances_of(int(queries[0]), wide)[None, gallery]
     matrix = matrix_from_rows(wide, len(wide.indptr) - 1)
     jaccard = jaccard_distances(matrix, invert_rows(matrix, gallery), queries)
     return np.maximum(jaccard / (2.0 - jaccard), 0.0).astype(np.float32)
+
+
+def _wide_distances_of(query: int, wide: Rows) -> NDArray[np.float32]:
+    """Return (n,) the distances of one wide state to all, which are not empty."""
+    masses = np.zeros(len(wide.indptr) - 1, np.float32)
+    items, mine = get_state(wide, query)
+    masses[items] = mine
+    shared = np.add.reduceat(np.minimum(wide.data, masses[wide.indices]), wide.indptr[:-1], dtype=np.float64)
+    return np.asarray(np.maximum(1.0 - shared, 0.0), np.float32)
 
 
 def wide_distances_from(state: State, columns: PackedRows) -> NDArray[np.float32]:

@@ -38,8 +38,9 @@ from kinrank.stages.transport import (
     get_state,
     longest_row,
     new_transport_scratch,
-    price_step,
-    price_step_from_table,
+    price_problem,
+    set_up_from_table,
+    set_up_problem,
     solve_exact_flows,
 )
 from kinrank.vector_input import Vectors
@@ -231,21 +232,25 @@ def solve_step_costs(start: Any, stop: Any, steps: Any, states: Any, ground: Any
     """
     indptr, indices = steps.indptr, steps.indices
     vectors, table = ground
-    scratch = _new_ground_scratch(states, vectors.shape[1] if len(table.codes) == 0 else 0)
+    known = len(table.codes) > 0
+    scratch = _new_ground_scratch(states, 0 if known else vectors.shape[1])
     transport = new_transport_scratch(longest_row(states.indptr), scratch.slots)
+    block = np.empty((0, 0), np.float32)
     for place in range(start, stop):
         low = steps.order[place]
         begin = steps.firsts[low]
-        if len(table.codes) > 0:
-            for entry in range(begin, indptr[low + 1]):
-                costs[entry] = price_step_from_table(low, indices[entry], states, table, transport, settings)
-            continue
         while begin < indptr[low + 1]:
             group = indices[begin : min(begin + STEPS_PER_BLOCK, indptr[low + 1])]
-            block = _fill_ground_block(low, group, states, vectors, settings, scratch)
+            if not known:
+                block = _fill_ground_block(low, group, states, vectors, settings, scratch)
             for position in range(len(group)):
-                costs[begin + position] = price_step(low, group[position], states, block, transport, settings)
-            release_slots(group, states, scratch.slots)
+                if known:
+                    problem = set_up_from_table(low, group[position], states, table, transport)
+                else:
+                    problem = set_up_problem(low, group[position], states, block, transport)
+                costs[begin + position] = price_problem(problem, transport, settings)
+            if not known:
+                release_slots(group, states, scratch.slots)
             begin += len(group)
 
 

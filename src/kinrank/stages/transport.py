@@ -421,7 +421,7 @@ def set_up_problem(i: Any, j: Any, states: Any, ground: Any, scratch: Any) -> An
 
 
 @compile_inner
-def _set_up_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any) -> Any:
+def set_up_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any) -> Any:
     """Do the same as `set_up_problem` with costs from a CostTable."""
     m, k = _split_difference(states, i, j, scratch)
     if m == 0 or k == 0:
@@ -442,27 +442,17 @@ def _set_up_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any) ->
 
 
 @compile_inner
-def _price_problem(m: Any, k: Any, swapped: Any, scratch: Any, settings: Any) -> Any:
-    """Return W^gamma of the problem in `scratch` by Sinkhorn: the only place where a step gets its price."""
+def price_problem(problem: Any, scratch: Any, settings: Any) -> Any:
+    """Return W^gamma of the problem in `scratch` by Sinkhorn: the only place where a step gets its price.
+
+    `problem`: what `set_up_problem` returned.
+    """
+    m, k, swapped = problem
     if m == 0:
         return np.float32(0.0)
     a, b = (scratch.right, scratch.left) if swapped else (scratch.left, scratch.right)
     moved = sinkhorn(a[:m], b[:k], scratch.cost, settings, scratch.sinkhorn)
     return moved ** np.float32(settings.gamma)
-
-
-@compile_inner
-def price_step(i: Any, j: Any, states: Any, ground: Any, scratch: Any, settings: Any) -> Any:
-    """Return W(p_i, p_j; d^rho)^gamma; `ground` as in `set_up_problem`."""
-    m, k, swapped = set_up_problem(i, j, states, ground, scratch)
-    return _price_problem(m, k, swapped, scratch, settings)
-
-
-@compile_inner
-def price_step_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any, settings: Any) -> Any:
-    """Return the same price with costs from a CostTable."""
-    m, k, swapped = _set_up_from_table(i, j, states, table, scratch)
-    return _price_problem(m, k, swapped, scratch, settings)
 
 
 class CostTable(NamedTuple):

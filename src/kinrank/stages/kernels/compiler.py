@@ -126,7 +126,7 @@ def run_in_chunks(kernel: Any, rows: int, *arguments: Any, chunk: int = 64) -> N
     spans = split_rows(rows, chunk)
     if not spans:
         return
-    if thread_count() == 1 and deadline.CURRENT.get() is None:
+    if len(spans) > 1 and thread_count() == 1 and deadline.CURRENT.get() is None:
         spans = [(0, rows)]
     run_on_threads(lambda start, stop: kernel(start, stop, *arguments), spans)
 
@@ -141,8 +141,8 @@ def run_on_threads(task: Callable[[int, int], None], spans: Sequence[Span]) -> N
 
     The deadline of the caller, if any, is checked before every span and also applies inside the tasks.
     """
-    limit = deadline.CURRENT.get()
-    if thread_count() == 1 or len(spans) == 1:
+    limit, threads = deadline.CURRENT.get(), thread_count()
+    if threads == 1 or len(spans) == 1:
         for start, stop in spans:
             if limit is not None:
                 limit.check()
@@ -160,7 +160,7 @@ def run_on_threads(task: Callable[[int, int], None], spans: Sequence[Span]) -> N
         with contextlib.nullcontext() if limit is None else limit.activate():
             work()
 
-    helpers = [_get_pool(thread_count() - 1).submit(help_out) for _ in range(min(thread_count(), len(spans)) - 1)]
+    helpers = [_get_pool(threads - 1).submit(help_out) for _ in range(min(threads, len(spans)) - 1)]
     try:
         work()
     finally:
