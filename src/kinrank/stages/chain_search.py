@@ -177,7 +177,7 @@ def first_step_costs(found: Any, query: Any, states: Any, vectors: Any, settings
         ground = _ground_costs_to_columns(own.indices, query.sizes[row], columns, used, vectors, settings.rho)
         for other in range(count):
             problem = set_up_problem(count - count, np.int32(other + 1), own, ground, scratch)
-            costs[row, other] = price_problem(problem, scratch, settings)
+            costs[row, other] = price_problem(problem, np.float32(1.0), scratch, settings)
         release_slots(everyone[1 : count + 1], own, slots)
 
 

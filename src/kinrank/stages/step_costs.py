@@ -233,6 +233,7 @@ def solve_step_costs(start: Any, stop: Any, steps: Any, states: Any, ground: Any
     indptr, indices = steps.indptr, steps.indices
     vectors, table = ground
     known = len(table.codes) > 0
+    unit = table.unit if known else np.float32(1.0)
     scratch = _new_ground_scratch(states, 0 if known else vectors.shape[1])
     transport = new_transport_scratch(longest_row(states.indptr), scratch.slots)
     block = np.empty((0, 0), np.float32)
@@ -248,7 +249,7 @@ def solve_step_costs(start: Any, stop: Any, steps: Any, states: Any, ground: Any
                     problem = set_up_from_table(low, group[position], states, table, transport)
                 else:
                     problem = set_up_problem(low, group[position], states, block, transport)
-                costs[begin + position] = price_problem(problem, transport, settings)
+                costs[begin + position] = price_problem(problem, unit, transport, settings)
             if not known:
                 release_slots(group, states, scratch.slots)
             begin += len(group)

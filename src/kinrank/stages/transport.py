@@ -230,14 +230,11 @@ def sinkhorn(a: Any, b: Any, cost: Any, settings: Any, work: Any) -> Any:
         low = min(low, to_bits(cost[y]))
     least = to_float(low)
     mean /= np.float32(m * k)
-    scale = np.float32(-1.0) / (np.float32(settings.epsilon) * max(mean, np.float32(1e-30)))
+    scale = np.float32(-1.0) / (np.float32(settings.epsilon) * max(mean, np.float32(1e-36)))
     for y in range(m * width):
         plan[y] = exp32(max((cost[y] - least) * scale, MIN_EXPONENT))
-    for x in range(m):
-        for y in range(x * width + k, (x + 1) * width):
-            plan[y] = 0.0
     for y in range(width):
-        v[y] = 1.0
+        v[y] = 1.0 if y < k else 0.0  # what the plan holds beyond k counts nowhere
     for _ in range(settings.iterations):
         for y in range(width):
             sums[y] = 0.0
@@ -422,7 +419,7 @@ def set_up_problem(i: Any, j: Any, states: Any, ground: Any, scratch: Any) -> An
 
 @compile_inner
 def set_up_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any) -> Any:
-    """Do the same as `set_up_problem` with costs from a CostTable."""
+    """Do the same as `set_up_problem` with costs from a CostTable, in its unit."""
     m, k = _split_difference(states, i, j, scratch)
     if m == 0 or k == 0:
         return 0, 0, False
@@ -437,22 +434,22 @@ def set_up_from_table(i: Any, j: Any, states: Any, table: Any, scratch: Any) -> 
     for x in range(np.uint64(m)):
         row, line = table.codes[np.uint32(rows[x])], scratch.cost[x * width : (x + np.uint64(1)) * width]
         for y in range(np.uint64(k)):
-            line[y] = to_float(np.int32(row[np.uint32(columns[y])]) << CODE_SHIFT) * table.unit
+            line[y] = to_float(np.int32(row[np.uint32(columns[y])]) << CODE_SHIFT)
     return m, k, swapped
 
 
 @compile_inner
-def price_problem(problem: Any, scratch: Any, settings: Any) -> Any:
+def price_problem(problem: Any, unit: Any, scratch: Any, settings: Any) -> Any:
     """Return W^gamma of the problem in `scratch` by Sinkhorn: the only place where a step gets its price.
 
-    `problem`: what `set_up_problem` returned.
+    `problem`: what `set_up_problem` returned; `unit` of its costs.
     """
     m, k, swapped = problem
     if m == 0:
         return np.float32(0.0)
     a, b = (scratch.right, scratch.left) if swapped else (scratch.left, scratch.right)
     moved = sinkhorn(a[:m], b[:k], scratch.cost, settings, scratch.sinkhorn)
-    return moved ** np.float32(settings.gamma)
+    return (moved * unit) ** np.float32(settings.gamma)
 
 
 class CostTable(NamedTuple):
