@@ -193,9 +193,12 @@ def _gather_rows(count: int, support: int, run: Runner, fill: Callable[[slice, t
         items, masses, sizes = run.empty(shape, np.int32), run.empty(shape, np.float32), run.empty(shape[:1], np.int64)
         fill(block, (Output(items), Output(masses), Output(sizes)))
         indptr[first + 1 : block.stop + 1] = indptr[first] + np.cumsum(sizes)
-        filled = np.arange(support) < sizes[:, None]
         entries = slice(int(indptr[first]), int(indptr[block.stop]))
-        indices[entries], data[entries] = items[filled], masses[filled]
+        if entries.stop - entries.start == items.size:
+            indices[entries], data[entries] = items.reshape(-1), masses.reshape(-1)
+        else:
+            filled = np.arange(support) < sizes[:, None]
+            indices[entries], data[entries] = items[filled], masses[filled]
     size = int(indptr[-1])
     return Rows(indptr, indices[:size], data[:size])
 
@@ -225,7 +228,7 @@ def build_wide_states(
     mu = settings.direct_mu * (FEW_ITEMS_FACTOR if few else 1.0)
     wider = np.float32((1.0 + settings.mu) / (1.0 + mu))
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
-    tolerance = settings.tolerance * np.interp(direct, *WIDE_TOLERANCE)
+    tolerance = settings.tolerance * np.interp(direct, *WIDE_TOLERANCE) * (2.0 if few else 1.0)
     spread = diffusion.Spread.over(graph, mu, tolerance)
     mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
     diffused = np.empty((n, n) if few else (0, 0), np.float32)
