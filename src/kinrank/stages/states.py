@@ -44,7 +44,7 @@ from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.transport import State, get_state, longest_row
 
 NO_MASS = np.empty(0, np.float64)  # the kernel allocates its own
-FEW_ITEMS_FACTOR = 2.0  # direct_mu is larger among few items, over all of which the mean is taken
+FEW_ITEMS_FACTOR = 2.0  # direct_mu and tolerance are larger among few items, over all of which the mean is taken
 WIDE_TOLERANCE = (0.25, 0.5, 0.7), (6.0, 4.0, 1.0)  # of wide diffusions, times: less exact if their share is small
 MAX_GAP, MAX_CODE, MIN_CODE = 65535, 255, 8
 LEAST_SHARE = np.float32((MIN_CODE - 0.5) / MAX_CODE) ** 2  # of the largest mass; smaller ones are left out
@@ -225,10 +225,11 @@ def build_wide_states(
     """
     n = len(embedded.indptr) - 1
     few = n <= diffusion.MAX_BLOCK_ITEMS
-    mu = settings.direct_mu * (FEW_ITEMS_FACTOR if few else 1.0)
+    factor = FEW_ITEMS_FACTOR if few else 1.0
+    mu = factor * settings.direct_mu
     wider = np.float32((1.0 + settings.mu) / (1.0 + mu))
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
-    tolerance = settings.tolerance * np.interp(direct, *WIDE_TOLERANCE) * (2.0 if few else 1.0)
+    tolerance = factor * settings.tolerance * np.interp(direct, *WIDE_TOLERANCE)
     spread = diffusion.Spread.over(graph, mu, tolerance)
     mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
     diffused = np.empty((n, n) if few else (0, 0), np.float32)

@@ -135,8 +135,8 @@ class TransportScratch(NamedTuple):
     """Work arrays for pricing; s is the length of the longest state.
 
     left, right: (s + 1,) float32 mass that has to leave and to arrive. left_at, right_at: (s + 1,) int32 its rows and
-    columns in the matrix of ground costs. cost: (s * s,) float32. sinkhorn: SinkhornScratch. slots: (n,) int32 the column of
-    each item in the ground costs, -1 for none.
+    columns in the matrix of ground costs. cost: (s * s,) float32. sinkhorn: SinkhornScratch. slots: (n,) int32 the
+    column of each item in the ground costs, -1 for none.
     """
 
     left: Any
@@ -513,7 +513,7 @@ def compute_ground_costs(products: Any, vectors: Any, left: Any, right: Any, set
             close = CLOSE_SQUARED_DISTANCE * max(length, np.float32(1.0))
             for y in range(len(row)):  # 1 - d^2 / 2, the product of unit rows at this distance
                 row[y] += np.float32(1.0) - np.float32(0.5) * (length + lengths[y])
-        least = to_bits(np.float32(4.0))  # bits, because the compiler vectorises only their minimum; below 0, they are, too
+        least = to_bits(np.float32(4.0))  # the compiler vectorises only the minimum of bits; below 0, they are, too
         for y in range(len(row)):
             row[y] = np.float32(2.0) - np.float32(2.0) * row[y]
             least = min(least, to_bits(row[y]))
