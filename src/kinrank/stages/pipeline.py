@@ -229,7 +229,8 @@ def prepare_graph(
 
     `lists_of(k)`: (n, min(k, n)) neighbours, each item first in its own list; it is called once and may return longer
     lists. `keep` adds the record that later changes need. `unit`: the vectors have length one. `products`: the inner
-    products of all vectors, if they are known, which are overwritten. `pack` packs the states, once the prices are computed, and wide states.
+    products of all vectors, if they are known; they are overwritten. `pack` packs the states, once the prices are
+    computed, and wide states.
     """
     widths = ListSizes.of(settings)
     progress.stage("neighbours", 0, 4)

@@ -325,9 +325,9 @@ class RowMixture(NamedTuple):
 class MeanScratch(NamedTuple):
     """Work arrays of a mean over rows with at most m entries together.
 
-    mass (n,) float64, all UNTOUCHED between means; touched (m + 1,) int32 the items met; gathered (m + 1,) float32 their
-    mass; floor (1,) float32 half of the least mass kept last; counting and chosen (m + 1,) int32 for the selection of
-    the largest.
+    mass (n,) float64, all UNTOUCHED between means; touched (m + 1,) int32 the items met; gathered (m + 1,) float32
+    their mass; floor (1,) float32 half of the least mass kept last; counting and chosen (m + 1,) int32 for the
+    selection of the largest.
     """
 
     mass: Any
