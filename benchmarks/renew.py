@@ -79,7 +79,9 @@ def _list_scale_jobs(found: Measurements, folder: list[str]) -> Iterator[Job]:
     yield Job(["scale", "--sizes", ",".join(map(str, usual)), "--change", changed], results)
     for size in LARGE_SIZES:
         if size in found.points:
-            yield Job(["scale", "--sizes", str(size), "--change", ""], [found.points[size]])
+            probes = found.points[size]["probes"]
+            chosen = ["--probes", str(probes)] if probes else []
+            yield Job(["scale", "--sizes", str(size), *chosen, "--change", ""], [found.points[size]])
 
 
 def _flatten(groups: Iterable[dict[str, Result]]) -> list[Result]:
