@@ -11,8 +11,8 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch")
 
-from kinrank.encoders.networks import cirtorch_network, pycls_networks  # noqa: E402
-from kinrank.encoders.networks.torch_checkpoint import Checkpoint, build_without_memory, load_weights  # noqa: E402
+from kinrank.encoders.torch_checkpoint import Checkpoint, build_without_memory, load_weights  # noqa: E402
+from kinrank_bench.encoders import cirtorch_network, pycls_networks  # noqa: E402
 
 NN = torch.nn
 
