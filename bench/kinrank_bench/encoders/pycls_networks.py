@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, pad, softplus
 
 from kinrank.encoders.descriptors import gem
-from kinrank.encoders.torch_checkpoint import Checkpoint, build_without_memory, count_outputs, load_weights
+from kinrank.encoders.torch_checkpoint import Checkpoint, load_weights
 from kinrank_bench.encoders.backbones import (
     LAST_CHANNELS,
     THIRD_STAGE_CHANNELS,
@@ -18,6 +18,8 @@ from kinrank_bench.encoders.backbones import (
     Head,
     Trunk,
     build_named_sequence,
+    build_without_memory,
+    count_outputs,
     detect_depth,
 )
 
