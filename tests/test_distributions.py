@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kinrank
+from kinrank.encoders import open_encoder
 from kinrank.errors import MissingExtraError
 from kinrank.web.startup.gallery_source import TOYS, VECTORS, GallerySource
 from reference.commands import bad, good
@@ -53,6 +54,11 @@ def test_missing_bench_is_explained(words: list[str], tmp_path: Path, without_be
 
 def test_help_lists_bench_without_it(tmp_path: Path, without_bench: None) -> None:
     assert re.search(r"^ +bench +Measure accuracy", good(tmp_path, "--help"), flags=re.MULTILINE)
+
+
+def test_encoders_of_the_paper_are_explained_without_it(without_bench: None) -> None:
+    with pytest.raises(MissingExtraError, match=re.escape(ADVICE)):
+        open_encoder("cvnet", weights="net.pth")
 
 
 def test_published_sets_are_explained_without_it(tmp_path: Path, without_bench: None) -> None:

@@ -28,7 +28,7 @@ PUBLIC = {
     "kinrank.encoders": "vectors of pictures and texts",
     "kinrank.learned": "weights of learned methods",
     "kinrank.whitening": "whitening of vectors",
-    "kinrank.thermodynamics": "one step as a flow: rates, currents, entropy",
+    "kinrank.thermodynamics": "one step as a flow: states, cost, entropy",
     "kinrank.distributed": "the same on a Dask cluster",
     "kinrank.testing": "checks for the guarantees of a method, and small sets with known answers",
 }

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kinrank.encoders.opencv_resize import resize_by_factor, resize_to_size, target_size
-from kinrank.encoders.retrieval_encoders import crop_box
+from kinrank_bench.encoders.opencv_resize import resize_by_factor, resize_to_size, target_size
+from kinrank_bench.encoders.retrieval_encoders import crop_box
 
 pytestmark = pytest.mark.slow
 

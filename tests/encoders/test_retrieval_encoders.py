@@ -18,10 +18,10 @@ Image = pytest.importorskip("PIL.Image")
 
 from kinrank.encoders.base import PICTURES, Options, encode_items, use_one_thread  # noqa: E402
 from kinrank.encoders.encoder_registry import open_encoder  # noqa: E402
-from kinrank.encoders.networks import pycls_networks  # noqa: E402
-from kinrank.encoders.networks.cirtorch_network import CirNetwork  # noqa: E402
-from kinrank.encoders.opencv_resize import resize_by_factor, resize_to_size  # noqa: E402
-from kinrank.encoders.retrieval_encoders import CirtorchEncoder, PyclsEncoder  # noqa: E402
+from kinrank_bench.encoders import pycls_networks  # noqa: E402
+from kinrank_bench.encoders.cirtorch_network import CirNetwork  # noqa: E402
+from kinrank_bench.encoders.opencv_resize import resize_by_factor, resize_to_size  # noqa: E402
+from kinrank_bench.encoders.retrieval_encoders import CirtorchEncoder, PyclsEncoder  # noqa: E402
 
 NAMES = ["cirtorch", "cvnet", "delg", "dolg", "senet"]
 META = {"architecture": "resnet50", "pooling": "gem", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -83,7 +83,7 @@ def test_too_small_images_are_refused(make: Make, name: str, least: int) -> None
 
 
 def test_pictures_that_would_fill_the_memory(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kinrank.encoders.retrieval_encoders.default_limit_bytes", lambda: 10**6)
+    monkeypatch.setattr("kinrank_bench.encoders.retrieval_encoders.default_limit_bytes", lambda: 10**6)
     with (
         use_one_thread(),
         pytest.raises(ValueError, match=r"of 141 x 141 pixels needs 5\.57 MB .* 1 MB are free; give `size`"),

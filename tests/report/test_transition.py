@@ -12,7 +12,8 @@ import pytest
 
 from kinrank.report.html import document
 from kinrank.report.transition import MAX_ITEMS_PER_SIDE, MAX_TRANSFERS, transition_figure
-from kinrank.thermodynamics import Stage, stage
+from kinrank.thermodynamics import Stage
+from kinrank_bench.paper.thermodynamics import stage
 from reference.browser import seen_in
 
 LINE = abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))

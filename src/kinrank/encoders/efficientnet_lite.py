@@ -38,7 +38,7 @@ class EfficientNetLite(Encoder):
         self._device, weights = select_device(device, NAME), _find_weights(model)
         # the padding of the layers depends on the size
         network = library.EfficientNet.from_name(f"efficientnet-{model}", image_size=size)
-        from kinrank.encoders.networks.torch_checkpoint import load_weights, read_checkpoint  # imports torch
+        from kinrank.encoders.torch_checkpoint import load_weights, read_checkpoint  # imports torch
 
         network = load_weights(network, read_checkpoint(weights), NAME)
         self._network = network.to(self._device, memory_format=self._torch.channels_last)

@@ -22,11 +22,12 @@ ENCODERS = {  # module, or module:function; the default function is `open_with_o
     "open-clip": "kinrank.encoders.open_clip",
     "sentence-transformers": "kinrank.encoders.sentence_transformers",
     "timm": "kinrank.encoders.timm",
-    "cirtorch": "kinrank.encoders.retrieval_encoders:open_cirtorch",
-    "cvnet": "kinrank.encoders.retrieval_encoders:open_cvnet",
-    "delg": "kinrank.encoders.retrieval_encoders:open_delg",
-    "dolg": "kinrank.encoders.retrieval_encoders:open_dolg",
-    "senet": "kinrank.encoders.retrieval_encoders:open_senet",
+    # those of the paper's tables, in the package kinrank-bench
+    "cirtorch": "kinrank_bench.encoders.retrieval_encoders:open_cirtorch",
+    "cvnet": "kinrank_bench.encoders.retrieval_encoders:open_cvnet",
+    "delg": "kinrank_bench.encoders.retrieval_encoders:open_delg",
+    "dolg": "kinrank_bench.encoders.retrieval_encoders:open_dolg",
+    "senet": "kinrank_bench.encoders.retrieval_encoders:open_senet",
 }
 
 
@@ -72,8 +73,10 @@ def open_encoder(name: str, options: Options | None = None, **more: Any) -> Enco
             given=name,
             allowed=f"one of {', '.join(ENCODERS)}, or your own function as package.module:function",
         )
-    module, _, function = ENCODERS[name].partition(":")
-    encoder: Encoder = getattr(importlib.import_module(module), function or "open_with_options")(given)
+    path, _, function = ENCODERS[name].partition(":")
+    in_bench = path.startswith("kinrank_bench.")
+    module = import_extra(path, f"the encoder {name}", "bench") if in_bench else importlib.import_module(path)
+    encoder: Encoder = getattr(module, function or "open_with_options")(given)
     return encoder
 
 

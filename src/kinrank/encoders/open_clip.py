@@ -41,7 +41,7 @@ class OpenClipEncoder(Encoder):
     def __init__(self, model: str, weights: Path, published: dict[str, Any], device: str | None) -> None:
         library = import_extra("open_clip", f"the encoder {NAME}", NAME)
         self._device = select_device(device, NAME)
-        from kinrank.encoders.networks.torch_checkpoint import read_checkpoint  # imports torch
+        from kinrank.encoders.torch_checkpoint import read_checkpoint  # imports torch
 
         read_checkpoint(weights)  # before the library does: for better errors, and to refuse files that execute code
         prepared = {f"image_{key}": published[key] for key in PREPROCESSING_KEYS if key in published}

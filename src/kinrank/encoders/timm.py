@@ -86,7 +86,7 @@ def _find_download(library: Any, model: str) -> Path:
 
 def _fill_network(network: Any, weights: Path) -> Any:
     """Load weights into the network. The file must contain exactly its weights, and may contain a classifier."""
-    from kinrank.encoders.networks.torch_checkpoint import load_weights, read_checkpoint  # imports torch
+    from kinrank.encoders.torch_checkpoint import load_weights, read_checkpoint  # imports torch
 
     file = read_checkpoint(weights)
     if not set(network.state_dict()) <= set(file.weights):  # from another publisher: many models can rename the weights

@@ -50,7 +50,7 @@ def import_weights(
             f"{place} is the checkpoint itself, which would be overwritten", remedy="choose another `path`"
         )
     torch = import_extra("torch", f"importing weights of {type(learned).__name__}", "torch")
-    from kinrank.encoders.networks.torch_checkpoint import read_checkpoint
+    from kinrank.encoders.torch_checkpoint import read_checkpoint
 
     source = read_checkpoint(Path(checkpoint)).weights
     arrays: Arrays = {

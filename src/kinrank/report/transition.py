@@ -49,7 +49,7 @@ def transition_figure(
     after the other without movement between them.
 
     Example:
-        >>> step = transitions(prepared, query=0, item=7)[0]
+        >>> step = trace_transitions(prepared, query=0, item=7)[0]
         >>> transition_figure(step, [names[item] for item in step.items])
     """
     _check_inputs(stage, names, pictures)
@@ -105,7 +105,7 @@ def _plan_playback(stage: Stage) -> _Playback:
         knots = np.append(knots, total)
         done = np.concatenate([done, np.linspace(count, total, LAST + 1)[1:]])
     progress = np.interp(done, knots, np.linspace(0.0, 1.0, len(knots)))
-    return _Playback(count, givers, receivers, progress, done / total * stage.duration)
+    return _Playback(count, givers, receivers, progress, done / total)
 
 
 def _caption(stage: Stage, play: _Playback, title: str) -> str:

@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch")
 
 from encoders.networks import invented_weights, layer_outputs  # noqa: E402
 from encoders.networks.conftest import BOXES, Write  # noqa: E402
-from kinrank.encoders import retrieval_encoders  # noqa: E402
 from kinrank.encoders.base import Options  # noqa: E402
-from kinrank.encoders.networks.cirtorch_network import build_cirtorch  # noqa: E402
-from kinrank.encoders.networks.torch_checkpoint import Checkpoint  # noqa: E402
+from kinrank.encoders.torch_checkpoint import Checkpoint  # noqa: E402
+from kinrank_bench.encoders import retrieval_encoders  # noqa: E402
+from kinrank_bench.encoders.cirtorch_network import build_cirtorch  # noqa: E402
 
 Golden = dict[str, NDArray[Any]]
 RESNETS = ["gem-w", "gem", "mac", "rmac", "spoc", "gem-r", "gem-r-w"]

@@ -18,8 +18,8 @@ torch = pytest.importorskip("torch")
 from encoders.networks import invented_weights, layer_outputs  # noqa: E402
 from encoders.networks.conftest import BOXES, Write  # noqa: E402
 from kinrank.encoders.base import Options  # noqa: E402
-from kinrank.encoders.networks.pycls_networks import local_correlations  # noqa: E402
-from kinrank.encoders.retrieval_encoders import open_cvnet, open_senet  # noqa: E402
+from kinrank_bench.encoders.pycls_networks import local_correlations  # noqa: E402
+from kinrank_bench.encoders.retrieval_encoders import open_cvnet, open_senet  # noqa: E402
 
 SCALES = ("0.7071", "1.0", "1.4142")
 Golden = dict[str, NDArray[Any]]
@@ -142,7 +142,7 @@ def test_rows_of_a_large_map_one_after_the_other(encoder: Any, monkeypatch: pyte
     maps = torch.from_numpy(np.random.default_rng(0).random((2, 2048, 5, 4), np.float32))
     with torch.inference_mode():
         at_once = encoder.network.SSM.similarity(maps)
-        monkeypatch.setattr("kinrank.encoders.networks.pycls_networks.SENET_MAX_POSITIONS", 1)
+        monkeypatch.setattr("kinrank_bench.encoders.pycls_networks.SENET_MAX_POSITIONS", 1)
         assert invented_weights.off(encoder.network.SSM.similarity(maps), at_once.numpy()) <= 1e-6
 
 

@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 from encoders.networks import invented_weights, layer_outputs  # noqa: E402
 from encoders.networks.conftest import BOXES, Write  # noqa: E402
 from kinrank.encoders.base import Options  # noqa: E402
-from kinrank.encoders.networks.pycls_networks import Local, MultiAtrous, orthogonal_part  # noqa: E402
-from kinrank.encoders.retrieval_encoders import open_delg, open_dolg  # noqa: E402
+from kinrank_bench.encoders.pycls_networks import Local, MultiAtrous, orthogonal_part  # noqa: E402
+from kinrank_bench.encoders.retrieval_encoders import open_delg, open_dolg  # noqa: E402
 
 Golden = dict[str, NDArray[Any]]
 

@@ -13,9 +13,8 @@ pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch")
 
 from encoders.networks import invented_weights  # noqa: E402
-from kinrank.encoders.networks import cirtorch_network, pycls_networks  # noqa: E402
-from kinrank.encoders.networks.backbones import detect_depth  # noqa: E402
-from kinrank.encoders.networks.torch_checkpoint import build_without_memory  # noqa: E402
+from kinrank_bench.encoders import cirtorch_network, pycls_networks  # noqa: E402
+from kinrank_bench.encoders.backbones import build_without_memory, detect_depth  # noqa: E402
 
 
 def layout(network: Any) -> list[tuple[str, list[int]]]:

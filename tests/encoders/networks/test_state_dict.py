@@ -11,8 +11,9 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch")
 
-from kinrank.encoders.networks import cirtorch_network, pycls_networks  # noqa: E402
-from kinrank.encoders.networks.torch_checkpoint import Checkpoint, build_without_memory, load_weights  # noqa: E402
+from kinrank.encoders.torch_checkpoint import Checkpoint, load_weights  # noqa: E402
+from kinrank_bench.encoders import cirtorch_network, pycls_networks  # noqa: E402
+from kinrank_bench.encoders.backbones import build_without_memory  # noqa: E402
 
 NN = torch.nn
 

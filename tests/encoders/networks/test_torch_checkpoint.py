@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch")
 
-from kinrank.encoders.networks.torch_checkpoint import read_checkpoint, unwrap_array  # noqa: E402
+from kinrank.encoders.torch_checkpoint import read_checkpoint, unwrap_array  # noqa: E402
 
 WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "a.bias": torch.zeros(2)}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from kinrank.encoders.descriptors import gem
+from kinrank.encoders.torch_checkpoint import Checkpoint, Network
 
 # Depth -> blocks in each of the four stages
 RESNET_BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
@@ -21,6 +22,18 @@ VGG16_CHANNELS = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 51
 ARCHITECTURES = ("alexnet", "vgg16", *(f"resnet{depth}" for depth in RESNET_BLOCKS))
 LAST_CHANNELS = EXPANSION * STAGE_WIDTHS[-1]  # of the last map
 THIRD_STAGE_CHANNELS = LAST_CHANNELS // 2  # of the previous map, whose sides are twice as long
+
+
+def build_without_memory(build: Callable[[], Network]) -> Network:
+    """Build a network on the meta device: its weights have names and shapes but no memory."""
+    with torch.device("meta"):
+        return build()
+
+
+def count_outputs(file: Checkpoint, name: str, otherwise: int) -> int:
+    """Return the number of outputs of a layer in the file, or `otherwise` if it has no such layer."""
+    weight = file.weights.get(name)
+    return int(weight.shape[0]) if weight is not None and weight.ndim > 1 and len(weight) > 0 else otherwise
 
 
 def make_convolution(inputs: int, outputs: int, side: int, stride: int = 1) -> nn.Conv2d:

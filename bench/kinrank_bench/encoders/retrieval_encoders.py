@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinrank.encoders.base import PICTURES, Encoder, Options, check_rows, weights_checksum
-from kinrank.encoders.opencv_resize import resize_by_factor, resize_to_size
 from kinrank.encoders.torch_utils import select_device
 from kinrank.errors import InputError, UnreadableFileError
 from kinrank.lazy_import import import_extra
 from kinrank.memory_limit import default_limit_bytes, format_bytes
 from kinrank.vector_input import Vectors
+from kinrank_bench.encoders.opencv_resize import resize_by_factor, resize_to_size
 
 if TYPE_CHECKING:
-    from kinrank.encoders.networks.torch_checkpoint import Checkpoint
+    from kinrank.encoders.torch_checkpoint import Checkpoint
 
 BYTES_PER_PIXEL = 280  # of a ResNet at its widest map; a VGG needs 780
 OPTION_NAMES = ("weights", "scales", "size", "device")
@@ -121,7 +121,7 @@ def read_network_file(name: str, options: Options, *more: str) -> Checkpoint:
     if options.weights is None:
         raise InputError(f"the encoder {name} needs `weights`, the file that its authors published")
     select_device(options.device, name)  # fail before reading a large file
-    from kinrank.encoders.networks.torch_checkpoint import read_checkpoint  # imports torch
+    from kinrank.encoders.torch_checkpoint import read_checkpoint  # imports torch
 
     return read_checkpoint(options.weights)
 
@@ -205,7 +205,7 @@ class CirtorchEncoder(RetrievalEncoder):
 def open_cirtorch(options: Options) -> Encoder:
     """Open the encoder. Options: weights, scales, size, device, whitening ("none" or a name in the file)."""
     file = read_network_file("cirtorch", options, "whitening")
-    from kinrank.encoders.networks.cirtorch_network import build_cirtorch  # imports torch
+    from kinrank_bench.encoders.cirtorch_network import build_cirtorch  # imports torch
 
     network = build_cirtorch(file)
     _read_three_numbers(file, "mean")
@@ -229,7 +229,7 @@ def _read_three_numbers(file: Any, name: str) -> None:
 
 def _read_whitening(file: Any, name: str, scales: str, dimensions: int) -> tuple[Any, Any]:
     """Read m (d,) and P (e, d) of a whitening in the file; "ms" is for several scales and "ss" for one."""
-    from kinrank.encoders.networks.torch_checkpoint import unwrap_array
+    from kinrank.encoders.torch_checkpoint import unwrap_array
 
     known = file.meta.get("Lw")
     known = known if isinstance(known, Mapping) else {}
@@ -290,7 +290,7 @@ def open_pycls(name: str, scales: tuple[float, ...], resize: Resize, options: Op
         options: options of the user.
     """
     file = read_network_file(name, options)
-    from kinrank.encoders.networks.pycls_networks import BUILDERS  # imports torch
+    from kinrank_bench.encoders.pycls_networks import BUILDERS  # imports torch
 
     return PyclsEncoder(name, BUILDERS[name](file), options, scales, resize)
 

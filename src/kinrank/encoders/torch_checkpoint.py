@@ -193,25 +193,13 @@ def _strip_prefix(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return weights
 
 
-def build_without_memory(build: Callable[[], Network]) -> Network:
-    """Build a network on the meta device: its weights have names and shapes but no memory."""
-    with torch.device("meta"):
-        return build()
-
-
-def count_outputs(file: Checkpoint, name: str, otherwise: int) -> int:
-    """Return the number of outputs of a layer in the file, or `otherwise` if it has no such layer."""
-    weight = file.weights.get(name)
-    return int(weight.shape[0]) if weight is not None and weight.ndim > 1 and len(weight) > 0 else otherwise
-
-
 def load_weights(network: Network, file: Checkpoint, encoder: str, unused: tuple[str, ...] = ()) -> Network:
     """Load the weights of a file into a network as float32, and set it to evaluation mode.
 
     Raise UnreadableFileError that lists the first weights that are missing, unknown, or have another shape.
 
     Args:
-        network: from `build_without_memory`.
+        network: may be on the meta device, without memory.
         file: the weights.
         encoder: name of the encoder, for errors.
         unused: prefixes of names that the file may have and that are not needed.

@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from kinrank.encoders.descriptors import mac, regional, rmac, spoc, unit
-from kinrank.encoders.networks.backbones import ARCHITECTURES, Gem, build_features
-from kinrank.encoders.networks.torch_checkpoint import Checkpoint, build_without_memory, count_outputs, load_weights
+from kinrank.encoders.torch_checkpoint import Checkpoint, load_weights
 from kinrank.errors import UnreadableFileError
+from kinrank_bench.encoders.backbones import ARCHITECTURES, Gem, build_features, build_without_memory, count_outputs
 
 POOLINGS = ("mac", "spoc", "gem", "gemmp", "rmac")
 

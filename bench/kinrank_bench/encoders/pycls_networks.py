@@ -10,16 +10,18 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, pad, softplus
 
 from kinrank.encoders.descriptors import gem
-from kinrank.encoders.networks.backbones import (
+from kinrank.encoders.torch_checkpoint import Checkpoint, load_weights
+from kinrank_bench.encoders.backbones import (
     LAST_CHANNELS,
     THIRD_STAGE_CHANNELS,
     Gem,
     Head,
     Trunk,
     build_named_sequence,
+    build_without_memory,
+    count_outputs,
     detect_depth,
 )
-from kinrank.encoders.networks.torch_checkpoint import Checkpoint, build_without_memory, count_outputs, load_weights
 
 CVNET_UNUSED = ("conv2ds.", "cv_learner.")  # the part that compares two images, which is not used
 DELG_UNUSED = ("localmodel.", "desc_cls.", "att_cls.")  # local features, and layers for training
