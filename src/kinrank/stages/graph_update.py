@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from kinrank.neighbors import Neighbors
 from kinrank.stages import diffusion, gaussian_graph, states, step_costs
-from kinrank.stages.csr import Rows, matrix_from_lists, matrix_from_rows, rows_from_matrix
 from kinrank.stages.diffusion import DiffusedLists
 from kinrank.stages.item_change import ItemChange, Numbers
 from kinrank.stages.kernels.compiler import choose_chunk_rows, compile_inner, compile_kernel, run_in_chunks
@@ -33,7 +33,7 @@ from kinrank.stages.kernels.data_structures import comes_after
 from kinrank.stages.kernels.nearest_search import NO_ITEM, PRODUCT_ROUNDING, ProductBlocks, exact_distance
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.pipeline import ListSizes, LpmtGraph, UpdateRecord, transport_settings
-from kinrank.stages.sparse_rows import Pattern
+from kinrank.stages.sparse_rows import Pattern, Rows
 from kinrank.stages.states import ConfidentLists, PackedRows
 from kinrank.vector_input import Vectors
 
@@ -146,7 +146,7 @@ class _Update:
             record.drift[holes, F_DRIFT] += np.where(nearest[holes] < 0, similar[holes], 0.0).sum(axis=1)
             run_in_chunks(fill_gaps, len(holes), holes, record.near.indices, nearest, similar, chunk=256)
             moved = _measure_row_changes(old.graph, record.graph, np.arange(count), Numbering.of(change))
-            bound = matrix_from_lists(nearest[:count], similar[:count], change.after) @ moved
+            bound = np.einsum("ij,ij->i", similar[:count], moved[nearest[:count]])
             record.drift[:count, F_DRIFT] += bound * np.float32((1.0 + settings.mu) / settings.mu)
             # rows whose steps follow the distance, because F reaches too few items
             few = np.flatnonzero(similar[:count, min(settings.path_k, nearest.shape[1] - 1)] == 0)
@@ -187,7 +187,7 @@ class _Update:
             first, last = change.renumber(change.of(was[:, :k2])), new[:count, :k2]
             other = np.flatnonzero((first != last).any(axis=1))
             forced[other] |= (np.sort(first[other], axis=1) != np.sort(last[other], axis=1)).any(axis=1)
-        record.drift[:, STATE_DRIFT] += matrix_from_lists(*confident, change.after) @ moved
+        record.drift[:, STATE_DRIFT] += np.einsum("ij,ij->i", confident.weights, moved[confident.items])
         return np.flatnonzero(forced | (record.drift[:, STATE_DRIFT] > self.tolerance))
 
     def _update_prices(self, pattern: Pattern, embedded: Rows, moved: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -248,12 +248,17 @@ def _measure_row_changes(before: Rows, after: Rows, rows: Numbers, numbering: Nu
     """Return (n',) the L1 change of these rows, 0 for all others; mass on a removed item counts fully."""
     n = len(after.indptr) - 1
     change = np.zeros(n, np.float32)
-    former = matrix_from_rows(before, len(numbering.numbers))[numbering.sources[rows]]
+    former = _to_matrix(before, len(numbering.numbers))[numbering.sources[rows]]
     items = numbering.numbers[former.indices]
     items[items < 0] = n  # a column of its own for removed items
-    was = matrix_from_rows(Rows(former.indptr, items, former.data), n + 1)
-    change[rows] = abs(matrix_from_rows(after, n + 1)[rows] - was).sum(axis=1)
+    was = _to_matrix(Rows(former.indptr, items, former.data), n + 1)
+    change[rows] = abs(_to_matrix(after, n + 1)[rows] - was).sum(axis=1)
     return change
+
+
+def _to_matrix(rows: Rows, width: int) -> csr_array:
+    """Return the (n, width) matrix with these rows."""
+    return csr_array((rows.data, rows.indices, rows.indptr), shape=(len(rows.indptr) - 1, width))
 
 
 def _rows_from_lists(lists: DiffusedLists) -> Rows:
@@ -284,7 +289,8 @@ def _splice_states(former: Rows, fresh: Rows, rows: Numbers) -> Rows:
     which[rows] = n + np.arange(len(rows))
     indptr = np.concatenate([former.indptr, former.indptr[-1] + fresh.indptr[1:]])
     both = Rows(indptr, *(np.concatenate(parts) for parts in zip(former[1:], fresh[1:], strict=True)))
-    return rows_from_matrix(matrix_from_rows(both, n)[which])
+    spliced = _to_matrix(both, n)[which]
+    return Rows(spliced.indptr.astype(np.int64), spliced.indices, spliced.data)
 
 
 def update_lists(near: Neighbors, gallery: ChangedGallery, width: int, least: int) -> Neighbors:
