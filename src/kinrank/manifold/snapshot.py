@@ -363,7 +363,7 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """Size in bytes, including the vectors."""
+        """Size in bytes as saved, including the vectors; in memory, states are packed and take less."""
         state = sum(array.nbytes for array in self.state.to_arrays().values())
         return state + self.vectors.nbytes + self.names.size
 
