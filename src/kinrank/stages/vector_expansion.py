@@ -214,7 +214,7 @@ def _find_widest_margin(signed: Any, positives: Any, weights: Any, active: Any, 
     count = len(signed)
     factor, left, right, gradient = work[:count], work[count], work[count + 1], work[count + 2]
     weights[:] = 0.0
-    active[0], active[1], size = 0, positives, 0 * count + 2  # not a literal: see `search_cheapest_chains`
+    active[0], active[1], size = 0, positives, 0 * count + 2  # a literal would have another type
     weights[0], weights[positives] = 1.0, 1.0
     for _ in range(20 * count):
         entering = _find_worst_violation(signed, weights, active, size, positives, gradient)
