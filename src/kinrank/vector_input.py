@@ -163,7 +163,7 @@ def sample_evenly(count: int, most: int) -> NDArray[np.int64]:
         >>> sample_evenly(100, 3)
         array([ 0, 49, 99])
     """
-    return np.unique(np.linspace(0, max(count - 1, 0), min(most, count)).astype(np.int64))
+    return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(np.int64))
 
 
 def to_array(vectors: Any, name: str) -> NDArray[Any]:

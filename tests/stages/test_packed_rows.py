@@ -187,9 +187,8 @@ def test_parts_and_some_rows(rng: np.random.Generator) -> None:
     everyone = lists_of(packed.unpack())
     assert some == [everyone[5], [], everyone[59], everyone[5]]
     assert [list(part) for part in packed.state(5)] == [list(part) for part in zip(*everyone[5], strict=True)]
-    first = PackedRows.pack(rows_of(lists_of(rows)[:20]))
-    rest = PackedRows.pack(rows_of(lists_of(rows)[20:]))
-    for one, other in zip(PackedRows.join([first, rest]), packed, strict=True):
+    parts = rows_of(lists_of(rows)[:20]), rows_of(lists_of(rows)[20:])
+    for one, other in zip(PackedRows.pack_parts(parts, 60, len(rows.indices)), packed, strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -111,7 +111,7 @@ class LPMTAblation(LPMT):
     def prepare(self, items: Items, progress: Progress) -> JointState:
         pipeline = stages.pipeline
         progress.stage("neighbours", 0, 4)
-        lists = items.neighbors(pipeline.ListSizes.of(self).searched)
+        lists = items.neighbors(max(self.k1, pipeline.ListSizes.of(self).kept, pipeline.FAR_RANK + 1))
         powers = replace(pipeline.measure_powers(lists, self), direct=0.0)
         progress.stage("diffusion", 1, 4)
         diffused = self._similarity(items, lists)
@@ -205,14 +205,8 @@ def mutual_pattern(lists: NDArray[np.int32]) -> Pattern:
     """Return the graph in which both items list each other; rows ascend."""
     both = stages.gaussian_graph.find_mutual(lists)
     indptr = np.concatenate([[0], np.cumsum(both.sum(axis=1))]).astype(np.int64)
-    indices = lists[both]
-    stages.kernels.compiler.run_in_chunks(
-        stages.gaussian_graph.sort_rows,
-        len(lists),
-        indptr,
-        indices,
-        chunk=stages.kernels.compiler.LIGHT_CHUNK_ROWS,
-    )
+    indices = np.empty(int(indptr[-1]), np.int32)
+    stages.gaussian_graph.transpose_rows(indptr, lists[both], indices)
     return stages.sparse_rows.Pattern(indptr, indices)
 
 

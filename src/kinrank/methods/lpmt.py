@@ -211,8 +211,8 @@ class LPMT(PreparedMethod, LpmtSettings):
 
     def prepared_bytes(self, items: int, dimensions: int, changes: bool) -> int:
         widths = stages.pipeline.ListSizes.of(self)
-        lists = 8 * (widths.searched + widths.diffused)  # by distance and by F, numbers and values
-        record = 8 * widths.kept + 24 * self.k if changes else 0
+        lists = 8 * (widths.kept + widths.diffused)  # by distance and by F, numbers and values
+        record = 24 * self.k if changes else 0
         support = 0 if self.support else 8 * min(items, self.k2 * self.k1)
         table = 4 * items * items if items <= stages.step_costs.MAX_TABLE_ITEMS else 0
         wide = 0 if self.direct == 0 else 16 * min(items, self.direct_k) + 24 * min(items, self.direct_support)

@@ -139,9 +139,9 @@ def union_pattern(lists: NDArray[np.int32]) -> Pattern:
     n = len(lists)
     both, indptr = find_mutual(lists), np.zeros(n + 1, np.int64)
     union_indptr(lists, both, indptr)
-    indices = np.empty(int(indptr[-1]), np.int32)
-    union_indices(lists, both, indptr, indices)
-    run_in_chunks(sort_rows, n, indptr, indices, chunk=LIGHT_CHUNK_ROWS)
+    unordered, indices = np.empty(int(indptr[-1]), np.int32), np.empty(int(indptr[-1]), np.int32)
+    union_indices(lists, both, indptr, unordered)
+    transpose_rows(indptr, unordered, indices)
     return Pattern(indptr, indices)
 
 
@@ -246,16 +246,14 @@ def union_indices(lists: Any, mutual: Any, indptr: Any, indices: Any) -> None:
 
 
 @compile_kernel
-def sort_rows(start: Any, stop: Any, indptr: Any, indices: Any) -> None:
-    """Sort the items of rows start..stop."""
-    for i in range(start, stop):
-        for entry in range(indptr[i] + 1, indptr[i + 1]):  # insertion sort: rows are short
-            item = indices[entry]
-            at = entry
-            while at > indptr[i] and indices[at - 1] > item:
-                indices[at] = indices[at - 1]
-                at -= 1
-            indices[at] = item
+def transpose_rows(indptr: Any, unordered: Any, indices: Any) -> None:
+    """Write the items of a symmetric pattern, whose rows ascend because items are written in ascending order."""
+    filled = indptr[:-1].copy()
+    for i in range(len(filled)):
+        for entry in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            other = np.uint32(unordered[entry])
+            indices[np.uint64(filled[other])] = i
+            filled[other] += 1
 
 
 @compile_kernel

@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.neighbors import Neighbors
+from kinrank.neighbors import Neighbors, find_nearest
 from kinrank.progress import SILENT, Progress
 from kinrank.stages import diffusion, gaussian_graph, states, step_costs
 from kinrank.stages.csr import Rows, order_by_locality
@@ -26,6 +26,7 @@ from kinrank.stages.transport import TransportSettings
 from kinrank.vector_input import Vectors, sample_evenly
 
 NEAR_RANK, FAR_RANK = 1, 60  # ranks of the neighbours whose distances define the contrast
+FAR_ITEMS = 256  # items that the far one of them is searched for
 SPARE_NEIGHBORS = 10  # kept beyond the needed ones: some may be removed before a list is searched again
 NEIGHBORS_COMPARED = 5  # nearest items that trust in chains is measured from
 THIN_DIFFERENCE = 0.33  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
@@ -40,13 +41,11 @@ class ListSizes:
     """Required lengths of lists, each including the item itself.
 
     Attributes:
-        searched: neighbours to search for.
         needed: neighbours that graphs, states and steps need once the powers are measured.
-        kept: neighbours kept for later changes and for filling up lists by diffusion.
+        kept: neighbours to search for, kept for later changes and for filling up lists by diffusion.
         diffused: items of the largest F.
     """
 
-    searched: int
     needed: int
     kept: int
     diffused: int
@@ -55,9 +54,8 @@ class ListSizes:
     def of(cls, settings: LpmtSettings) -> ListSizes:
         """Return the sizes for these settings."""
         needed = max(settings.k2, max(gaussian_graph.neighbors_per_layer(settings.k)) + 1, settings.path_k + 1)
-        kept = needed + SPARE_NEIGHBORS
         diffused = max(settings.k1, settings.k2, settings.path_k + 1)
-        return cls(max(settings.k1, kept, FAR_RANK + 1), needed, kept, diffused)
+        return cls(needed, needed + SPARE_NEIGHBORS, diffused)
 
 
 @dataclass(frozen=True)
@@ -72,12 +70,31 @@ class Powers:
 
 def distance_contrast(lists: Neighbors, far: int = FAR_RANK) -> float:
     """Return log(d_far / d_1) of the median distances of the far-th and first neighbour; 1 among many duplicates."""
-    columns = min(far, lists.k - 1), min(NEAR_RANK, lists.k - 1)
-    wide, close = (float(np.median(lists.distances[:, column])) for column in columns)
+    return _compare_distances(lists, lists.distances[:, min(far, lists.k - 1)])
+
+
+def _compare_distances(lists: Neighbors, far: NDArray[np.float32]) -> float:
+    """Return the contrast of the first neighbours of the lists and far ones at these distances."""
+    close, wide = float(np.median(lists.distances[:, min(NEAR_RANK, lists.k - 1)])), float(np.median(far))
     return float(np.log(wide / close)) if 0.0 < close <= wide else 1.0
 
 
-def measure_powers(lists: Neighbors, settings: LpmtSettings) -> Powers:
+def measure_contrast(lists: Neighbors, vectors: Vectors, unit: bool, products: NDArray[np.float32]) -> float:
+    """Return the contrast if lists are shorter than FAR_RANK: FAR_ITEMS items are compared with all vectors.
+
+    `products`: the inner products of all vectors, or none.
+    """
+    rows, far = sample_evenly(len(vectors), FAR_ITEMS), min(FAR_RANK, len(vectors) - 1)
+    if not unit or not len(products):
+        return _compare_distances(
+            lists, find_nearest(vectors[rows], vectors, far + 1, own=rows, unit=unit).distances[:, far]
+        )
+    place = len(vectors) - 1 - far  # the item itself has the largest product
+    found = np.partition(products[rows], place, axis=1)[:, place]
+    return _compare_distances(lists, np.sqrt(np.maximum(2.0 - 2.0 * found, 0.0)))
+
+
+def measure_powers(lists: Neighbors, settings: LpmtSettings, contrast: float | None = None) -> Powers:
     """Return rho, gamma, share and direct: those given, otherwise measured without labels.
 
     The first three follow from the contrast of the distances, the last from the lists (`measure_trust`). If distances
@@ -85,7 +102,7 @@ def measure_powers(lists: Neighbors, settings: LpmtSettings) -> Powers:
     If they are spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F selects
     confident neighbours better than the distance. docs/decisions/ has the measurements.
     """
-    c = max(distance_contrast(lists), 1e-3)
+    c = max(distance_contrast(lists) if contrast is None else contrast, 1e-3)
     return Powers(
         rho=float(np.clip(0.55 / c, 0.4, 4.0)) if settings.rho is None else settings.rho,
         gamma=float(np.clip(2.0 + 1.4 * c, 2.0, 4.0)) if settings.gamma is None else settings.gamma,
@@ -234,13 +251,11 @@ def prepare_graph(
     """
     widths = ListSizes.of(settings)
     progress.stage("neighbours", 0, 4)
-    lists = lists_of(widths.searched)
+    near = lists_of(widths.kept).first(widths.kept)
     progress.stage("diffusion", 1, 4)
-    powers = measure_powers(lists, settings)
-    lengths = gaussian_graph.kernel_lengths(lists, settings.k)
-    layers = gaussian_graph.build_layers(lists, lengths, gaussian_graph.LayerSettings(settings.k, settings.sigma), run)
-    near = lists.first(widths.kept)
-    del lists
+    powers = measure_powers(near, settings, measure_contrast(near, vectors, unit, products))
+    lengths = gaussian_graph.kernel_lengths(near, settings.k)
+    layers = gaussian_graph.build_layers(near, lengths, gaussian_graph.LayerSettings(settings.k, settings.sigma), run)
     beta = diffusion.fit_graph_weights(layers, settings.mu, settings.lam, settings.cycles, settings.tolerance, run)
     graph = diffusion.build_diffusion_graph(layers, beta, settings.mu)
     del layers
@@ -252,12 +267,12 @@ def prepare_graph(
     record = None
     if keep:
         record = UpdateRecord(near, *diffused, graph, beta, np.zeros((len(vectors), 3), np.float32))
+        record = record.pack() if pack else record
     confident = states.confident_lists(near.indices, diffused.nearest, settings.k2, settings.kappa, powers.share)
     progress.stage("states", 2, 4)
-    embedded = states.locality_states(confident, diffused, settings.k1, settings.support, run=run)
+    shared = record is not None and record.similar is diffused.similar
+    embedded = states.locality_states(confident, diffused, settings.k1, settings.support, None, run, not shared)
     nearest = diffused.nearest
-    if record is not None and pack:
-        record = record.pack()
     del diffused, confident
     wide: Any = states.empty_states(len(vectors))
     if powers.direct > 0:
@@ -284,9 +299,10 @@ def pack_wide_states(
     order: NDArray[np.int64] | None = None,
 ) -> PackedRows:
     """Return the wide states of these items, packed block by block; arguments as of `states.build_wide_states`."""
-    blocks = [rows[first : first + run.together] for first in range(0, len(rows), run.together)] or [rows]
+    blocks = (rows[first : first + run.together] for first in range(0, len(rows), run.together))
     built = (states.build_wide_states(block, graph, embedded, settings, direct, run, order) for block in blocks)
-    return PackedRows.join([PackedRows.pack(part) for part in built])
+    entries = min(len(rows), settings.direct_support) + len(rows) // states.MAX_GAP
+    return PackedRows.pack_parts(built, len(rows), len(rows) * entries)
 
 
 def prepare_single_item(vectors: Vectors) -> LpmtGraph[PackedRows]:

@@ -28,7 +28,7 @@ Packing what was unpacked returns the same bytes, so nothing is lost if a galler
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +38,15 @@ from kinrank.stages import diffusion
 from kinrank.stages.csr import Rows, invert_rows, jaccard_distances, matrix_from_rows
 from kinrank.stages.diffusion import DiffusedLists
 from kinrank.stages.gaussian_graph import find_mutual, find_position
-from kinrank.stages.kernels.compiler import THREAD_RUNNER, Output, Runner, compile_inner, compile_kernel
+from kinrank.stages.kernels.compiler import (
+    LIGHT_CHUNK_ROWS,
+    THREAD_RUNNER,
+    Output,
+    Runner,
+    compile_inner,
+    compile_kernel,
+    run_in_chunks,
+)
 from kinrank.stages.kernels.data_structures import UNTOUCHED, new_top_k_scratch, select_largest
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.transport import State, get_state, longest_row
@@ -67,18 +75,22 @@ class PackedRows(NamedTuple):
         if isinstance(rows, PackedRows):
             return rows
         count = len(rows.indptr) - 1
-        most = len(rows.indices) + count * (int(rows.indices.max(initial=0)) // MAX_GAP)
-        packed = cls._empty(np.zeros(count + 1, np.int64), most, np.zeros(count, np.float32))
-        write_packed(rows, packed)
-        size = int(packed.indptr[-1])
-        return packed._replace(gaps=packed.gaps[:size].copy(), codes=packed.codes[:size].copy())
+        return cls.pack_parts([rows], count, len(rows.indices) + count * (int(rows.indices.max(initial=0)) // MAX_GAP))
 
     @classmethod
-    def join(cls, parts: Sequence[PackedRows]) -> PackedRows:
-        """Return the rows of all parts, one part after the other."""
-        sizes = np.concatenate([np.diff(part.indptr) for part in parts])
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(indptr, *(np.concatenate(arrays) for arrays in list(zip(*parts, strict=True))[1:]))
+    def pack_parts(cls, parts: Iterable[Rows], count: int, entries: int) -> PackedRows:
+        """Pack the rows of all parts, `count` in all, with at most `entries`, including those for large gaps.
+
+        Memory that is never written takes no space, and nothing is copied when the arrays are cut.
+        """
+        packed = cls._empty(np.zeros(count + 1, np.int64), entries, np.zeros(count, np.float32))
+        first = 0
+        for part in parts:
+            write_packed(part, first, packed)
+            first += len(part.indptr) - 1
+        packed.gaps.resize(packed.indptr[-1], refcheck=False)
+        packed.codes.resize(packed.indptr[-1], refcheck=False)
+        return packed
 
     @classmethod
     def _empty(cls, indptr: NDArray[np.int64], size: int, scales: NDArray[np.float32]) -> PackedRows:
@@ -151,15 +163,17 @@ def locality_states(
     support: int,
     rows: NDArray[np.int64] | None = None,
     run: Runner = THREAD_RUNNER,
+    overwrite: bool = False,
 ) -> Rows:
     """Return p_i of every item, or of those whose confident lists are given, sorted by item, each summing to 1.
 
-    `rows` are the items that occur in the confident lists, by default all.
+    `rows` are the items that occur in the confident lists, by default all. `overwrite`: F is no longer needed, so its
+    array can be used for F with marks.
     """
     n, width = diffused.nearest.shape
     rows = np.arange(n) if rows is None else rows
     totals = run.empty((n,), np.float32)
-    marked = run.empty((n, width), np.float32)
+    marked = diffused.similar if overwrite else run.empty((n, width), np.float32)
     k1 = min(k1, width)
     run(mark_regions, len(rows), (rows, diffused, k1), (Output(marked), Output(totals)), "states")
     regions = Rows(np.arange(n + 1, dtype=np.int64) * width, diffused.nearest.reshape(-1), marked.reshape(-1))
@@ -181,7 +195,7 @@ def average_regions(
 
 
 def _gather_rows(count: int, support: int, run: Runner, fill: Callable[[slice, tuple[Output, ...]], None]) -> Rows:
-    """Return `count` rows of at most `support` entries, filled block by block: arrays of all rows would be larger.
+    """Return `count` rows of at most `support` entries, filled block by block, so that gaps never take much memory.
 
     `fill(block, outputs)` writes the items, masses and sizes of a range of rows.
     """
@@ -189,14 +203,13 @@ def _gather_rows(count: int, support: int, run: Runner, fill: Callable[[slice, t
     indices, data = np.empty(count * support, np.int32), np.empty(count * support, np.float32)  # cut at the end
     for first in range(0, count, run.together):
         block = slice(first, min(first + run.together, count))
-        shape = block.stop - first, support
-        items, masses, sizes = run.empty(shape, np.int32), run.empty(shape, np.float32), run.empty(shape[:1], np.int64)
+        room = slice(int(indptr[first]), int(indptr[first]) + (block.stop - first) * support)
+        items, masses = indices[room].reshape(-1, support), data[room].reshape(-1, support)
+        sizes = np.empty(len(items), np.int64)
         fill(block, (Output(items), Output(masses), Output(sizes)))
         indptr[first + 1 : block.stop + 1] = indptr[first] + np.cumsum(sizes)
-        entries = slice(int(indptr[first]), int(indptr[block.stop]))
-        if entries.stop - entries.start == items.size:
-            indices[entries], data[entries] = items.reshape(-1), masses.reshape(-1)
-        else:
+        entries = slice(room.start, int(indptr[block.stop]))
+        if entries != room:
             filled = np.arange(support) < sizes[:, None]
             indices[entries], data[entries] = items[filled], masses[filled]
     size = int(indptr[-1])
@@ -261,12 +274,13 @@ def wide_distances(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.i
 
 
 def _wide_distances_of(query: int, wide: Rows) -> NDArray[np.float32]:
-    """Return (n,) the distances of one wide state to all, which are not empty."""
+    """Return (n,) the distances of one wide state to all."""
     masses = np.zeros(len(wide.indptr) - 1, np.float32)
     items, mine = get_state(wide, query)
     masses[items] = mine
-    shared = np.add.reduceat(np.minimum(wide.data, masses[wide.indices]), wide.indptr[:-1], dtype=np.float64)
-    return np.asarray(np.maximum(1.0 - shared, 0.0), np.float32)
+    distances = np.empty(len(masses), np.float32)
+    run_in_chunks(compare_to_masses, len(masses), wide, masses, distances, chunk=LIGHT_CHUNK_ROWS)
+    return distances
 
 
 def wide_distances_from(state: State, columns: PackedRows) -> NDArray[np.float32]:
@@ -288,9 +302,9 @@ def wide_distances_from(state: State, columns: PackedRows) -> NDArray[np.float32
 def mark_regions(start: Any, stop: Any, rows: Any, diffused: Any, k1: Any, marked: Any, totals: Any) -> None:
     """Write marked[i] = F_i, negative outside the region of i, and totals[i] = its sum inside; i in rows[start..stop].
 
-    rows (m,) int64; diffused: DiffusedLists; marked (n, k) float32, totals (n,) float32. A region has those of the
-    first k1 that list the item among their own first k1, and only if F reaches both ways, because lists may have been
-    filled up with other items.
+    rows (m,) int64; diffused: DiffusedLists; marked (n, k) float32, which may be F itself, because signs are not read;
+    totals (n,) float32. A region has those of the first k1 that list the item among their own first k1, and only if F
+    reaches both ways, because lists may have been filled up with other items.
     """
     nearest, similar = diffused
     for place in range(start, stop):
@@ -412,7 +426,9 @@ def _write_mean(lists: Any, weights: Any, rows: Any, scratch: Any, items: Any, m
             count += np.int64(before < 0.0)
             mass[item] = max(before, 0.0) + added
     if dense:
-        count = _gather_heaviest(scratch, len(items))
+        count = _gather_heaviest(mass, scratch, len(items))
+        for item in range(len(mass)):
+            mass[item] = UNTOUCHED
     else:
         for place in range(np.uint64(count)):
             item = np.uint32(touched[place])
@@ -422,26 +438,23 @@ def _write_mean(lists: Any, weights: Any, rows: Any, scratch: Any, items: Any, m
 
 
 @compile_inner
-def _gather_heaviest(scratch: Any, size: Any) -> Any:
-    """Gather masses in the order of items, at least the `size` largest of them; return their number.
+def _gather_heaviest(masses: Any, scratch: Any, size: Any) -> Any:
+    """Gather masses (n,) in the order of items, at least the `size` largest of them; return their number.
 
-    Neighbours in the order of computation have similar masses, so the least mass kept last tells which are too small.
+    Items have similar masses, so the least mass kept last tells which are too small.
     """
-    mass, touched, gathered, floor = scratch.mass, scratch.touched, scratch.gathered, scratch.floor
+    touched, gathered, floor = scratch.touched, scratch.gathered, scratch.floor
     count = 0 * size
     while True:
-        for item in range(np.uint64(len(mass))):
-            value = np.float32(mass[item])
+        for item in range(np.uint64(len(masses))):
+            value = np.float32(masses[item])
             touched[np.uint64(count)] = item
             gathered[np.uint64(count)] = value
             count += np.int64(value > 0.0) & np.int64(value >= floor[0])
         if count >= size or floor[0] == 0.0:
-            break
+            return count
         floor[0] = 0.0
         count = 0 * size
-    for item in range(len(mass)):
-        mass[item] = UNTOUCHED
-    return count
 
 
 @compile_kernel
@@ -549,20 +562,25 @@ def keep_largest(start: Any, stop: Any, rows: Any, diffused: Any, items: Any, ma
     n = len(diffused)
     scratch = _new_mean_scratch(_new_masses(0 * n), n)
     for row in range(start, stop):
-        line = diffused[rows[row]]
-        count = 0 * row  # a literal has another type, for which Numba would compile the callees again
-        for item in range(np.uint64(n)):
-            scratch.touched[np.uint64(count)] = item
-            scratch.gathered[np.uint64(count)] = line[item]
-            count += np.int64(line[item] > 0.0)
+        count = _gather_heaviest(diffused[rows[row]], scratch, items.shape[1])
         sizes[row] = _write_largest(count, scratch, items[row], masses[row])
 
 
 @compile_kernel
-def write_packed(rows: Any, packed: Any) -> None:
-    """Write indptr, gaps, codes and scales of all rows: Rows -> PackedRows."""
+def compare_to_masses(start: Any, stop: Any, rows: Any, masses: Any, distances: Any) -> None:
+    """Write distances[r] = 1 - sum_c min(rows[r, c], masses[c]) of rows start..stop; masses, distances (n,) float32."""
+    for row in range(start, stop):
+        shared = 0.0
+        for entry in range(np.uint64(rows.indptr[row]), np.uint64(rows.indptr[row + 1])):
+            shared += np.float64(min(rows.data[entry], masses[np.uint32(rows.indices[entry])]))
+        distances[row] = max(1.0 - shared, 0.0)
+
+
+@compile_kernel
+def write_packed(rows: Any, first: Any, packed: Any) -> None:
+    """Write indptr, gaps, codes and scales of all rows, after the `first` rows that are written: Rows -> PackedRows."""
     indptr, gaps, codes, scales = packed
-    size = 0
+    size = indptr[first]
     for row in range(len(rows.indptr) - 1):
         largest = np.float32(0.0)
         for entry in range(rows.indptr[row], rows.indptr[row + 1]):
@@ -583,8 +601,8 @@ def write_packed(rows: Any, packed: Any) -> None:
             item = np.int64(rows.indices[entry])
             squares += code * code
             size += 1
-        indptr[row + 1] = size
-        scales[row] = 1.0 / max(squares, 1)
+        indptr[first + row + 1] = size
+        scales[first + row] = 1.0 / max(squares, 1)
 
 
 @compile_kernel

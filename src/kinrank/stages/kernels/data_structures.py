@@ -177,7 +177,7 @@ def select_largest(values: Any, numbers: Any, count: Any, k: Any, scratch: Any, 
     """Write to chosen[:m] the positions of the m = min(k, count) largest of values[:count]; return m.
 
     values float32, none negative; numbers int32: among equal values the lower number wins; scratch from
-    `new_top_k_scratch`; chosen (>= count + 1,) int32, unordered.
+    `new_top_k_scratch`; chosen (>= count + 1,) int32, ascending.
     """
     if count <= k:
         for place in range(count):
@@ -203,7 +203,7 @@ def select_largest(values: Any, numbers: Any, count: Any, k: Any, scratch: Any, 
         kept += np.int64(leading > last)
         ties[np.uint64(tied)] = place
         tied += np.int64(leading == last)
-    while kept < k:
+    for _ in range(k - kept):
         best = -1
         for entry in range(tied):
             place = ties[entry]
@@ -211,7 +211,15 @@ def select_largest(values: Any, numbers: Any, count: Any, k: Any, scratch: Any, 
                 continue
             if best < 0 or comes_after(values[ties[best]], numbers[ties[best]], values[place], numbers[place]):
                 best = entry
-        chosen[kept] = ties[best]
-        ties[best] = -1
-        kept += 1
+        ties[best] = -1 - ties[best]  # chosen
+    free = k
+    for entry in range(tied - 1, -1, -1):  # merge both, which ascend, from the end
+        place = -1 - ties[entry]
+        if place >= 0:
+            while kept > 0 and chosen[kept - 1] > place:
+                kept -= 1
+                free -= 1
+                chosen[free] = chosen[kept]
+            free -= 1
+            chosen[free] = place
     return k
