@@ -14,7 +14,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from kinrank.manifold import Manifold
+from kinrank.methods import LPMT
 from kinrank.progress import Progress, ProgressOption
+from kinrank.stages.pipeline import ListSizes
 from kinrank.stores.array import ArrayStore
 from kinrank.stores.faiss import FaissStore, IndexOptions
 from kinrank_bench.declaration import Option, PathLike, QueryLimit, SetNames, Sizes
@@ -182,8 +184,9 @@ def measure_point(items: int, store: str, probes: int | None, largest: int) -> d
     small = Manifold.build(gallery[:400])  # compiles, or loads compiled loops from disk
     small.search(queries[:2])
     index = FaissStore(gallery, store, options=IndexOptions(probes=probes))
-    index.search(gallery[:10], 61)
-    search = time_call(lambda: index.search(gallery, 61))
+    listed = ListSizes.of(LPMT()).kept
+    index.search(gallery[:10], listed)
+    search = time_call(lambda: index.search(gallery, listed))
     before = _resident_bytes()
     started = time.perf_counter()
     manifold = Manifold.build(index)

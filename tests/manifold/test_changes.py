@@ -321,7 +321,8 @@ def test_a_store_that_is_exact_changes_like_an_array() -> None:
         manifold.add(rows[124:])
         manifold.remove(range(10, 30))
     for name, array in plain.snapshot.state.to_arrays().items():
-        np.testing.assert_allclose(array, stored.snapshot.state.to_arrays()[name], rtol=1e-3, atol=1e-5, err_msg=name)
+        apart = 1e-3 if name in ("state_data", "wide_data") else 1e-5  # masses are kept as 8-bit codes
+        np.testing.assert_allclose(array, stored.snapshot.state.to_arrays()[name], rtol=1e-3, atol=apart, err_msg=name)
     queries = clusters(16, 9)
     got, want = stored.search(queries, k=20), plain.search(queries, k=20)
     np.testing.assert_array_equal(got.indices, want.indices)

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 import kinrank
 from kinrank.methods import LPMT
-from kinrank.neighbors import Neighbors
+from kinrank.neighbors import Neighbors, find_nearest
 from kinrank.problem import Items
 from kinrank.progress import SILENT
 from kinrank.stages import diffusion, pipeline, step_costs
-from kinrank.stages.pipeline import ListSizes, Powers, measure_powers
+from kinrank.stages.kernels.nearest_search import multiply_pairs
+from kinrank.stages.pipeline import ListSizes, Powers, distance_contrast, measure_contrast, measure_powers
+from kinrank.stages.step_costs import NO_PRODUCTS
 from kinrank.vector_input import to_unit_rows
 from kinrank_bench.datasets import benchmark
 from kinrank_bench.paper.lpmt_ablation import LPMTAblation
@@ -432,6 +434,25 @@ def test_measured_values_do_not_depend_on_the_unit_of_the_distances() -> None:
     assert (here.rho, here.gamma, here.share) == pytest.approx((there.rho, there.gamma, there.share), rel=1e-5)
 
 
+@pytest.mark.parametrize(("count", "unit"), [(2, True), (40, True), (120, True), (120, False), (1500, True)])
+def test_the_contrast_of_a_sample_is_that_of_all_lists(count: int, unit: bool) -> None:
+    """Up to 128 items all of them are in the sample; lists of 25 need not reach the far neighbour."""
+    rows = clusters(8, 30, -(-count // 30))[:count]
+    rows = rows if unit else rows * np.linspace(0.5, 2.0, count, dtype=np.float32)[:, None]
+    lists = find_nearest(rows, rows, min(61, count), own=np.arange(count), unit=unit)
+    want, short = distance_contrast(lists), lists.first(25)
+    near = 1e-5 if count <= 128 else 0.1
+    assert measure_contrast(short, rows, unit, NO_PRODUCTS) == pytest.approx(want, rel=near)
+    assert measure_contrast(short, rows, unit, multiply_pairs(rows)) == pytest.approx(want, rel=max(near, 1e-3))
+
+
+def test_the_contrast_of_duplicates_is_one() -> None:
+    rows = np.repeat(clusters(8, 3, 1), 70, axis=0)
+    lists = find_nearest(rows, rows, 25, own=np.arange(len(rows)))
+    for products in (NO_PRODUCTS, multiply_pairs(rows)):
+        assert measure_contrast(lists, rows, True, products) == 1.0
+
+
 @pytest.mark.parametrize("kind", [LPMT, LPMTAblation])
 def test_values_in_force_are_those_of_the_lists(kind: type[LPMT]) -> None:
     items = Items.from_gallery(clusters(11, 8, 10))
@@ -446,8 +467,7 @@ def test_values_in_force_are_those_of_the_lists(kind: type[LPMT]) -> None:
 def test_lists_are_long_enough_for_every_stage() -> None:
     for method in (LPMT(), LPMT(k=60), LPMT(path_k=100), LPMT(k2=90), LPMT(k1=1, k2=1, k=1, path_k=1)):
         widths = ListSizes.of(method)
-        assert widths.searched >= widths.kept > widths.needed >= max(method.k2, method.path_k + 1, method.k + 1)
-        assert widths.searched >= 61
+        assert widths.kept > widths.needed >= max(method.k2, method.path_k + 1, method.k + 1)
         assert widths.diffused >= max(method.k1, method.k2, method.path_k + 1)
         ranking = kinrank.rerank(None, clusters(11, 8, 10), method)
         assert np.isfinite(ranking.distances).all()

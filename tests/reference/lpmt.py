@@ -433,10 +433,10 @@ def chained(
 def wide_states(S: Matrix, p: Matrix, direct_k: int, direct_mu: float, direct_support: int) -> Matrix:
     """Return r_i: states averaged with the direct_k largest F of a wider diffusion over S; largest entries, sum one.
 
-    Among few items the average is over all of them, and direct_mu is doubled.
+    Among few items the average is over all of them, and direct_mu is larger by half.
     """
     if len(p) <= diffusion.MAX_BLOCK_ITEMS:
-        direct_k, direct_mu = len(p), 2 * direct_mu
+        direct_k, direct_mu = len(p), 1.5 * direct_mu
     F = resolvent(S, direct_mu)
     r = np.zeros(p.shape)
     for i in range(len(p)):

@@ -189,6 +189,15 @@ def test_inputs_are_not_changed(problem: Problem, rng: np.random.Generator) -> N
         np.testing.assert_array_equal(array, copy)
 
 
+def test_marks_may_overwrite_the_similarities(problem: Problem, rng: np.random.Generator) -> None:
+    lists, F = problem[1].indices, rng.random((40, 40))
+    confident, similar = states.confident_lists(lists, lists, 5, 2.0, 0.0), along(F, lists)
+    plain = states.locality_states(confident, DiffusedLists(lists, similar.copy()), 12, 8)
+    over = states.locality_states(confident, DiffusedLists(lists, similar), 12, 8, overwrite=True)
+    for one, other in zip(plain, over, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_the_sign_of_a_similarity_has_no_effect(problem: Problem, rng: np.random.Generator) -> None:
     """Only because mark_regions reads absolute values: F itself is never negative."""
     lists, F = problem[1].indices, rng.random((40, 40))

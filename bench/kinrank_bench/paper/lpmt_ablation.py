@@ -111,8 +111,12 @@ class LPMTAblation(LPMT):
     def prepare(self, items: Items, progress: Progress) -> JointState:
         pipeline = stages.pipeline
         progress.stage("neighbours", 0, 4)
-        lists = items.neighbors(max(self.k1, pipeline.ListSizes.of(self).kept, pipeline.FAR_RANK + 1))
-        powers = replace(pipeline.measure_powers(lists, self), direct=0.0)
+        lists = items.neighbors(max(self.k1, pipeline.ListSizes.of(self).kept))
+        products = stages.step_costs.NO_PRODUCTS
+        if len(items) <= stages.step_costs.MAX_TABLE_ITEMS:
+            products = stages.kernels.nearest_search.multiply_pairs(items.vectors)
+        contrast = pipeline.measure_contrast(lists, items.vectors, items.unit, products)
+        powers = replace(pipeline.measure_powers(lists, self, contrast), direct=0.0)
         progress.stage("diffusion", 1, 4)
         diffused = self._similarity(items, lists)
         progress.stage("states", 2, 4)

@@ -36,7 +36,7 @@ ENERGY_ROUNDING = 1e-9  # relative rounding of H, whose rows are float32
 SWEEP_SECONDS, PUSH_SECONDS = 2e-10, 3e-9  # per edge that mass passes; kinrank.methods.base says how they were measured
 REST_SHARE = np.float32(0.35)  # of the mass that waits at the end and is settled where it waits, in lists by F
 WEIGHING_FACTOR = 8.0  # times the tolerance where only graph weights are estimated; they change by less than 0.001
-SAMPLE_ROWS = 128, 512  # fewest and most rows of F that graph weights are estimated from; in between, every fourth
+SAMPLE_ROWS = 128, 512  # fewest and most items that statistics are estimated from; in between, every fourth
 
 
 def estimate_diffusion_seconds(rows: int, items: int, degree: float, mu: float, tolerance: float) -> float:
@@ -54,11 +54,11 @@ def estimate_diffusion_seconds(rows: int, items: int, degree: float, mu: float, 
 
 def estimate_weighing_seconds(items: int, degree: float, mu: float, cycles: int, tolerance: float) -> float:
     """Estimate the worst-case time of one core for `fit_graph_weights`."""
-    return cycles * estimate_diffusion_seconds(_sample_size(items), items, degree, mu, tolerance)
+    return cycles * estimate_diffusion_seconds(choose_sample_size(items), items, degree, mu, tolerance)
 
 
-def _sample_size(items: int) -> int:
-    """Return the number of rows of F that graph weights are estimated from."""
+def choose_sample_size(items: int) -> int:
+    """Return the number of items that graph weights and the contrast of distances are estimated from."""
     return max(SAMPLE_ROWS[0], min(items // 4, SAMPLE_ROWS[1]))
 
 
@@ -158,7 +158,7 @@ def fit_graph_weights(
 def _estimate_energies(layers: GraphLayers, spread: Spread, run: Runner) -> GraphWeights:
     """Return (m,) H_v = <F, F> - <F, S_v F>, estimated from SAMPLE_ROWS of its rows."""
     n = len(layers.indptr) - 1
-    rows = sample_evenly(n, _sample_size(n))
+    rows = sample_evenly(n, choose_sample_size(n))
     few = n <= MAX_BLOCK_ITEMS
     parts = -(-len(rows) // BLOCK_COLUMNS) if few else len(rows)
     energies = run.empty((parts, layers.count), np.float32)

@@ -55,7 +55,7 @@ class LpmtSettings:
         1, "rounds of adapting the diffusion and the weights of the graphs to each other", low=0, high=50
     )
     tolerance: float = parameter(
-        3e-3,
+        2.5e-3,
         "largest residual left unspread when a diffusion row is computed; smaller is more exact and slower",
         low=1e-9,
         high=1,
@@ -85,7 +85,7 @@ class LpmtSettings:
     )
     direct_mu: float = parameter(
         0.02,
-        "strength of the tie of that wider diffusion to its start; smaller reaches further; twice among up to 1,024",
+        "strength of the tie of that wider diffusion to its start; smaller reaches further; 1.5 times for up to 1,024",
         low=0.01,
         high=1000,
     )

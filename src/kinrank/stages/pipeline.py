@@ -26,7 +26,6 @@ from kinrank.stages.transport import TransportSettings
 from kinrank.vector_input import Vectors, sample_evenly
 
 NEAR_RANK, FAR_RANK = 1, 60  # ranks of the neighbours whose distances define the contrast
-FAR_ITEMS = 256  # items that the far one of them is searched for
 SPARE_NEIGHBORS = 10  # kept beyond the needed ones: some may be removed before a list is searched again
 NEIGHBORS_COMPARED = 5  # nearest items that trust in chains is measured from
 THIN_DIFFERENCE = 0.33  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
@@ -80,18 +79,20 @@ def _compare_distances(lists: Neighbors, far: NDArray[np.float32]) -> float:
 
 
 def measure_contrast(lists: Neighbors, vectors: Vectors, unit: bool, products: NDArray[np.float32]) -> float:
-    """Return the contrast if lists are shorter than FAR_RANK: FAR_ITEMS items are compared with all vectors.
+    """Return the contrast for lists shorter than FAR_RANK: a sample of the items is compared with all vectors.
 
     `products`: the inner products of all vectors, or none.
     """
-    rows, far = sample_evenly(len(vectors), FAR_ITEMS), min(FAR_RANK, len(vectors) - 1)
+    count, far = len(vectors), min(FAR_RANK, len(vectors) - 1)
+    rows = sample_evenly(count, diffusion.choose_sample_size(count))
     if not unit or not len(products):
         return _compare_distances(
             lists, find_nearest(vectors[rows], vectors, far + 1, own=rows, unit=unit).distances[:, far]
         )
-    place = len(vectors) - 1 - far  # the item itself has the largest product
-    found = np.partition(products[rows], place, axis=1)[:, place]
-    return _compare_distances(lists, np.sqrt(np.maximum(2.0 - 2.0 * found, 0.0)))
+    place = count - 1 - far  # the item itself has the largest product
+    inner = products[rows]
+    inner.partition(place, axis=1)
+    return _compare_distances(lists, np.sqrt(np.maximum(2.0 - 2.0 * inner[:, place], 0.0)))
 
 
 def measure_powers(lists: Neighbors, settings: LpmtSettings, contrast: float | None = None) -> Powers:

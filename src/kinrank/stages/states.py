@@ -13,7 +13,7 @@ with F = (1 - a)(I - a S_beta)^-1 as in stages/diffusion.py, but a = 1 / (1 + di
 direct_support largest entries of r_i are kept. An item with few similar items has its F on these, one with many on all
 of them, so that the width of r adapts itself. The distance of two items is that of their wide states:
 1 - sum_c min(r_q(c), r_x(c)). Among few items, such as the candidates of a query, the mean is taken over all of them, r
-= F P, and direct_mu counts twice, because F must not reach everything there.
+= F P, and direct_mu is larger by half, because F must not reach everything there.
 
 A prepared gallery keeps both kinds packed, in 3 bytes per entry instead of 8 (`PackedRows`):
 
@@ -52,7 +52,7 @@ from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.transport import State, get_state, longest_row
 
 NO_MASS = np.empty(0, np.float64)  # the kernel allocates its own
-FEW_ITEMS_FACTOR = 2.0  # direct_mu and tolerance are larger among few items, over all of which the mean is taken
+FEW_ITEMS_MU, FEW_ITEMS_TOLERANCE = 1.5, 2.0  # direct_mu and tolerance, times, where the mean is taken over all items
 WIDE_TOLERANCE = (0.25, 0.5, 0.7), (6.0, 4.0, 1.0)  # of wide diffusions, times: less exact if their share is small
 MAX_GAP, MAX_CODE, MIN_CODE = 65535, 255, 8
 LEAST_SHARE = np.float32((MIN_CODE - 0.5) / MAX_CODE) ** 2  # of the largest mass; smaller ones are left out
@@ -238,11 +238,10 @@ def build_wide_states(
     """
     n = len(embedded.indptr) - 1
     few = n <= diffusion.MAX_BLOCK_ITEMS
-    factor = FEW_ITEMS_FACTOR if few else 1.0
-    mu = factor * settings.direct_mu
+    mu = settings.direct_mu * (FEW_ITEMS_MU if few else 1.0)
     wider = np.float32((1.0 + settings.mu) / (1.0 + mu))
     graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
-    tolerance = factor * settings.tolerance * np.interp(direct, *WIDE_TOLERANCE)
+    tolerance = settings.tolerance * np.interp(direct, *WIDE_TOLERANCE) * (FEW_ITEMS_TOLERANCE if few else 1.0)
     spread = diffusion.Spread.over(graph, mu, tolerance)
     mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
     diffused = np.empty((n, n) if few else (0, 0), np.float32)
