@@ -91,22 +91,25 @@ class Spread(NamedTuple):
     """A diffusion over a graph.
 
     Attributes:
-        graph: a S_beta.
+        graph: a S_beta, divided by `scale`.
+        scale: float32, factor of all edges, so that diffusions with different a share one graph.
         restart: float32, 1 - a, the share of mass that stays.
         tolerance: float32, largest mass that is not passed on.
         weights: (sweeps,) float32 of Chebyshev's iteration, see `chebyshev_weights`.
     """
 
     graph: Rows
+    scale: Any
     restart: Any
     tolerance: Any
     weights: NDArray[np.float32]
 
     @classmethod
-    def over(cls, graph: Rows, mu: float, tolerance: float) -> Spread:
-        """Return the diffusion with a = 1 / (1 + mu) over a S_beta."""
+    def over(cls, graph: Rows, mu: float, tolerance: float, graph_mu: float | None = None) -> Spread:
+        """Return the diffusion with a = 1 / (1 + mu) over S_beta; the graph is that of `graph_mu`, by default mu."""
         error = 0.25 * tolerance * np.sqrt(len(graph.indptr) - 1)  # less than the norm of what spreading leaves
-        return cls(graph, restart_share(mu), np.float32(tolerance), chebyshev_weights(mu, error))
+        scale = np.float32(1.0 if graph_mu is None else (1.0 + graph_mu) / (1.0 + mu))
+        return cls(graph, scale, restart_share(mu), np.float32(tolerance), chebyshev_weights(mu, error))
 
 
 class DiffusedLists(NamedTuple):
@@ -249,7 +252,7 @@ def new_spread_scratch(n: Any) -> Any:
 def spread_row(source: Any, spread: Any, scratch: Any) -> Any:
     """Fill scratch.f with row `source` and scratch.left with the mass not passed on; return the number of items met.
 
-    Invariant after every sweep: row = f + restart * (I - graph)^-1 left, with left >= 0. All entries above the
+    Invariant after every sweep: row = f + restart * (I - scale graph)^-1 left, with left >= 0. All entries above the
     tolerance are passed on together, so that the result does not depend on the numbering of the items.
     """
     f, left, mass, touched = scratch.f, scratch.left, scratch.mass, scratch.touched
@@ -270,7 +273,7 @@ def spread_row(source: Any, spread: Any, scratch: Any) -> Any:
         waiting = 0
         for position in range(np.uint64(size)):
             node = np.int64(front[position])
-            amount = mass[position]
+            amount = spread.scale * mass[position]
             for entry in range(np.uint64(indptr[node]), np.uint64(indptr[node + 1])):
                 other = np.uint32(indices[entry])
                 # written always, counted conditionally: unpredictable branches would take twice the time
@@ -454,7 +457,7 @@ def diffuse_block(spread: Any, scratch: Any) -> Any:
     x <- w (G x + b - y) + y, y the x before, w from `spread.weights`. What no path reaches stays exactly 0.
     """
     indptr, indices, data = spread.graph
-    weights = spread.weights
+    weights, scale = spread.weights, spread.scale
     b, x, y, z = scratch
     width = x.shape[1]  # not the constant: the compiler unrolls loops of known length instead of vectorising them
     for item in range(len(x)):
@@ -473,12 +476,12 @@ def diffuse_block(spread: Any, scratch: Any) -> Any:
                 second, third, fourth = entry + np.uint64(1), entry + np.uint64(2), entry + np.uint64(3)
                 x0, x1 = x[np.uint32(indices[entry])], x[np.uint32(indices[second])]
                 x2, x3 = x[np.uint32(indices[third])], x[np.uint32(indices[fourth])]
-                s0, s1, s2, s3 = data[entry], data[second], data[third], data[fourth]
+                s0, s1, s2, s3 = scale * data[entry], scale * data[second], scale * data[third], scale * data[fourth]
                 for column in range(width):
                     line[column] += s0 * x0[column] + s1 * x1[column] + s2 * x2[column] + s3 * x3[column]
                 entry += np.uint64(4)
             while entry < end:
-                other, share = x[np.uint32(indices[entry])], data[entry]
+                other, share = x[np.uint32(indices[entry])], scale * data[entry]
                 for column in range(width):
                     line[column] += share * other[column]
                 entry += np.uint64(1)

@@ -239,10 +239,8 @@ def build_wide_states(
     n = len(embedded.indptr) - 1
     few = n <= diffusion.MAX_BLOCK_ITEMS
     mu = settings.direct_mu * (FEW_ITEMS_MU if few else 1.0)
-    wider = np.float32((1.0 + settings.mu) / (1.0 + mu))
-    graph = Rows(spreading.indptr, spreading.indices, spreading.data * wider)
     tolerance = settings.tolerance * np.interp(direct, *WIDE_TOLERANCE) * (FEW_ITEMS_TOLERANCE if few else 1.0)
-    spread = diffusion.Spread.over(graph, mu, tolerance)
+    spread = diffusion.Spread.over(spreading, mu, tolerance, settings.mu)
     mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
     diffused = np.empty((n, n) if few else (0, 0), np.float32)
     if few:
