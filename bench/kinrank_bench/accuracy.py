@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from kinrank.errors import EXPECTED_ERRORS, MissingFileError
-from kinrank.evaluation.trials import ABLATION, BASELINE, format_points
+from kinrank.evaluation.trials import BASELINE, VARIANTS, format_points
 from kinrank.methods import METHODS
 from kinrank.progress import Progress, ProgressOption
 from kinrank.tables import render_csv
@@ -134,11 +134,11 @@ def accuracy(
 
 
 def select_methods(names: Sequence[str]) -> list[str]:
-    """Return the methods without repetitions, no re-ranking first; "all" excludes the ablation of LPMT.
+    """Return the methods without repetitions, no re-ranking first; "all" excludes variants of LPMT.
 
     "all" includes the learned methods, which are fitted on pseudo-labels first if torch is installed.
     """
-    every = [name for name in METHODS if name != ABLATION] if list(names) == ["all"] else resolve_method_names(names)
+    every = [name for name in METHODS if name not in VARIANTS] if list(names) == ["all"] else resolve_method_names(names)
     return list(dict.fromkeys([BASELINE, *every]))
 
 

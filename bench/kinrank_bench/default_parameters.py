@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kinrank import stages
 from kinrank.errors import InputError
 from kinrank.evaluation import Truth, evaluate
-from kinrank.evaluation.trials import ABLATION, BASELINE
+from kinrank.evaluation.trials import BASELINE
 from kinrank.methods import LPMT, Method
 from kinrank.problem import Items
 from kinrank.progress import SILENT, Progress, ProgressOption
@@ -101,9 +101,7 @@ def defaults(
             parameter="sets",
             remedy="give two or more",
         )
-    other_methods = [
-        name for name in dict.fromkeys([BASELINE, *resolve_method_names(methods)]) if name not in (LPMT_NAME, ABLATION)
-    ]
+    other_methods = [name for name in dict.fromkeys([BASELINE, *resolve_method_names(methods)]) if name != LPMT_NAME]
     report, cell_cache = Progress(progress), Cache(None) if cache is None else cache
     results: dict[str, Any] = {"close": CLOSE_POINTS, "grid": list(GRID), "fitted": [], "results": []}
     if "joint" in parts:

@@ -17,6 +17,7 @@ import kinrank
 from kinrank import stages
 from kinrank.errors import InputError
 from kinrank.evaluation import Comparison, Score
+from kinrank.evaluation.trials import VARIANTS
 from kinrank.methods import METHODS, find_method
 from kinrank.methods.learned_method import LearnedMethod
 from kinrank_bench.fingerprint import fingerprint_record
@@ -107,9 +108,9 @@ def describe_environment() -> dict[str, Any]:
 
 
 def resolve_method_names(names: Sequence[str]) -> list[str]:
-    """Return known method names without repetitions; "all" stands for every method that needs no weights."""
+    """Return known method names without repetitions; "all" stands for those of METHODS that need no weights."""
     if list(names) == ["all"]:
-        return [name for name, kind in METHODS.items() if not issubclass(kind, LearnedMethod)]
+        return [name for name, kind in METHODS.items() if name not in VARIANTS and not issubclass(kind, LearnedMethod)]
     return list(dict.fromkeys(find_method(name).name for name in names))
 
 

@@ -68,7 +68,7 @@ def test_methods_by_name() -> None:
     assert resolve_methods(["LPMT", kr.methods.AQE(k=3)]) == [kr.LPMT(), kr.methods.AQE(k=3)]
     every = [method.name for method in resolve_methods("all")]
     assert "lpmt" in every
-    assert not {"none", "lpmt-ablation"} & set(every)
+    assert not {"none", "lpmt-ablation", "lpmt-as-published"} & set(every)
     with pytest.raises(ValueError, match="methods is empty; give at least one, such as lpmt"):
         resolve_methods([])
     with pytest.raises(ValueError, match="'magic' is not known"):

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 BASELINE = "none"
 MIN_METHODS_FOR_CHANCE_NOTE = 10  # with so many methods, some are better or worse by chance
 MAX_LISTED_METHODS = 6  # methods that a sentence names, the worst first
-ABLATION = "lpmt-ablation"  # of kinrank-bench: switches parts of LPMT off, not a method of its own
+VARIANTS = ("lpmt-ablation", "lpmt-as-published")  # of LPMT, in kinrank-bench; measured only if they are named
 Run = Callable[[Method], Ranking]  # raises one of EXPECTED_ERRORS if the method cannot rank these data
 
 
@@ -188,8 +188,8 @@ def compare(
         queries, gallery, candidates, max_memory, metric: as in `rerank`.
         k: number of items to rank per query. Default: all items, or the candidates of a vector database.
         truth: relevant items of each query.
-        methods: Methods or names, or "all" for every method with its default parameters (except lpmt-ablation, which
-            must be named). No re-ranking is always included.
+        methods: Methods or names, or "all" for every method with its default parameters (except VARIANTS, which must
+            be named). No re-ranking is always included.
         measures: as in `evaluate`; the first one determines the order and the verdict. Default: the usual ones of the
             truth, such as mAP and R@1 of labels.
         confidence, resamples, seed: for the intervals, as in `evaluate`, and the paired test, as in `compare_scores`.
@@ -335,7 +335,7 @@ def label_methods(methods: Sequence[Method | str] | str) -> dict[str, Method]:
 
 def list_untrained_methods() -> list[str]:
     """List the names of all methods that need no weights."""
-    return [name for name, kind in METHODS.items() if name != ABLATION and not issubclass(kind, LearnedMethod)]
+    return [name for name, kind in METHODS.items() if name not in VARIANTS and not issubclass(kind, LearnedMethod)]
 
 
 def _format_score(trial: Trial, measure: str) -> tuple[str, str]:
