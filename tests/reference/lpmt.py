@@ -325,8 +325,8 @@ def fused(
 ) -> Matrix:
     """Return theta d + (1 - theta) ((1 - direct) d' + direct apart) if a chain exists; other items follow, by d.
 
-    `plain`: Eq. 21, d and d' unchanged, without `apart`. `local`: each in units of the row's k-th smallest value, d counted
-    from 0.6 of its smallest on. `own`: the smallest value of a row is that of the query itself, and does not count.
+    `plain`: d and d' unchanged, Eq. 21, without `apart`. `local`: each in units of the row's k-th smallest value, d
+    counted from 0.6 of its smallest on. `own`: the smallest value of a row is that of the query itself, and does not count.
     """
     out = np.zeros(d.shape)
     for row in range(len(d)):
@@ -416,7 +416,7 @@ def chained(
     distance: str = "transport",
     **others: Any,
 ) -> tuple[Matrix, Matrix]:
-    """Return (d, d') of all items: all of Section 4 except Eq. 21; `others` as in `embedded`.
+    """Return (d, d') of all items: all of Section 4 except the fusion; `others` as in `embedded`.
 
     Any `distance` except `transport` compares the states directly.
     """

@@ -246,7 +246,7 @@ def test_an_item_whose_neighbours_all_ignore_it_keeps_its_own_state() -> None:
     assert (regions_of(lists, along(F, lists), 3, "reciprocal")[0][4] > 0).sum() == 1
     np.testing.assert_allclose(states_of(lists, F, 3, 1, 2.0).toarray()[4], [0, 0, 0, 0, 1])
     together = states_of(lists, F, 3, 2, 2.0).toarray()[4]
-    assert together[4] == pytest.approx((2 + 1) / (2 * 1 + 2), abs=1e-6)  # Eq. 16: kappa |R| + k2 = 4
+    assert together[4] == pytest.approx((2 + 1) / (2 * 1 + 2), abs=1e-6)  # kappa |R| + k2 = 4
 
 
 def random_states(rng: np.random.Generator, n: int) -> Any:
