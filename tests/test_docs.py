@@ -23,6 +23,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").gl
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"^<!-- needs: (.*) -->$", flags=re.MULTILINE)
 FRAMEWORKS = {"langchain": "langchain_core", "llamaindex": "llama_index.core"}  # modules with another name
+MATH = re.compile(r"^```math\n(.*?)^```|\$`([^`]+)`\$", flags=re.MULTILINE | re.DOTALL)
 PAIRS = re.compile(r"[A-Z][a-z ]+ on a synthetic set of pairs: (\d+) of 30")
 
 
@@ -90,6 +91,27 @@ def test_page_says_everything(name: str) -> None:
     assert "Helps" in page
     assert "Hurts" in page
     assert kind.paper in page
+
+
+def test_formulas_are_those_of_the_docstrings(builder: ModuleType) -> None:
+    """If a docstring's formula has changed, change the TeX in docs/generator/equations.md, then its checksum."""
+    from generator.equations import compute_checksum, read_formulas
+    from generator.pages import parse_docs
+
+    plain = {name: "\n\n".join(parse_docs(kind).formula) for name, kind in kinrank.METHODS.items()}
+    now = {name: compute_checksum(text) for name, text in plain.items() if text}
+    assert {name: formula.checksum for name, formula in read_formulas().items()} == now
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if MATH.search(page.read_text("utf-8"))], ids=named)
+def test_formulas_become_mathml(builder: ModuleType, page: Path) -> None:
+    pytest.importorskip("latex2mathml", reason="`make docs` installs it")
+    from generator.mathml import to_mathml
+
+    for block, inline in MATH.findall(page.read_text("utf-8")):
+        assert to_mathml(block or inline, "block").startswith("<math ")
+    with pytest.raises(ValueError, match="nonsense"):
+        to_mathml(r"\nonsense{x}", "inline")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
