@@ -10,6 +10,7 @@ import os
 import posixpath
 import re
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
-from generator.mathml import InlineFormulas, format_block  # noqa: E402
+from generator.mathml import Formulas  # noqa: E402
 from generator.reference import INNER, PUBLIC, modules, path_of, reference  # noqa: E402
 
 from kinrank import METHODS, __version__  # noqa: E402
@@ -33,6 +34,7 @@ TEXTS = {  # file of the repository -> page of the site
 }
 COPIES = ["CITATION.cff", "benchmarks/results.jsonl"]
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
+MATH_FONT = resources.files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
 LONG_NAME = re.compile(r"(?<=<code>)[\w.:/]{30,}(?=</code>)")
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", flags=re.MULTILINE | re.DOTALL)
 
@@ -96,10 +98,7 @@ def on_config(config: Any) -> Any:
         },
     ]
     config.copyright = f"kinrank {__version__}, Apache-2.0"
-    config.markdown_extensions += [NoTags(), InlineFormulas()]
-    config.mdx_configs["pymdownx.superfences"] = {
-        "custom_fences": [{"name": "math", "class": "formula", "format": format_block}]
-    }
+    config.markdown_extensions += [NoTags(), Formulas()]
     return config
 
 
@@ -110,6 +109,7 @@ def on_files(files: Any, config: Any) -> Any:
     made["examples.md"] = _examples()
     for path, text in (made | reference()).items():
         files.append(File.generated(config, path, content=text))
+    files.append(File.generated(config, "theme/stix-two-math.ttf", content=MATH_FONT.read_bytes()))
     return files
 
 

@@ -6,37 +6,44 @@ The Markdown files hold TeX as GitHub reads it: blocks between "```math" and "``
 from __future__ import annotations
 
 import re
-from html import escape
-from typing import Any
 
-from latex2mathml.converter import convert
+import pypandoc
 from markdown import Extension, Markdown
-from markdown.inlinepatterns import InlineProcessor
+from markdown.preprocessors import Preprocessor
 
-BEFORE_CODE = 195  # priority of inline patterns: that of `code` is 190
+FORMULA = re.compile(r"^```math\n(?P<block>.*?)^```$|\$`(?P<inline>[^`]+)`\$", flags=re.MULTILINE | re.DOTALL)
+BEFORE_CODE = 28  # priority of preprocessors: blocks of code have 25
 
 
-class InlineFormulas(Extension):
-    """$`x`$ within a line."""
+class Formulas(Extension):
+    """Replace all formulas of a page."""
 
     def extendMarkdown(self, md: Markdown) -> None:
-        md.inlinePatterns.register(_InlineFormula(r"\$`([^`]+)`\$", md), "formula", BEFORE_CODE)
+        md.preprocessors.register(_Formulas(md), "formulas", BEFORE_CODE)
 
 
-class _InlineFormula(InlineProcessor):
-    def handleMatch(self, m: re.Match[str], data: str) -> tuple[str, int, int]:  # type: ignore[override]
-        assert self.md is not None
-        return self.md.htmlStash.store(to_mathml(m[1], "inline")), m.start(), m.end()
+class _Formulas(Preprocessor):
+    def run(self, lines: list[str]) -> list[str]:
+        text = "\n".join(lines)
+        converted = iter(convert_formulas(text))
+
+        def store(found: re.Match[str]) -> str:
+            assert self.md is not None
+            html = next(converted)
+            return self.md.htmlStash.store(f'<div class="formula">{html}</div>' if found["block"] else html)
+
+        return FORMULA.sub(store, text).split("\n")
 
 
-def format_block(source: str, *_: Any, **__: Any) -> str:
-    """A block, as a formatter of pymdownx.superfences."""
-    return f'<div class="formula">{to_mathml(source, "block")}</div>'
-
-
-def to_mathml(tex: str, display: str) -> str:
-    """MathML with the TeX as its alternative text. A command that the converter does not know is an error."""
-    converted = convert(tex, display=display)
-    if unknown := re.findall(r"\\[a-zA-Z]+", converted):
-        raise ValueError(f"unknown TeX commands {unknown} in {tex!r}")
-    return converted.replace("<math ", f'<math alttext="{escape(" ".join(tex.split()))}" ', 1)
+def convert_formulas(text: str) -> list[str]:
+    """The formulas of a page as MathML, in their order."""
+    found = list(FORMULA.finditer(text))
+    if not found:
+        return []
+    source = [f"$${formula['block'].strip()}$$" if formula["block"] else f"${formula['inline']}$" for formula in found]
+    html = pypandoc.convert_text("\n\n".join(source), "html", format="markdown", extra_args=["--mathml"])
+    converted: list[str] = re.findall(r"<math .*?</math>", html, flags=re.DOTALL)
+    if len(converted) != len(found):
+        raise ValueError(f"pandoc cannot read all formulas: {re.sub(r'<math .*?</math>', '', html, flags=re.DOTALL)}")
+    converted = [re.sub(r"<annotation .*?</annotation>", "", each, flags=re.DOTALL) for each in converted]
+    return [each.replace('<mo accent="true">', '<mo accent="true" stretchy="false">') for each in converted]
