@@ -197,7 +197,9 @@ def calls(test: str, function: str) -> bool:
     return any(re.search(call, text) for text in [own, *helpers])
 
 
-@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]), ids=lambda path: path.stem
+)
 def test_mentions_in_the_documentation_exist(page: Path) -> None:
     for equations, algorithms in MENTION.findall(page.read_text("utf-8")):
         assert set(expand(equations or algorithms)) <= {*NUMBERS, *ALGORITHMS}

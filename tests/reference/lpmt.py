@@ -326,7 +326,8 @@ def fused(
     """Return theta d + (1 - theta) ((1 - direct) d' + direct apart) if a chain exists; other items follow, by d.
 
     `plain`: d and d' unchanged, Eq. 21, without `apart`. `local`: each in units of the row's k-th smallest value, d
-    counted from 0.6 of its smallest on. `own`: the smallest value of a row is that of the query itself, and does not count.
+    counted from 0.6 of its smallest on. `own`: the smallest value of a row is that of the query itself, and does not
+    count.
     """
     out = np.zeros(d.shape)
     for row in range(len(d)):
