@@ -30,7 +30,9 @@ class _Formulas(Preprocessor):
         def store(found: re.Match[str]) -> str:
             assert self.md is not None
             html = next(converted)
-            return self.md.htmlStash.store(f'<div class="formula" tabindex="0">{html}</div>' if found["block"] else html)
+            return self.md.htmlStash.store(
+                f'<div class="formula" tabindex="0">{html}</div>' if found["block"] else html
+            )
 
         return FORMULA.sub(store, text).split("\n")
 
