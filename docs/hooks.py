@@ -10,6 +10,7 @@ import os
 import posixpath
 import re
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
+from generator.mathml import Formulas  # noqa: E402
 from generator.reference import INNER, PUBLIC, modules, path_of, reference  # noqa: E402
 
 from kinrank import METHODS, __version__  # noqa: E402
@@ -32,6 +34,8 @@ TEXTS = {  # file of the repository -> page of the site
 }
 COPIES = ["CITATION.cff", "benchmarks/results.jsonl"]
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
+MATH_FONT = resources.files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
+LONG_NAME = re.compile(r"(?<=<code>)[\w.:/]{30,}(?=</code>)")
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -57,6 +61,7 @@ def on_config(config: Any) -> Any:
                 {"Which method when": "which-method-when.md"},
                 {"Learned methods": "learned.md"},
                 {"How we read LPMT": "lpmt.md"},
+                {"Equations of the paper": "equations.md"},
                 {"Thermodynamics of a step": "thermodynamics.md"},
                 {"Will it help?": "diagnose.md"},
                 {"A page of evidence": "report.md"},
@@ -93,7 +98,7 @@ def on_config(config: Any) -> Any:
         },
     ]
     config.copyright = f"kinrank {__version__}, Apache-2.0"
-    config.markdown_extensions.append(NoTags())
+    config.markdown_extensions += [NoTags(), Formulas()]
     return config
 
 
@@ -104,6 +109,7 @@ def on_files(files: Any, config: Any) -> Any:
     made["examples.md"] = _examples()
     for path, text in (made | reference()).items():
         files.append(File.generated(config, path, content=text))
+    files.append(File.generated(config, "theme/stix-two-math.ttf", content=MATH_FONT.read_bytes()))
     return files
 
 
@@ -111,6 +117,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Redirect links that leave docs/ to the pages generated from their targets."""
     where = page.file.src_uri
     return markdown if page.file.generated_by else _adapt_links(f"docs/{where}", markdown, where)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let long names in tables break after their parts, so that other columns have room."""
+    return LONG_NAME.sub(lambda found: re.sub(r"([_.:/])(?=\w)", r"\1<wbr>", found[0]), html)
 
 
 def _titles(folder: str) -> list[tuple[str, str]]:
