@@ -46,7 +46,8 @@ def list_jobs(found: Measurements, data: str) -> Iterator[Job]:
         if record := getattr(found, name):
             yield Job([name, *folder], [record])
     if found.paper:
-        yield Job(["paper", *folder, "--output", "out/paper"], [found.paper])
+        features = ["--sets", _join(found.paper["found"], "set"), "--features", _join(found.paper["found"], "features")]
+        yield Job(["paper", *folder, *features, "--output", "out/paper"], [found.paper])
     for learned_on, record in found.whitening.items():
         yield Job(["whitening", *folder, "--on", learned_on], [record])
     yield from _list_scale_jobs(found, folder)
