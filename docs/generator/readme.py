@@ -27,7 +27,7 @@ def parts(found: Measurements) -> list[str]:
         "Bold: better than no re-ranking, ↓: worse; the whole interval of the gain is on that side of 0, for each row "
         "separately. 95 % bootstrap intervals over queries; all joint (queries and gallery in one graph, as in the "
         "published tables); one set of defaults for all sets; ROxford5k under the revisited protocol. A single query "
-        "gains less, see [the guide](docs/guide.md#joint-candidates-online). Printed by "
+        "gains less, see [the guide](docs/guide/modes.md). Printed by "
         f"`kinrank bench accuracy --data DIR`. {_origins(found).sentence()}",
     ]
     if found.left_out:

@@ -25,7 +25,7 @@ def page(found: Measurements) -> str:
         "queries. Until then, start here.",
         Path(__file__).with_name("advice.md").read_text("utf-8").strip(),
         "All numbers below come from `kinrank bench`, each method with its one set of defaults, queries and "
-        f"gallery in one graph (joint){', unless the heading says otherwise' if found.apart else ''}. [The guide](guide.md#joint-candidates-online) explains why a "
+        f"gallery in one graph (joint){', unless the heading says otherwise' if found.apart else ''}. [The guide](guide/modes.md) explains why a "
         "single query gains less.",
     ]
     if not found.panels:
@@ -97,7 +97,7 @@ WAYS = (
 
 
 REMEMBERED = (
-    "An online query, after `observe` with some of the other queries ([guide](guide.md#observed-queries)). "
+    "An online query, after `observe` with some of the other queries ([guide](guide/observed-queries.md)). "
     "**Unrelated**: all queries that share no relevant item with it. **Repeated**: half of the others, ten times each, with 2 % "
     "noise. A query is never observed before its own search. mAP, followed by the paired change with its 95 % interval."
 )
