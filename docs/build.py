@@ -99,7 +99,8 @@ def main(arguments: list[str]) -> int:
         path.unlink()
     if whole:
         for path in before_and_after.update_pictures(DOCS / "figures"):
-            print(f"{path.relative_to(DOCS.parent)} drawn; README.md describes it: {before_and_after.read_description(path)}")
+            content = before_and_after.read_description(path)
+            print(f"{path.relative_to(DOCS.parent)} drawn; README.md has its content as alternative text: {content}")
     if found.panels:
         figure.draw_accuracy(found, PICTURE)
     if found.remembered:

@@ -49,7 +49,17 @@ def on_config(config: Any) -> Any:
     """The navigation; methods, decisions and modules are listed automatically."""
     config.nav = [
         {"Home": "index.md"},
-        {"Guide": ["guide/README.md", *_guide(), "photos.md", "encoders.md", "whitening.md", "scale.md", "examples.md"]},
+        {
+            "Guide": [
+                "guide/README.md",
+                *_guide(),
+                "photos.md",
+                "encoders.md",
+                "whitening.md",
+                "scale.md",
+                "examples.md",
+            ]
+        },
         {"Results": ["results.md", "which-method-when.md", "diagnose.md", "report.md"]},
         {
             "Methods": [

@@ -86,7 +86,9 @@ def test_readme_on_a_package_index_has_absolute_links_only() -> None:
 def check_links(text: str, source: str) -> None:
     """Check that all links of the README are absolute, and that those to the repository lead to its files."""
     link = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
-    before, after = (["".join(found) for found in link.findall(one)] for one in ((ROOT / "README.md").read_text(), text))
+    before, after = (
+        ["".join(found) for found in link.findall(one)] for one in ((ROOT / "README.md").read_text(), text)
+    )
     assert len(before) == len(after) > 20
     for was, now in zip(before, after, strict=True):
         picture = was.endswith((".png", ".svg"))

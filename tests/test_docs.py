@@ -330,7 +330,9 @@ def test_the_pictures_of_the_readme_show_what_is_computed() -> None:
 
 
 def test_the_guide_lists_its_pages_and_they_are_short() -> None:
-    listed = re.findall(r"^\| \[[^\]]+\]\(([\w-]+)\.md\)", (DOCS / "guide" / "README.md").read_text("utf-8"), flags=re.M)
+    listed = re.findall(
+        r"^\| \[[^\]]+\]\(([\w-]+)\.md\)", (DOCS / "guide" / "README.md").read_text("utf-8"), flags=re.M
+    )
     pages = {path.stem: path for path in (DOCS / "guide").glob("*.md") if path.stem != "README"}
     assert sorted(listed) == sorted(pages)
     assert all(len(path.read_text("utf-8").splitlines()) <= 100 for path in pages.values())

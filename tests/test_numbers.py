@@ -151,8 +151,10 @@ def test_the_readme_shows_the_reproduced_table_if_features_of_the_paper_were_mea
     builder: ModuleType, tmp_path: Path
 ) -> None:
     where = {"set": "caltech101", "features": "pyretri", "distractors": False}
-    scores = [made_up(name, mean, truth="class", **{**where, "measure": "mAP"})
-              for name, mean in (("none", 0.766), ("cas", 0.863), ("aqe", 0.8), ("lpmt", 0.891), ("lpmt-ablation", 0.87))]
+    scores = [
+        made_up(name, mean, truth="class", **{**where, "measure": "mAP"})
+        for name, mean in (("none", 0.766), ("cas", 0.863), ("aqe", 0.8), ("lpmt", 0.891), ("lpmt-ablation", 0.87))
+    ]
     found = [{**where, "queries": 4310, "items": 4367, "dimensions": 512, "notes": []}]
     record = {**record_of(bench="paper"), "found": found, "scores": scores, "ablations": [], "sensitivity": [],
               "convergence": [], "time": [], "methods": {}, "parts": ["tables"]}  # fmt: skip

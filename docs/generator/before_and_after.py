@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +14,12 @@ from kinrank.datasets.turntable import turntable
 from kinrank.plots import DARK, LIGHT
 from kinrank.report.demo import embed_pixels
 
-QUERY, ITEM = 160, 125  # a view of the castle, and another one from the other side
+QUERY, ITEM = 743, 752  # two views of the castle, 45 degrees apart
 NAMES = {"light": LIGHT, "dark": DARK}
 WIDTH, HEIGHT, SCALE = 1200, 590, 1.6  # of the drawing, in units; pixels per unit
 SHOWN = 13  # results in a row
 THUMB = 62
+COLORS = 256
 
 
 class Example(NamedTuple):
@@ -37,13 +39,19 @@ class Example(NamedTuple):
         """The relevant items among as many results as there are relevant items."""
         return int(self.right[ranking[: self.relevant]].sum())
 
-    def describe(self) -> str:
-        """The content of the picture in a sentence: its alternative text, which is stored in the file."""
+    @property
+    def ranks(self) -> tuple[int, int]:
+        """The rank of ITEM before and after, from 1."""
         first, last = (int(np.flatnonzero(ranking == ITEM)[0]) + 1 for ranking in (self.before, self.after))
+        return first, last
+
+    def describe(self) -> str:
+        """The content of the picture in sentences: its alternative text, which is stored in the file."""
+        first, last = self.ranks
         return (
-            f"Before re-ranking, {self.count(self.before)} of the first {self.relevant} results show the toy of the query; "
-            f"afterwards {self.count(self.after)} of {self.relevant}. A chain of {len(self.chain.costs)} small steps moves "
-            f"a view from the other side from rank {first} to rank {last}."
+            f"Before re-ranking, {self.count(self.before)} of the first {self.relevant} results show the toy of the "
+            f"query, afterwards {self.count(self.after)}. A chain of {len(self.chain.costs)} small steps moves another "
+            f"view from rank {first} to rank {last}."
         )
 
 
@@ -81,6 +89,8 @@ def _draw(example: Example, theme: dict[str, str], path: Path) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
     from matplotlib.patches import FancyBboxPatch
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
 
     figure = plt.figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100 * SCALE)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -93,8 +103,13 @@ def _draw(example: Example, theme: dict[str, str], path: Path) -> None:
     page.results(34, "Plain search", "before", example.before)
     page.results(220, "Re-ranked by kinrank", "after", example.after)
     page.chain(414)
-    figure.savefig(path, transparent=True, metadata={"Description": example.describe(), "Software": None})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, transparent=True)
     plt.close(figure)
+    about = PngInfo()
+    about.add_text("Description", example.describe())
+    palette = Image.open(drawn).quantize(COLORS, method=Image.Quantize.FASTOCTREE)  # a third of the size
+    palette.save(path, optimize=True, pnginfo=about)
 
 
 class _Page:
@@ -110,14 +125,13 @@ class _Page:
         """Draw an item with a frame."""
         from matplotlib.patches import Rectangle
 
-        self.axes.imshow(
-            self.example.images[item], extent=(x, x + size, y + size, y), interpolation="lanczos", aspect="auto", zorder=2
-        )
+        place = (x, x + size, y + size, y)
+        self.axes.imshow(self.example.images[item], extent=place, interpolation="lanczos", aspect="auto", zorder=2)
         frame = Rectangle((x, y), size, size, fill=False, edgecolor=self.theme[color], linewidth=width, zorder=3)
         self.axes.add_patch(frame)
 
     def results(self, top: float, title: str, color: str, ranking: Any) -> None:
-        """A heading with the count, the first results, and a mark for each result up to the number of relevant items."""
+        """A heading with the count, the first results, and a mark for as many results as there are relevant items."""
         from matplotlib.patches import Rectangle
 
         example, left = self.example, 190
@@ -126,7 +140,7 @@ class _Page:
         self.text(WIDTH - 36, top + 10, count, 19, color, weight="bold", ha="right")
         self.picture(36, top + 30, QUERY, 110, "ink", 3.5)
         self.text(91, top + 10, "query", 11.5, "soft", ha="center")
-        step = (WIDTH - 36 - left) / SHOWN
+        step = (WIDTH - 36 - left - THUMB) / (SHOWN - 1)
         for place, item in enumerate(ranking[:SHOWN]):
             self.picture(left + place * step, top + 34, item, THUMB, "good" if example.right[item] else "bad")
         cell = (WIDTH - 36 - left) / example.relevant
@@ -141,9 +155,9 @@ class _Page:
     def chain(self, top: float) -> None:
         """The items of the chain, with arrows and the share of each step."""
         chain, size, left = self.example.chain, 78, 36
-        first, last = (int(np.flatnonzero(ranking == ITEM)[0]) + 1 for ranking in (self.example.before, self.example.after))
+        first, last = self.example.ranks
         self.text(left, top + 8, "Why? A chain of small steps", 15, "ink", weight="bold")
-        self.text(WIDTH - 36, top + 8, f"rank {first} → {last}", 15, "after", weight="bold", ha="right")
+        self.text(WIDTH - 36, top + 8, f"this view: rank {first} → {last}", 15, "after", weight="bold", ha="right")
         links = chain.items
         gap = (WIDTH - 72 - size * len(links)) / max(len(links) - 1, 1)
         for place, item in enumerate(links):
@@ -153,5 +167,5 @@ class _Page:
                 arrow = {"arrowstyle": "-|>", "color": self.theme["after"], "lw": 2, "shrinkA": 2, "shrinkB": 2}
                 self.axes.annotate("", (x - 3, top + 73), (x - gap + 3, top + 73), arrowprops=arrow)
                 self.text(x - gap / 2, top + 57, f"{chain.shares[place - 1]:.0%}", 10.5, "soft", ha="center")
-        note = "Neighbours look alike; first and last do not. The numbers are shares of the cost of the chain."
+        note = "Each step is between near neighbours. Percentages are shares of the cost of the chain."
         self.text(left, top + 136, note, 10.5, "soft")

@@ -36,9 +36,14 @@ def short(found: Measurements) -> list[str]:
     measured = [*found.speeds.values(), *found.candidates.values(), *found.points.values()]
     machines = " and ".join(sorted({result["origin"].machine for result in measured}))
     return [
-        table([("LPMT", "time", "memory", "measured"), *((what, time, memory, day) for what, time, _, memory, day in rows)]),
-        f"On a CPU: {machines}. [More about speed and memory](docs/results.md#speed-and-memory). Printed by `kinrank bench "
-        "speed`, `candidates` and `scale`, each with `--data DIR`.",
+        table(
+            [
+                ("LPMT", "time", "memory", "measured"),
+                *((what, time, memory, day) for what, time, _, memory, day in rows),
+            ]
+        ),
+        f"On a CPU: {machines}. [More about speed and memory](docs/results.md#speed-and-memory). Printed by `kinrank "
+        "bench speed`, `candidates` and `scale`, each with `--data DIR`.",
     ]
 
 

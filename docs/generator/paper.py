@@ -44,9 +44,11 @@ def reproduced_briefly(found: Measurements) -> list[str]:
     """For the README: printed and measured mAP of a few methods, if features of the paper were measured."""
     made = []
     for one in _reproduced_tables(found.paper):
-        text = "The paper's own table, reproduced with its kind of features; mAP as printed in the paper / as measured with"
-        origin = tell_origin(found.paper)
-        made += [f"{text} kinrank ([all methods](docs/paper.md#results)). {origin}", _side_by_side(one, BRIEF, "mAP")]
+        text = (
+            "A table of the paper, reproduced with its kind of features: mAP as printed in the paper / as measured with "
+            f"kinrank, joint ([all methods](docs/paper.md#results)). {tell_origin(found.paper)}"
+        )
+        made += [text, _side_by_side(one, BRIEF, "mAP")]
     return made
 
 

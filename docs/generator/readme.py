@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - sentences
 """Numbers of the README, between its two marks: six rows of accuracy, and what it costs."""
 
 from __future__ import annotations
@@ -38,14 +37,15 @@ def parts(found: Measurements) -> list[str]:
         row = pairs.get((name, truth, "mAP"))
         if row is not None:
             cells = [f"{100 * row[method]['mean']:.1f}" if method in row else "" for method in ("none", *columns)]
-            cells[-1] = f"**{cells[-1]}**"
+            if paired and row["lpmt"]["gain_low"] > 0:
+                cells[-1] = f"**{cells[-1]}**"
             mark = origins.mark(*results.shown_results(row, columns))
             gain = [results.format_gain(row["lpmt"])] * paired
             rows.append((what, results.label(name, truth) + mark, *cells, *gain))
     return [
         table(rows),
         *describe_columns(pairs.values()),
-        "mAP in percent, all queries and the gallery in one graph, as in published tables; one set of defaults for all "
+        "mAP in percent; bold: the whole interval is above 0; all queries and the gallery in one graph, as in published tables; one set of defaults for all "
         "sets. A single query gains less ([why](docs/guide/modes.md)). [All sets and measures](docs/results.md), [all "
         f"methods](docs/which-method-when.md). Printed by `kinrank bench accuracy --data DIR`. {origins.sentence()}",
         *costs.short(found),

@@ -161,7 +161,10 @@ def _module(module: str, placed: dict[str, str]) -> str:
 
 def _index() -> str:
     rows = [("module", "content"), *((_link(package), text) for package, text in PUBLIC.items())]
-    text = "Generated from the docstrings. Import only from these modules. Contributors find others under [Internals](internals.md)."
+    text = (
+        "Generated from the docstrings. Import only from these modules. Contributors find all others under "
+        "[Internals](internals.md)."
+    )
     return "\n\n".join(["# API reference", text, table(rows)]) + "\n"
 
 
@@ -170,7 +173,9 @@ def _internals() -> str:
     for package, text in INNER.items():
         rows.append((f"**{package}**", f"**{text}**"))
         rows += [(_link(module), _first_paragraph(module)) for module in modules(package)]
-    text = "Modules for contributors. Their names may change from version to version; users need only the [API](index.md)."
+    text = (
+        "Modules for contributors. Their names may change from version to version; users need only the [API](index.md)."
+    )
     return "\n\n".join(["# Internals", text, table(rows)]) + "\n"
 
 

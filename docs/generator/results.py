@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - sentences
 """Numbers of docs/results.md, between its two marks: accuracy on every set, speed, memory."""
 
 from __future__ import annotations
@@ -75,10 +74,14 @@ def _accuracy(pairs: Scores) -> str:
         cells = []
         for method in ("none", *columns):
             one = results.get(method)
-            text = "" if one is None else "{:.1f} ({:.1f} to {:.1f})".format(
-                *(100 * one[part] for part in ("mean", "low", "high"))
+            text = (
+                ""
+                if one is None
+                else "{:.1f} ({:.1f} to {:.1f})".format(*(100 * one[part] for part in ("mean", "low", "high")))
             )
-            cells.append(f"**{text}**" if method == "lpmt" and better else f"{text} ↓" if method == "lpmt" and lost else text)
+            cells.append(
+                f"**{text}**" if method == "lpmt" and better else f"{text} ↓" if method == "lpmt" and lost else text
+            )
         gain = [format_gain(ours)] if paired else []
         mark = found.mark(*shown_results(results, columns))
         rows.append((label(name, truth) + mark, measure, *cells, *gain))
