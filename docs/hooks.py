@@ -25,6 +25,7 @@ from kinrank import METHODS, __version__  # noqa: E402
 
 TEXTS = {  # file of the repository -> page of the site
     "CONTRIBUTING.md": "contributing.md",
+    "benchmarks/README.md": "benchmarks.md",
     "VISION.md": "vision.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
@@ -76,6 +77,7 @@ def on_config(config: Any) -> Any:
         {
             "Project": [
                 {"Contributing": "contributing.md"},
+                {"Benchmarks": "benchmarks.md"},
                 {"Vision": "vision.md"},
                 {"Changes": "changelog.md"},
                 {"Security": "security.md"},

@@ -45,7 +45,7 @@ def reproduced_briefly(found: Measurements) -> list[str]:
     made = []
     for one in _reproduced_tables(found.paper):
         text = (
-            "A table of the paper, reproduced with its kind of features: mAP as printed in the paper / as measured with "
+            "A table of the paper, reproduced with its kind of features: mAP as printed in the paper / measured with "
             f"kinrank, joint ([all methods](docs/paper.md#results)). {tell_origin(found.paper)}"
         )
         made += [text, _side_by_side(one, BRIEF, "mAP")]

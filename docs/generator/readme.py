@@ -45,7 +45,8 @@ def parts(found: Measurements) -> list[str]:
     return [
         table(rows),
         *describe_columns(pairs.values()),
-        "mAP in percent; bold: the whole interval is above 0; all queries and the gallery in one graph, as in published tables; one set of defaults for all "
+        "mAP in percent; bold: the whole interval is above 0. All queries and the gallery are in one graph, as in "
+        "published tables; one set of defaults for all "
         "sets. A single query gains less ([why](docs/guide/modes.md)). [All sets and measures](docs/results.md), [all "
         f"methods](docs/which-method-when.md). Printed by `kinrank bench accuracy --data DIR`. {origins.sentence()}",
         *costs.short(found),
