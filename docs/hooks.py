@@ -61,7 +61,7 @@ def on_config(config: Any) -> Any:
                 "examples.md",
             ]
         },
-        {"Results": ["results.md", "which-method-when.md", "diagnose.md", "report.md"]},
+        {"Results": [{"Accuracy, speed, memory": "results.md"}, "which-method-when.md", "diagnose.md", "report.md"]},
         {
             "Methods": [
                 {"All methods": "methods/README.md"},

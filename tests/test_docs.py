@@ -222,7 +222,7 @@ def test_citation_names_the_paper_and_this_version() -> None:
 def test_one_version() -> None:
     """The version is in kinrank/__init__.py; the package reads it there, and the changelog starts with it."""
     project = (ROOT / "pyproject.toml").read_text("utf-8")
-    assert 'dynamic = ["version"]' in project
+    assert 'dynamic = ["version", "readme"]' in project
     assert not re.search(r"^version\s*=", project, flags=re.MULTILINE)
     changes = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
     assert changes[0] == kinrank.__version__

@@ -44,11 +44,11 @@ def reproduced_briefly(found: Measurements) -> list[str]:
     """For the README: printed and measured mAP of a few methods, if features of the paper were measured."""
     made = []
     for one in _reproduced_tables(found.paper):
-        text = (
-            "A table of the paper, reproduced with its kind of features: mAP as printed in the paper / measured with "
-            f"kinrank, joint ([all methods](docs/paper.md#results)). {tell_origin(found.paper)}"
-        )
-        made += [text, _side_by_side(one, BRIEF, "mAP")]
+        made += [
+            "A table of the paper, reproduced with its kind of features; mAP printed in the paper / measured, joint:",
+            _side_by_side(one, BRIEF, "mAP"),
+            f"[All methods](docs/paper.md#results). Printed by `kinrank bench paper`. {tell_origin(found.paper)}",
+        ]
     return made
 
 
