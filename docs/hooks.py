@@ -10,6 +10,7 @@ import os
 import posixpath
 import re
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
+from generator.mathml import Formulas  # noqa: E402
 from generator.reference import INNER, PUBLIC, modules, path_of, reference  # noqa: E402
 
 from kinrank import METHODS, __version__  # noqa: E402
@@ -36,6 +38,8 @@ COPIES = {  # the same for files that are no pages
     "src/kinrank/web/page/icon.svg": "theme/logo.svg",
 }
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
+MATH_FONT = resources.files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
+LONG_NAME = re.compile(r"(?<=<code>)[\w.:/]{30,}(?=</code>)")
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -72,7 +76,7 @@ def on_config(config: Any) -> Any:
         {"Serve": ["service/README.md", *_pages("service")]},
         {"Stores": ["stores/README.md", *_pages("stores")]},
         {"Frameworks": ["integrations/README.md", *_pages("integrations")]},
-        {"Research": ["lpmt.md", "paper.md", "descriptors.md", "datasets.md", "thermodynamics.md"]},
+        {"Research": ["lpmt.md", "equations.md", "paper.md", "descriptors.md", "datasets.md", "thermodynamics.md"]},
         {"API": ["reference/index.md", *({name: path_of(name)} for name in PUBLIC)]},
         {
             "Project": [
@@ -92,7 +96,7 @@ def on_config(config: Any) -> Any:
         },
     ]
     config.copyright = f"kinrank {__version__}, Apache-2.0"
-    config.markdown_extensions.append(NoTags())
+    config.markdown_extensions += [NoTags(), Formulas()]
     return config
 
 
@@ -103,6 +107,7 @@ def on_files(files: Any, config: Any) -> Any:
     made["examples.md"] = _examples()
     for path, text in (made | reference()).items():
         files.append(File.generated(config, path, content=text))
+    files.append(File.generated(config, "theme/stix-two-math.ttf", content=MATH_FONT.read_bytes()))
     return files
 
 
@@ -110,6 +115,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Redirect links that leave docs/ to the pages generated from their targets."""
     where = page.file.src_uri
     return markdown if page.file.generated_by else _adapt_links(f"docs/{where}", markdown, where)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let long names in tables break after their parts, so that other columns have room."""
+    return LONG_NAME.sub(lambda found: re.sub(r"([_.:/])(?=\w)", r"\1<wbr>", found[0]), html)
 
 
 def _pages(folder: str) -> list[str]:

@@ -94,6 +94,27 @@ def test_page_says_everything(name: str) -> None:
     assert kind.paper in page
 
 
+def test_formulas_are_those_of_the_docstrings(builder: ModuleType) -> None:
+    """If a docstring's formula has changed, change the TeX in docs/generator/equations.md, then its checksum."""
+    from generator.equations import compute_checksum, read_formulas
+    from generator.pages import parse_docs
+
+    plain = {name: "\n\n".join(parse_docs(kind).formula) for name, kind in kinrank.METHODS.items()}
+    now = {name: compute_checksum(text) for name, text in plain.items() if text}
+    assert {name: formula.checksum for name, formula in read_formulas().items()} == now
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "`$" in page.read_text("utf-8")], ids=named)
+def test_formulas_become_mathml(builder: ModuleType, page: Path) -> None:
+    pytest.importorskip("pypandoc", reason="`make docs` installs it")
+    from generator.mathml import convert_formulas
+
+    text = page.read_text("utf-8")
+    assert len(convert_formulas(text)) == text.count("```math\n") + text.count("`$") > 0
+    with pytest.raises(ValueError, match="nonsense"):
+        convert_formulas(r"$`x`$ $`\nonsense{x}`$")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)

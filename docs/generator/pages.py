@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+from generator.equations import compute_checksum, read_formulas
 from generator.published import read_published_notes
 from generator.unusual_input import list_results
 from kinrank.cli.methods import name_flag
@@ -30,14 +31,15 @@ class MethodDocs:
     """The paragraphs of a docstring by topic."""
 
     summary: list[str] = field(default_factory=list)
-    equation: list[str] = field(default_factory=list)
+    formula: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     cost: str = ""
     helps: str = ""
     example: str = ""
 
 
 def parse_docs(kind: type[Method]) -> MethodDocs:
-    """Paragraphs before the equation are the summary; `Cost:`, `Helps` and `Example:` start their own."""
+    """Paragraphs before the formula are the summary, those after it notes; some words start their own topic."""
     found = MethodDocs()
     for paragraph in (inspect.getdoc(kind) or "").split("\n\n"):
         if paragraph.startswith("Cost:"):
@@ -47,12 +49,15 @@ def parse_docs(kind: type[Method]) -> MethodDocs:
         elif paragraph.startswith("Example:"):
             found.example = "\n".join(line.strip().removeprefix(">>> ") for line in paragraph.splitlines()[1:])
         elif paragraph.startswith("    "):
-            found.equation.append("```text\n" + textwrap.dedent(paragraph) + "\n```")
+            found.formula.append("```text\n" + textwrap.dedent(paragraph) + "\n```")
         elif paragraph.startswith("Equation:"):
-            found.equation += _formula(_line(paragraph.removeprefix("Equation:"), escape=False))
-        elif paragraph.startswith(("Equation,", "Algorithm:")) or found.equation:
-            text = _line(paragraph.removeprefix("Equation,").removeprefix("Algorithm:"))
-            found.equation.append(text[:1].upper() + text[1:])
+            block, rest = _formula(_line(paragraph.removeprefix("Equation:"), escape=False))
+            found.formula.append(block)
+            found.notes.append(rest)
+        elif paragraph.startswith("Equation,"):
+            found.formula.append(_capitalize(_line(paragraph.removeprefix("Equation,"))))
+        elif paragraph.startswith("Algorithm:") or found.formula or found.notes:
+            found.notes.append(_capitalize(_line(paragraph.removeprefix("Algorithm:"))))
         else:
             found.summary.append(_line(paragraph))
     return found
@@ -68,11 +73,11 @@ def page(kind: type[Method], measured: list[str]) -> str:
         f"# {kind.__name__}: `{kind.name}`",
         *text.summary,
         f"Paper: {kind.paper}.",
-        *(["## Equation", *text.equation] if text.equation else []),
+        *(["## Equation", typeset_formula(kind.name, text), *text.notes] if text.formula or text.notes else []),
         "## Parameters",
         parameter_table(kind),
         "## Cost",
-        text.cost[:1].upper() + text.cost[1:],
+        _capitalize(text.cost),
         describe_memory(kind),
         *(["## When it helps, when it hurts", helps, hurts] if helps else []),
         "## Unusual input",
@@ -89,6 +94,13 @@ def page(kind: type[Method], measured: list[str]) -> str:
         "[All methods](README.md) · [Which method when](../which-method-when.md)",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def typeset_formula(name: str, text: MethodDocs) -> str:
+    """The formula in TeX, or as plain text if the docstring has changed since the TeX was written."""
+    plain = "\n\n".join(text.formula)
+    formula = read_formulas().get(name)
+    return formula.text if formula and formula.checksum == compute_checksum(plain) else plain
 
 
 def with_measured(text: str, measured: list[str]) -> str:
@@ -168,11 +180,15 @@ def table(rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
-def _formula(text: str) -> list[str]:
+def _formula(text: str) -> tuple[str, str]:
     """The first sentence, with equations, as a block with a line per clause; the other sentences as text."""
     equation, _, rest = text.partition(". ")
     clauses = [textwrap.fill(clause, 100, subsequent_indent="    ") for clause in equation.rstrip(".").split("; ")]
-    return ["```text\n" + "\n".join(clauses) + "\n```", _line(rest)]
+    return "```text\n" + "\n".join(clauses) + "\n```", _line(rest)
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _line(paragraph: str, escape: bool = True) -> str:

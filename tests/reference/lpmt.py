@@ -27,7 +27,7 @@ Order = NDArray[np.int64]
 
 
 def euclidean(rows: NDArray[np.float32]) -> Matrix:
-    """d(i, j) = |f_i - f_j|, Eq. 1."""
+    """Return d(i, j) = |f_i - f_j| of all pairs."""
     wide = rows.astype(np.float64)
     return np.array([[np.sqrt(((x - y) ** 2).sum()) for y in wide] for x in wide])
 
@@ -85,7 +85,7 @@ def normalised(W: Matrix) -> Matrix:
 
 
 def kronecker_solution(S: Sequence[Matrix], beta: Sequence[float], mu: float, E: Matrix) -> Matrix:
-    """F* = (1 - a) vec^-1((I - sum a_v (I x S_v + S_v x I)/2)^-1 vec(E)), a_v = beta_v / (1 + mu)."""
+    """Eq. 8: F* = (1 - a) vec^-1((I - sum a_v (I x S_v + S_v x I)/2)^-1 vec(E)), a_v = beta_v / (1 + mu)."""
     n = len(E)
     alpha = 1 / (1 + mu)
     big = np.eye(n * n)
@@ -96,7 +96,7 @@ def kronecker_solution(S: Sequence[Matrix], beta: Sequence[float], mu: float, E:
 
 
 def lyapunov_solution(S: Sequence[Matrix], beta: Sequence[float], mu: float, E: Matrix) -> Matrix:
-    """(I - sum a_v S_v) F + F (I - sum a_v S_v) = 2 (1 - a) E, by scipy's general solver."""
+    """Eq. A.13: (I - sum a_v S_v) F + F (I - sum a_v S_v) = 2 (1 - a) E, by scipy's general solver."""
     alpha = 1 / (1 + mu)
     A = np.eye(len(E)) - sum(weight / (1 + mu) * matrix for weight, matrix in zip(beta, S, strict=True))
     return np.asarray(solve_sylvester(A, A, 2 * (1 - alpha) * E))
@@ -147,7 +147,7 @@ def algorithm_2(S: Matrix, mu: float, E: Matrix, steps: int, as_printed: bool) -
 
 
 def valid_set_weights(H: Sequence[float], lam: float) -> Matrix:
-    """Eq. 10 and 12: sort H in descending order, drop what fails the condition, weight the rest."""
+    """Eq. 11 and 13: sort H in descending order, drop what fails the condition, weight the rest."""
     kept = sorted(range(len(H)), key=lambda v: -H[v])
     while H[kept[0]] >= (sum(H[v] for v in kept) + lam) / len(kept):
         kept = kept[1:]
@@ -158,7 +158,7 @@ def valid_set_weights(H: Sequence[float], lam: float) -> Matrix:
 
 
 def coordinate_descent_weights(H: Sequence[float], lam: float, rounds: int = 2000) -> Matrix:
-    """Update pairs of weights in turn, each truncated to the sum of the pair."""
+    """Eq. A.22: update pairs of weights in turn, each truncated to the sum of the pair."""
     m = len(H)
     beta = np.full(m, 1 / m)
     for _ in range(rounds):
@@ -192,7 +192,7 @@ def neighbourhood(rank: Order, k: int) -> list[set[int]]:
 
 
 def reciprocal(rank: Order, k: int) -> list[set[int]]:
-    """R(i, k), Eq. 13."""
+    """R(i, k), Eq. 14."""
     near = neighbourhood(rank, k)
     return [{j for j in near[i] if i in near[j]} for i in range(len(rank))]
 
@@ -208,7 +208,7 @@ def by_similarity(F: Matrix, rank: Order) -> Order:
 
 
 def confidence(rank: Order, k2: int, kappa: float) -> Matrix:
-    """Return the weights of Eq. 15: (kappa 1[j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2) for j in N(i, k2)."""
+    """Return the weights of Eq. 16: (kappa 1[j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2) for j in N(i, k2)."""
     near, mutual = neighbourhood(rank, k2), reciprocal(rank, k2)
     weights = np.zeros(rank.shape)
     for i in range(len(rank)):
@@ -218,7 +218,7 @@ def confidence(rank: Order, k2: int, kappa: float) -> Matrix:
 
 
 def states(F: Matrix, regions: list[set[int]], weights: Matrix, support: int = 0) -> Matrix:
-    """Eq. 14 on the given regions, then Eq. 15; a row keeps its `support` largest entries, summing to one."""
+    """Eq. 15 on the given regions, then Eq. 16; a row keeps its `support` largest entries, summing to one."""
     n = len(F)
     hat = np.zeros((n, n))
     for i in range(n):
@@ -261,7 +261,7 @@ def state_distances(p: Matrix, kind: str) -> Matrix:
 
 
 def wasserstein(p: Matrix, q: Matrix, C: Matrix) -> float:
-    """Return min <Q, C> over Q with margins p and q by linear programming."""
+    """Eq. B.2: return min <Q, C> over Q with margins p and q by linear programming."""
     m, k = C.shape
     margins = np.zeros((m + k, m * k))
     for x in range(m):
@@ -304,7 +304,7 @@ def step_costs(p: Matrix, d: Matrix, allowed: NDArray[np.bool_], rho: float, gam
 
 
 def floyd_warshall(costs: Matrix) -> Matrix:
-    """d'(i, j) = min over chains of the sum of their costs."""
+    """Eq. 20: d'(i, j) = min over chains of the sum of their costs."""
     best = costs.copy()
     for middle in range(len(best)):
         for i in range(len(best)):
@@ -325,8 +325,9 @@ def fused(
 ) -> Matrix:
     """Return theta d + (1 - theta) ((1 - direct) d' + direct apart) if a chain exists; other items follow, by d.
 
-    `plain`: d and d' unchanged, without `apart`. `local`: each in units of the row's k-th smallest value, d counted
-    from 0.6 of its smallest on. `own`: the smallest value of a row is that of the query itself, and does not count.
+    `plain`: d and d' unchanged, Eq. 21, without `apart`. `local`: each in units of the row's k-th smallest value, d
+    counted from 0.6 of its smallest on. `own`: the smallest value of a row is that of the query itself, and does not
+    count.
     """
     out = np.zeros(d.shape)
     for row in range(len(d)):
@@ -383,7 +384,7 @@ def embedded(
 ) -> Parts:
     """Return the states of all items.
 
-    `neighbors="diffused"` uses regions by F and that `share` of the weights of Eq. 15.
+    `neighbors="diffused"` uses regions by F, and a `share` of the weights of the confident neighbours by F.
     """
     d = euclidean(rows)
     rank = nearest_first(d)
@@ -416,7 +417,7 @@ def chained(
     distance: str = "transport",
     **others: Any,
 ) -> tuple[Matrix, Matrix]:
-    """Return (d, d') of all items: all of Section 4 except its last equation; `others` as in `embedded`.
+    """Return (d, d') of all items: all of Section 4 except the fusion; `others` as in `embedded`.
 
     Any `distance` except `transport` compares the states directly.
     """
@@ -517,13 +518,13 @@ def resolvent(S: Any, mu: float) -> Matrix:
 
 
 def sparse_confidence(lists: NDArray[np.int32], kappa: float) -> Any:
-    """Return the weights of Eq. 15 of all k2 listed items, rows summing to one."""
+    """Return the weights of Eq. 16 of all k2 listed items, rows summing to one."""
     near = listed(lists, np.ones(lists.shape))
     return to_one(near + kappa * near.multiply(near.T))
 
 
 def sparse_states(nearest: NDArray[np.int32], similar: NDArray[Any], weights: Any, k1: int, support: int) -> Any:
-    """Apply Eq. 14 on R(i, k1) by `nearest` where F reaches both ways, then Eq. 15, then keep the largest entries."""
+    """Apply Eq. 15 on R(i, k1) by `nearest` where F reaches both ways, then Eq. 16, then keep the largest entries."""
     F = listed(nearest[:, :k1], similar[:, :k1].astype(np.float64))
     mixed = sparse.csr_array(weights @ to_one(F.multiply(F.T > 0)))
     mixed.sort_indices()

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def distances(queries: NDArray[np.float32], items: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return (q, n) Euclidean distances in double precision."""
+    """Eq. 1: return (q, n) Euclidean distances in double precision."""
     table = np.zeros((len(queries), len(items)))
     for row, query in enumerate(queries.astype(np.float64)):
         for column, item in enumerate(items.astype(np.float64)):

@@ -31,7 +31,7 @@ def midpoints(duration: float, pieces: int) -> Floats:
 
 
 def current(rates: Floats, state: Floats) -> Floats:
-    """J[r, s] = T[r, s] q[s] - T[s, r] q[r]."""
+    """Eq. 19: J[r, s] = T[r, s] q[s] - T[s, r] q[r]."""
     moved = rates * state
     return np.asarray(moved - moved.T)
 
@@ -47,7 +47,7 @@ def pairs(rates: Floats, state: Floats) -> Iterator[tuple[int, int, float, float
 
 
 def integrals(flow: Flow, cost: Floats, duration: float, pieces: int) -> dict[str, float]:
-    """Return cost, entropy (by Eq. "entropy", and its two parts as printed before it), activity, mobility, flow.
+    """Return cost, entropy (by Eq. B.15, and its two parts as printed before it), activity, mobility, flow.
 
     The flow is all mass moved.
     """

@@ -143,6 +143,52 @@ def test_solution_minimises_the_objective() -> None:
         assert objective(F + 1e-2 * rng.standard_normal(F.shape)) > best
 
 
+def kronecker_means(S: list[NDArray[Any]]) -> list[NDArray[np.float64]]:
+    """Return (S x I + I x S)/2 of every graph, as in Eq. 6."""
+    identity = np.eye(len(S[0]))
+    return [(np.kron(matrix, identity) + np.kron(identity, matrix)) / 2 for matrix in S]
+
+
+def test_gradient_of_equation_6_is_equation_a_9_but_not_equation_7() -> None:
+    """Eq. 7 is printed with 2I - S where the derivative has 2(I - S)."""
+    _, S, W = problem(6)
+    E, F = positive(6), positive(6, 1)
+    f, e, means = F.flatten(order="F"), E.flatten(order="F"), kronecker_means(S)
+
+    def objective(x: NDArray[Any]) -> float:
+        smooth = sum(weight * (x @ x - x @ mean @ x) for weight, mean in zip(BETA, means, strict=True))
+        return float(smooth + MU * ((x - e) ** 2).sum())
+
+    def gradient(identities: float, graphs: float) -> NDArray[np.float64]:
+        terms = (weight * (identities * f - graphs * mean @ f) for weight, mean in zip(BETA, means, strict=True))
+        return np.asarray(sum(terms) + 2 * MU * (f - e))
+
+    literal = sum(weight * twin.energy(matrix, F) for weight, matrix in zip(BETA, W, strict=True))
+    assert objective(f) == pytest.approx(literal + MU * ((F - E) ** 2).sum())
+    steps = 1e-5 * np.eye(len(f))
+    measured = np.array([(objective(f + step) - objective(f - step)) / 2e-5 for step in steps])
+    np.testing.assert_allclose(gradient(2, 2), measured, atol=1e-6)
+    assert abs(gradient(2, 1) - measured).max() > 0.1
+    f = twin.kronecker_solution(S, list(BETA), MU, E).flatten(order="F")
+    np.testing.assert_allclose(gradient(2, 2), 0, atol=1e-12)
+
+
+def test_iterates_are_powers_of_the_mixed_graph_unlike_equation_a_16() -> None:
+    """Eq. A.16 is printed with the sum of the powers of the graphs where the power of their sum is right."""
+    _, S, _ = problem(6)
+    E, F, count = positive(6), positive(6, 1), 3
+    start, e = F.flatten(order="F"), E.flatten(order="F")
+    for _ in range(count):
+        F = twin.iterate(F, S, list(BETA), MU, E)
+    parts = [weight / (1 + MU) * mean for weight, mean in zip(BETA, kronecker_means(S), strict=True)]
+    together = np.asarray(sum(parts))
+    added = MU / (1 + MU) * sum(np.linalg.matrix_power(together, i) for i in range(count)) @ e
+    right = np.linalg.matrix_power(together, count) @ start + added
+    printed = sum(np.linalg.matrix_power(part, count) for part in parts) @ start + added
+    np.testing.assert_allclose(F.flatten(order="F"), right, atol=1e-12)
+    assert abs(printed - right).max() > 0.1
+
+
 def test_fixed_point_makes_the_steps_of_equation_9() -> None:
     _, S, _ = problem(9)
     E = positive(9)

@@ -1,4 +1,4 @@
-"""Fusion: the last equation of Section 4.3, its two limits, and items that no chain reaches."""
+"""Fusion: Eq. 21, its two limits, and items that no chain reaches."""
 
 from __future__ import annotations
 

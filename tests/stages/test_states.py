@@ -1,4 +1,4 @@
-"""LSE: regions, probability distributions, Eq. 14 and 15 to the letter, and distances between states."""
+"""LSE: regions, probability distributions, Eq. 14 to 16 to the letter, and distances between states."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_reciprocity_is_symmetric_and_holds_the_item_itself(problem: Problem) ->
 
 @pytest.mark.parametrize("region", ["reciprocal", "knn"])
 @pytest.mark.parametrize(("k1", "k2", "kappa"), [(10, 4, 2.0), (20, 7, 0.0), (5, 1, 3.0), (6, 8, 0.5)])
-def test_states_are_equations_14_and_15(
+def test_states_are_equations_15_and_16(
     problem: Problem, region: str, k1: int, k2: int, kappa: float, rng: np.random.Generator
 ) -> None:
     _, lists, _, rank = problem
@@ -246,7 +246,7 @@ def test_an_item_whose_neighbours_all_ignore_it_keeps_its_own_state() -> None:
     assert (regions_of(lists, along(F, lists), 3, "reciprocal")[0][4] > 0).sum() == 1
     np.testing.assert_allclose(states_of(lists, F, 3, 1, 2.0).toarray()[4], [0, 0, 0, 0, 1])
     together = states_of(lists, F, 3, 2, 2.0).toarray()[4]
-    assert together[4] == pytest.approx((2 + 1) / (2 * 1 + 2), abs=1e-6)  # Eq. 15: kappa |R| + k2 = 4
+    assert together[4] == pytest.approx((2 + 1) / (2 * 1 + 2), abs=1e-6)  # kappa |R| + k2 = 4
 
 
 def random_states(rng: np.random.Generator, n: int) -> Any:

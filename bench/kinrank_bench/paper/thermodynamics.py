@@ -46,7 +46,7 @@ class RatedStage(Stage):
         return float(np.log1p(1.0 / self.theta))
 
     def rates(self, t: ArrayLike) -> Floats:
-        """Return (..., m, m) T_t: the rate from item r to item s is T[s, r]; columns sum to zero.
+        """Return (..., m, m) T_t of Eq. 17: the rate from item r to item s is T[s, r]; columns sum to zero.
 
         At the moment when a receiving item is still empty, or a giving item is already empty, its rate is infinite: the
         equations hold almost everywhere, as the paper says.
@@ -64,7 +64,7 @@ class RatedStage(Stage):
         return rates.reshape(*moments.shape, *rates.shape[1:])
 
     def currents(self, t: ArrayLike) -> Floats:
-        """Return (..., m, m) J[r, s] = T[r, s] q[s] - T[s, r] q[r]: the gain of item r from item s per unit of time."""
+        """Return (..., m, m) J[r, s] = T[r, s] q[s] - T[s, r] q[r], Eq. 19: the gain of r from s per unit of time."""
         moments = np.asarray(t, np.float64)
         currents = np.zeros((moments.size, len(self.items), len(self.items)))
         if len(self.masses):

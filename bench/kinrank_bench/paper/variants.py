@@ -37,7 +37,7 @@ LSE: dict[str, dict[str, Any]] = {
 TMT: dict[str, dict[str, Any]] = {name: {"distance": distance} for name, distance in DISTANCES.items()}
 EXTRA: dict[str, dict[str, Any]] = {
     WITHOUT_POWER: {"rho": 1.0, "gamma": 1.0}
-}  # Eq. of Sec. 4.3 as printed; the paper says a power does better
+}  # Eq. 20 as printed; the paper says a power does better
 TABLES: dict[str, dict[str, dict[str, Any]]] = {"lse": LSE, "tmt": {**TMT, **EXTRA}}
 
 PAIRS = {  # (weaker, stronger) as claimed in the paper

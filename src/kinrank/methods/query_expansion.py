@@ -236,8 +236,8 @@ class AQEwD(Expansion):
 
         q' = l2(q + sum_{i=1..k} (k + 1 - i) / (k + 1) x_i),    distance(q, x) = -q'.x
 
-    With kdba > 0 the gallery is mixed as well, x' = l2(sum_{i=0..kdba-1} (kdba - i) / kdba x_i) over the
-    nearest of x with x itself as i = 0, and q' (still made from the original gallery) is compared with x'.
+    With kdba > 0 the gallery is mixed as well, as in `adbawd+aqewd`, and q', still made from the original
+    gallery, is compared with the result.
 
     Cost: one search and O(q k d) time; O(q d) memory, and O(n d) more with kdba.
 
@@ -297,9 +297,8 @@ class AlphaQE(Expansion):
         q' = l2(q + sum_{i=1..k} max(q.x_i, 0)^alpha x_i),    distance(q, x) = -q'.x
 
     Negative similarities count as 0: the plain power would subtract such items (odd alpha) or be undefined
-    (fractional alpha). alpha = 0 is AQE. With kdba > 0 the gallery is mixed in the same way, x' =
-    l2(sum_{i=0..kdba-1} max(x.x_i, 0)^alpha x_i) with x itself as i = 0, and q' (still made from the
-    original gallery) is compared with x'.
+    (fractional alpha). alpha = 0 is AQE. With kdba > 0 the gallery is mixed as well, as in
+    `alpha-dba+alpha-qe`, and q', still made from the original gallery, is compared with the result.
 
     Cost: one search and O(q k d) time; O(q d) memory, and O(n d) more with kdba.
 

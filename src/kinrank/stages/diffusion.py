@@ -170,8 +170,8 @@ def _estimate_energies(layers: GraphLayers, spread: Spread, run: Runner) -> Grap
 def weigh_graphs(energies: NDArray[Any], lam: float) -> GraphWeights:
     """Return the beta that minimises sum beta_v H_v + lam/2 |beta|^2 on the simplex: the projection of -H/lam onto it.
 
-    Equal to the paper's valid set and Eq. 12. Adding a constant to every H changes nothing. A lam below the rounding of
-    H is treated as 0.
+    Equal to the paper's valid set and its weights, Eq. 11 and 13. Adding a constant to every H changes nothing. A lam
+    below the rounding of H is treated as 0.
     """
     if lam <= ENERGY_ROUNDING * float(np.abs(energies).max()):
         least = energies == np.min(energies)

@@ -1,4 +1,4 @@
-"""Fusion of d, d' and the distance of wide states into d*, the distance that rankings use (end of Sec. 4.3)."""
+"""Fusion of d, d' and the distance of wide states into d*, the distance that rankings use (Eq. 21)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NO_VALUES = np.empty((0, 0), np.float32)
 def make_mixture(theta: float, gamma: float, k: int, kind: str = "local", direct: float = 0.0) -> Mixture:
     """Return the settings for mixing d, d' and the distance of wide states, which replaces a share `direct` of d'.
 
-    `plain` mixes d and d' unchanged, which is the paper's equation to the letter. `local`, the default, first scales
-    both to the neighbourhood of the query: d' -> d'^(1/gamma) / its k-th smallest value in the row, and d -> 1 -
+    `plain` mixes d and d' unchanged, which is Eq. 21 to the letter. `local`, the default, first scales both to the
+    neighbourhood of the query: d' -> d'^(1/gamma) / its k-th smallest value in the row, and d -> 1 -
     exp(-((d - s) / (its k-th smallest - s))^2) with s = START_SHARE times the smallest. This separates near items and
     saturates for far ones, where chains know better. The distance of wide states is divided by its k-th smallest value,
     too. With theta = 1 there is nothing to mix, and scaling would make far items equal.

@@ -1,4 +1,4 @@
-"""States: one sparse probability distribution per item, from similarities along neighbour lists (LSE: Sec. 4.2).
+"""States: one sparse probability distribution per item, from similarities along neighbour lists (LSE: Eq. 14 to 16).
 
     p^_i = F_i on its region R(i, k1), divided by its sum
     p_i  = sum over j in N(i, k2) of weights_ij p^_j, its `support` largest entries, divided by their sum
@@ -136,7 +136,7 @@ class ConfidentLists(NamedTuple):
 
 
 def confidence_weights(lists: NDArray[np.int32], kappa: float) -> NDArray[np.float32]:
-    """Return (n, k2) the weights of Eq. 15 along the lists: (kappa [j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2)."""
+    """Return (n, k2) the weights of Eq. 16 along the lists: (kappa [j in R(i, k2)] + 1) / (kappa |R(i, k2)| + k2)."""
     weights = 1.0 + kappa * find_mutual(lists)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float32)
 

@@ -1,4 +1,4 @@
-"""Steps that a chain may take, the price of each, W(p_i, p_j; d^rho)^gamma, and the cheapest chains (TMT: Sec. 4.3).
+"""Steps that a chain may take, the price of each, W(p_i, p_j; d^rho)^gamma, and the cheapest chains (TMT: Eq. 20).
 
 d' is the cost of the cheapest chain. With gamma = 1 and an unrestricted region the direct step is the cheapest, because
 W1 obeys the triangle inequality; gamma > 1 makes many small steps cheaper than one large one. online_query.py handles
