@@ -1,6 +1,5 @@
 """Write docs/methods/*.md and docs/which-method-when.md with its figures, from METHODS and the records in benchmarks/,
-and the numbers in README.md, docs/stores/README.md, docs/service/README.md, docs/paper.md, docs/diagnose.md,
-docs/photos.md, docs/whitening.md and docs/learned.md.
+the numbers in README.md and in other pages of docs/, and the pictures of the README.
 
 `python docs/build.py` writes the pages that changed; `--check` only lists them, and exits with 1 if there are any.
 `--numbers` renews only the numbers, in seconds: after a measurement, or to mark the numbers of code that has changed.
@@ -15,13 +14,28 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-from generator import diagnosis, figure, learned, pages, paper, photos, readme, service, stores, which, whitening  # noqa: E402
+from generator import (  # noqa: E402
+    before_and_after,
+    diagnosis,
+    figure,
+    learned,
+    pages,
+    paper,
+    photos,
+    readme,
+    results,
+    service,
+    stores,
+    which,
+    whitening,
+)
 from generator.records import Measurements, read  # noqa: E402
 
 from kinrank import METHODS  # noqa: E402
 
 RESULTS = DOCS.parent / "benchmarks"
 README = DOCS.parent / "README.md"
+RESULTS_PAGE = DOCS / "results.md"
 STORES = DOCS / "stores" / "README.md"
 SERVICE = DOCS / "service" / "README.md"
 PAPER = DOCS / "paper.md"
@@ -46,6 +60,7 @@ def build_numbers(found: Measurements) -> dict[Path, str]:
     made = {
         DOCS / "which-method-when.md": which.page(found),
         README: readme.insert_numbers(README.read_text("utf-8"), readme.parts(found)),
+        RESULTS_PAGE: readme.insert_numbers(RESULTS_PAGE.read_text("utf-8"), results.parts(found)),
         STORES: readme.insert_numbers(STORES.read_text("utf-8"), stores.parts(found)),
         SERVICE: readme.insert_numbers(SERVICE.read_text("utf-8"), service.parts(found)),
         PAPER: readme.insert_numbers(PAPER.read_text("utf-8"), paper.parts(found)),
@@ -82,6 +97,10 @@ def main(arguments: list[str]) -> int:
         path.write_text(made[path], "utf-8")
     for path in gone:
         path.unlink()
+    if whole:
+        for path in before_and_after.update_pictures(DOCS / "figures"):
+            content = before_and_after.read_description(path)
+            print(f"{path.relative_to(DOCS.parent)} drawn; README.md has its content as alternative text: {content}")
     if found.panels:
         figure.draw_accuracy(found, PICTURE)
     if found.remembered:

@@ -26,13 +26,17 @@ from generator.reference import INNER, PUBLIC, modules, path_of, reference  # no
 from kinrank import METHODS, __version__  # noqa: E402
 
 TEXTS = {  # file of the repository -> page of the site
-    "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
+    "benchmarks/README.md": "benchmarks.md",
     "VISION.md": "vision.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
 }
-COPIES = ["CITATION.cff", "benchmarks/results.jsonl"]
+COPIES = {  # the same for files that are no pages
+    "CITATION.cff": "CITATION.cff",
+    "benchmarks/results.jsonl": "benchmarks/results.jsonl",
+    "src/kinrank/web/page/icon.svg": "theme/logo.svg",
+}
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 MATH_FONT = resources.files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
 LONG_NAME = re.compile(r"(?<=<code>)[\w.:/]{30,}(?=</code>)")
@@ -48,52 +52,46 @@ class NoTags(Extension):
 
 def on_config(config: Any) -> Any:
     """The navigation; methods, decisions and modules are listed automatically."""
-    decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("0*.md"))
     config.nav = [
+        {"Home": "index.md"},
         {
-            "Home": [
-                "index.md",
-                {"Guide": "guide.md"},
-                {"From photos to a page": "photos.md"},
-                {"Encoders": "encoders.md"},
-                {"The paper's descriptors": "descriptors.md"},
-                {"Whitening": "whitening.md"},
-                {"Which method when": "which-method-when.md"},
+            "Guide": [
+                "guide/README.md",
+                *_guide(),
+                "photos.md",
+                "encoders.md",
+                "whitening.md",
+                "scale.md",
+                "examples.md",
+            ]
+        },
+        {"Results": [{"Accuracy, speed, memory": "results.md"}, "which-method-when.md", "diagnose.md", "report.md"]},
+        {
+            "Methods": [
+                {"All methods": "methods/README.md"},
                 {"Learned methods": "learned.md"},
-                {"How we read LPMT": "lpmt.md"},
-                {"Equations of the paper": "equations.md"},
-                {"Thermodynamics of a step": "thermodynamics.md"},
-                {"Will it help?": "diagnose.md"},
-                {"A page of evidence": "report.md"},
-                {"Benchmark sets": "datasets.md"},
-                {"The paper, on your features": "paper.md"},
-                {"Beyond one machine": "scale.md"},
-                {"Examples": "examples.md"},
+                *({name: f"methods/{name}.md"} for name in METHODS),
             ]
         },
-        {"Methods": [{"All methods": "methods/README.md"}, *({name: f"methods/{name}.md"} for name in METHODS)]},
-        {"Serve": ["service/README.md", *({title: f"service/{name}.md"} for title, name in _titles("service"))]},
-        {"Stores": ["stores/README.md", *({title: f"stores/{name}.md"} for title, name in _titles("stores"))]},
-        {
-            "Frameworks": [
-                "integrations/README.md",
-                *({title: f"integrations/{name}.md"} for title, name in _titles("integrations")),
-            ]
-        },
-        {
-            "API reference": [
-                "reference/index.md",
-                *({name: path_of(name)} for name in PUBLIC),
-                *({package: [{_last(name): path_of(name)} for name in modules(package)]} for package in INNER),
-            ]
-        },
-        {"Decisions": ["decisions/README.md", *(f"decisions/{name}" for name in decisions)]},
+        {"Serve": ["service/README.md", *_pages("service")]},
+        {"Stores": ["stores/README.md", *_pages("stores")]},
+        {"Frameworks": ["integrations/README.md", *_pages("integrations")]},
+        {"Research": ["lpmt.md", "equations.md", "paper.md", "descriptors.md", "datasets.md", "thermodynamics.md"]},
+        {"API": ["reference/index.md", *({name: path_of(name)} for name in PUBLIC)]},
         {
             "Project": [
                 {"Contributing": "contributing.md"},
+                {"Benchmarks": "benchmarks.md"},
                 {"Vision": "vision.md"},
                 {"Changes": "changelog.md"},
                 {"Security": "security.md"},
+                {"Decisions": ["decisions/README.md", *_pages("decisions")]},
+                {
+                    "Internals": [
+                        "reference/internals.md",
+                        *({package: [{_last(name): path_of(name)} for name in modules(package)]} for package in INNER),
+                    ]
+                },
             ]
         },
     ]
@@ -105,7 +103,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Any, config: Any) -> Any:
     """Pages that have no file in docs/."""
     made = {page: _adapt_links(name, (ROOT / name).read_text("utf-8")) for name, page in TEXTS.items()}
-    made |= {name: (ROOT / name).read_text("utf-8") for name in COPIES}
+    made |= {page: (ROOT / name).read_text("utf-8") for name, page in COPIES.items()}
     made["examples.md"] = _examples()
     for path, text in (made | reference()).items():
         files.append(File.generated(config, path, content=text))
@@ -124,10 +122,15 @@ def on_page_content(html: str, **_: Any) -> str:
     return LONG_NAME.sub(lambda found: re.sub(r"([_.:/])(?=\w)", r"\1<wbr>", found[0]), html)
 
 
-def _titles(folder: str) -> list[tuple[str, str]]:
-    """(heading, name) of every page in a folder of docs/ except its README."""
-    pages = sorted(path for path in (ROOT / "docs" / folder).glob("*.md") if path.stem != "README")
-    return [(path.read_text("utf-8").partition("\n")[0].removeprefix("# "), path.stem) for path in pages]
+def _pages(folder: str) -> list[str]:
+    """Every page in a folder of docs/ except its README."""
+    return sorted(f"{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md") if path.stem != "README")
+
+
+def _guide() -> list[str]:
+    """The pages of the guide, in the order of the table on its first page."""
+    text = (ROOT / "docs" / "guide" / "README.md").read_text("utf-8")
+    return [f"guide/{name}" for name in re.findall(r"^\| \[[^\]]+\]\(([\w-]+\.md)\)", text, flags=re.MULTILINE)]
 
 
 def _last(module: str) -> str:
@@ -150,8 +153,9 @@ def _adapt_links(name: str, text: str, page: str | None = None) -> str:
 
 def _page_of(target: str) -> str:
     """The page of the site for a file or folder in the repository."""
-    if target in TEXTS or target in COPIES:
-        return TEXTS.get(target, target)
+    pages = TEXTS | COPIES | {"README.md": "index.md"}
+    if target in pages:
+        return pages[target]
     if target.startswith("examples"):
         return "examples.md"
     if target.startswith("src/kinrank/methods"):

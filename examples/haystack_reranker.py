@@ -1,4 +1,4 @@
-"""Re-rank the results of a Haystack retriever: pip install 'kinrank[haystack]'."""
+"""Re-rank the results of a Haystack retriever: pip install '.[haystack]'."""
 
 import os
 

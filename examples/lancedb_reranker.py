@@ -1,4 +1,4 @@
-"""Re-rank the results of a search in a LanceDB table: pip install 'kinrank[lancedb]'."""
+"""Re-rank the results of a search in a LanceDB table: pip install '.[lancedb]'."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""Re-rank the results of a LangChain retriever: pip install 'kinrank[langchain]'."""
+"""Re-rank the results of a LangChain retriever: pip install '.[langchain]'."""
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings

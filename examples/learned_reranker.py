@@ -16,7 +16,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "ssr.npz"
     ssr = kr.fit(
         kr.methods.SSR(), rows[learn], labels[learn], path=path, top=40, hidden=128, lists=400
-    )  # needs kinrank[torch]
+    )  # needs the extra torch
     truth = kr.Truth.from_labels(labels[judge])
     plain, learned = (kr.evaluate(kr.rerank(None, rows[judge], method), truth, ["mAP"]) for method in ("none", ssr))
 print(f"without: {plain['mAP']!r}\nlearned: {learned['mAP']!r}\n{kr.evaluation.compare_scores(plain, learned, 'mAP')}")

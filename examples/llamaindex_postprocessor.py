@@ -1,4 +1,4 @@
-"""Re-rank the results of a LlamaIndex index: pip install 'kinrank[llamaindex]'."""
+"""Re-rank the results of a LlamaIndex index: pip install '.[llamaindex]'."""
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding

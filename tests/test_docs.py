@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^```python\n(.*?)^```\n\n```output\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 NEEDS = re.compile(r"^<!-- needs: (.*) -->$", flags=re.MULTILINE)
 FRAMEWORKS = {"langchain": "langchain_core", "llamaindex": "llama_index.core"}  # modules with another name
 PAIRS = re.compile(r"[A-Z][a-z ]+ on a synthetic set of pairs: (\d+) of 30")
@@ -116,7 +118,8 @@ def test_formulas_become_mathml(builder: ModuleType, page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", text):
+        target = "".join(target)
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
@@ -125,7 +128,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         place = page.parent / path if path else page
         assert place.exists(), f"{target} is not there"
-        if anchor:
+        if anchor and place.suffix == ".md":
             assert anchor in anchors(place), f"{target}: no such heading"
 
 
@@ -146,7 +149,9 @@ def modules_of(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", with_python(), ids=named)
-def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from kinrank.testing import toy
 
     for module in modules_of(page):
@@ -160,8 +165,19 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     np.save("queries.npy", data.queries)
     np.save("gallery.npy", data.gallery)
     names: dict[str, Any] = {"np": np, "kinrank": kinrank, "kr": kinrank, **data._asdict()}
+    printed = dict(PRINTED.findall(page.read_text("utf-8")))
     for number, block in enumerate(blocks(page, "python")):
+        capsys.readouterr()
         exec(compile(block, f"{named(page)}, Python block {number}", "exec", dont_inherit=True), names)
+        if block in printed:
+            assert_prints(capsys.readouterr().out, printed[block])
+
+
+def assert_prints(output: str, shown: str) -> None:
+    """Check that a page shows what its block prints; another processor may round the last digit differently."""
+    assert NUMBER.sub("#", output) == NUMBER.sub("#", shown), output
+    for now, then in zip(NUMBER.findall(output), NUMBER.findall(shown), strict=True):
+        assert float(now) == pytest.approx(float(then), rel=0.005), output
 
 
 def commands(page: Path) -> list[str]:
@@ -227,7 +243,7 @@ def test_citation_names_the_paper_and_this_version() -> None:
 def test_one_version() -> None:
     """The version is in kinrank/__init__.py; the package reads it there, and the changelog starts with it."""
     project = (ROOT / "pyproject.toml").read_text("utf-8")
-    assert 'dynamic = ["version"]' in project
+    assert 'dynamic = ["version", "readme"]' in project
     assert not re.search(r"^version\s*=", project, flags=re.MULTILINE)
     changes = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
     assert changes[0] == kinrank.__version__
@@ -307,3 +323,58 @@ def test_the_advice_about_right_answers_is_the_same_everywhere() -> None:
     advice = (DOCS / "generator" / "advice.md").read_text("utf-8").splitlines()[-1]
     assert advice.startswith("One relevant item: ")
     assert advice in (DOCS / "diagnose.md").read_text("utf-8")
+
+
+def test_the_readme_is_a_landing_page() -> None:
+    """It has few lines, a block whose output it shows, the command of the tests, and an URL for every engine."""
+    from kinrank.stores.base import ENGINES
+
+    readme = ROOT / "README.md"
+    text = readme.read_text("utf-8")
+    assert len(text.splitlines()) <= 150
+    assert "manifold" not in text.split("\n## ")[0].lower()
+    assert len(PRINTED.findall(text)) == 1
+    assert re.findall(r"^\$ (make \w+)", blocks(readme, "console")[0], flags=re.MULTILINE) == ["make demo", "make test"]
+    urls = [row[1] for row in table_under(readme, "engine")]
+    assert urls == [f"`{engine.example}`" for engine in ENGINES.values()]
+
+
+def test_the_pictures_of_the_readme_show_what_is_computed() -> None:
+    pytest.importorskip("PIL", reason="reading the pictures needs Pillow: pip install '.[web]'")
+    sys.path.insert(0, str(DOCS))
+    from generator.before_and_after import NAMES, compute_example, read_description
+
+    content = compute_example().describe()
+    assert f'alt="{content}"' in (ROOT / "README.md").read_text("utf-8")
+    for name in NAMES:
+        assert read_description(DOCS / "figures" / f"before-and-after-{name}.png") == content, "run `make docs`"
+
+
+def test_the_guide_lists_its_pages_and_they_are_short() -> None:
+    listed = re.findall(
+        r"^\| \[[^\]]+\]\(([\w-]+)\.md\)", (DOCS / "guide" / "README.md").read_text("utf-8"), flags=re.M
+    )
+    pages = {path.stem: path for path in (DOCS / "guide").glob("*.md") if path.stem != "README"}
+    assert sorted(listed) == sorted(pages)
+    assert all(len(path.read_text("utf-8").splitlines()) <= 100 for path in pages.values())
+
+
+def test_the_api_lists_public_modules_only(reference: dict[str, str]) -> None:
+    from generator.reference import INNER, PUBLIC, path_of
+
+    linked = re.findall(r"\]\(([\w/]+\.md)\)", reference["reference/index.md"])
+    assert linked == ["internals.md", *(path_of(name).removeprefix("reference/") for name in PUBLIC)]
+    assert all(f"**{package}**" in reference["reference/internals.md"] for package in INNER)
+
+
+def test_nothing_tells_to_install_from_an_index() -> None:
+    """The package is not published: every command installs from a clone."""
+    places = [ROOT / name for name in ("src", "bench", "docs", "examples", "benchmarks")]
+    files = [path for place in places for path in place.rglob("*") if path.suffix in (".py", ".md", ".html", ".js")]
+    found = [
+        f"{named(path)}: {line}"
+        for path in [*files, *ROOT.glob("*.md"), ROOT / "Makefile", ROOT / "Dockerfile"]
+        for line in path.read_text("utf-8").splitlines()
+        if re.search(r"pip install[^`]*[ '\"]kinrank", line)
+    ]
+    assert not found

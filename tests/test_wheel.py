@@ -6,12 +6,14 @@ import os
 import platform
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kinrank.stages.kernels import shipped_code
+from test_distributions import check_links
 
 WHEEL = os.environ.get("KINRANK_WHEEL", "")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not WHEEL, reason="needs a wheel: make test-wheel")]
@@ -43,6 +45,13 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = folder / "bin" / "python"
     subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", WHEEL], check=True)
     return python
+
+
+def test_readme_in_the_wheel_has_absolute_links() -> None:
+    with zipfile.ZipFile(WHEEL) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        text = archive.read(name).decode("utf-8").partition("\n\n")[2]
+    check_links(text, "https://github.com/kinrank/kinrank")
 
 
 def use(interpreter: Path, output: Path, **variables: str) -> subprocess.CompletedProcess[str]:

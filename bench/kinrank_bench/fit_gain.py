@@ -94,7 +94,7 @@ def learned_methods(
 
     Pseudo-labels come from the gallery that is searched. For labels, the classes are split into two halves: fit on
     one, test on the other and, for csa and ssr, on the other sets. The last step of a fit counts, never the best
-    one. Needs torch: pip install 'kinrank[torch]'.
+    one. Needs torch.
 
     Args:
         options: options of `kinrank.fit`, for all methods.

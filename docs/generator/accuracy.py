@@ -7,6 +7,8 @@ from generator.origins import Origins
 from generator.pages import table
 from generator.records import Result, Scores
 from generator.titles import TITLES
+from generator.two_lpmts import COLUMNS, describe_columns
+from kinrank import METHODS
 from kinrank_bench.accuracy import gain_verdict
 
 HEADS = {
@@ -59,13 +61,18 @@ def table_of(scores: Scores) -> str:
     rows: list[tuple[str, ...]] = [("mAP", *(title(key) for key in keys), "seconds")]
     timed = next(key for key in keys if key[0] == largest(scores))
     for name, own in by_method.items():
-        cells = [f"[`{name}`](methods/{name}.md){marks.mark(*own)}"]
+        cells = [f"{_method_link(name)}{marks.mark(*own)}"]
         for key in keys:
             result = scores[key].get(name)
             cells.append("" if result is None else _cell(result, result["mean"] == best[key], paired))
         seconds = scores[timed].get(name, {}).get("seconds")
         rows.append((*cells, "" if seconds is None else f"{seconds:.2f}"))
     return table(list(rows))
+
+
+def _method_link(name: str) -> str:
+    """The name of a method with a link to its page, or the heading of LPMT as published, which has none."""
+    return f"[`{name}`](methods/{name}.md)" if name in METHODS else f"[{COLUMNS.get(name, name)}](methods/lpmt.md)"
 
 
 def is_paired(scores: Scores) -> bool:
@@ -82,7 +89,8 @@ def legend(scores: Scores) -> str:
             "side of 0."
         )
     name = TITLES.get(largest(scores), largest(scores))
-    return f"Bold: the best mean in a column. {marks} Seconds are for the largest set, {name}."
+    seconds = f"Seconds: one run on the largest set, {name}."
+    return " ".join([f"Bold: the best mean in a column. {marks} {seconds}", *describe_columns(scores.values())])
 
 
 def largest(scores: Scores) -> str:

@@ -1,4 +1,4 @@
-"""Measurements -> the table of speed and memory in the README."""
+"""Measurements -> the table of speed and memory in docs/results.md, and a short one in the README."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = tuple[str, str, str, str, str]
 
 def parts(found: Measurements) -> list[str]:
     """The table, and a sentence about it; nothing if nothing has been measured."""
-    rows = [*_joint(found), *_candidates(found), *_online(found)]
+    rows = [*_joint(found), *_candidates(found), *_prepared(found), *_growth(found)]
     if not rows:
         return []
     text = (
@@ -25,7 +25,26 @@ def parts(found: Measurements) -> list[str]:
         "peak memory is in addition to vectors and index. Earlier version: the code has changed since that day, and so "
         "may the number. Printed by `kinrank bench speed`, `candidates` and `scale`, each with `--data DIR`."
     )
-    return [table([HEAD, *rows]), text]
+    return ["## Speed and memory", table([HEAD, *rows]), text]
+
+
+def short(found: Measurements) -> list[str]:
+    """A few rows for the README: a joint graph, candidates, and the largest prepared gallery."""
+    rows = [*_joint(found), *list(_candidates(found))[-1:], *list(_prepared(found))[-2:]]
+    if not rows:
+        return []
+    measured = [*found.speeds.values(), *found.candidates.values(), *found.points.values()]
+    machines = " and ".join(sorted({result["origin"].machine for result in measured}))
+    return [
+        table(
+            [
+                ("LPMT", "time", "memory", "measured"),
+                *((what, time, memory, day) for what, time, _, memory, day in rows),
+            ]
+        ),
+        f"On a CPU: {machines}. [More about speed and memory](docs/results.md#speed-and-memory). Printed by `kinrank "
+        "bench speed`, `candidates` and `scale`, each with `--data DIR`.",
+    ]
 
 
 def _joint(found: Measurements) -> Iterator[Row]:
@@ -52,18 +71,22 @@ def _candidates(found: Measurements) -> Iterator[Row]:
         yield label, f"{1000 * ours['seconds']:.0f} ms", relative, "", _day(ours, base)
 
 
-def _online(found: Measurements) -> Iterator[Row]:
-    """Preparing a gallery once, and searching it."""
-    points = [found.points[items] for items in sorted(found.points)]
-    for point in points:
-        if point["items"] >= LARGE:
-            size = f"{point['items']:,}"
+def _prepared(found: Measurements) -> Iterator[Row]:
+    """Preparing a gallery once, and searching it; two rows for each large size."""
+    for items, point in sorted(found.points.items()):
+        if items >= LARGE:
+            size = f"{items:,}"
             memory = f"peak {point['build_bytes_per_vector_byte']:.1f} x the vectors"
             if "kept_bytes_per_item" in point:
                 memory += f"; kept {point['kept_bytes_per_item'] / 1000:.1f} kB per item in addition to its vector"
             relative = f"{point['build_multiple']:.1f} x its neighbour search"
             yield f"preparing {size} items", f"{point['build_seconds']:.0f} s", relative, memory, _day(point)
             yield f"one query, best 10 of {size}", f"{1000 * point['latency_seconds']:.1f} ms", "", "", _day(point)
+
+
+def _growth(found: Measurements) -> Iterator[Row]:
+    """Time per item of the largest gallery relative to the smallest."""
+    points = [found.points[items] for items in sorted(found.points)]
     growth = measure_size_growth(points)
     used = [point for point in points if growth and growth["first"] <= point["items"] <= growth["last"]]
     if len({point["origin"] for point in used}) == 1:  # measured together

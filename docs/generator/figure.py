@@ -7,6 +7,7 @@ from typing import Any
 
 from generator.accuracy import title
 from generator.records import Measurements, Result
+from generator.two_lpmts import AS_PUBLISHED, DEFAULTS
 
 FAMILIES = {
     "query expansion": (
@@ -16,7 +17,7 @@ FAMILIES = {
     "context": ("#228833", "knn k-reciprocal sca ecn gnn conaff stml"),
     "diffusion": ("#aa7733", "dfs fsr rdp eir egt bsd bcd cas"),
     "learned": ("#aa3377", "gss csa ssr lattqe lattdba+lattqe"),
-    "LPMT": ("#cc3311", "lpmt"),
+    "LPMT": ("#cc3311", f"{DEFAULTS} {AS_PUBLISHED}"),
 }
 COLUMNS = 2
 SHARES = {"none": 0, "a quarter": 25, "half": 50, "all others": 100}
@@ -96,7 +97,7 @@ def _save(figure: Any, path: Path) -> None:
 def _draw(panel: Any, results: dict[str, Result]) -> None:
     if "none" in results:
         panel.axhline(100 * results["none"]["mean"], color="#999999", linestyle="--", linewidth=0.8)
-    named = front(results) | {"none", "lpmt"}
+    named = front(results) | {"none", DEFAULTS, AS_PUBLISHED}
     for name, result in results.items():
         colour = _colour(name)
         x, y = result["seconds"], 100 * result["mean"]

@@ -84,7 +84,7 @@ def page(kind: type[Method], measured: list[str]) -> str:
         COMPUTED_NOTE + (RANDOM_WEIGHTS_NOTE if issubclass(kind, LearnedMethod) else ""),
         table([("input", "result"), *list_results(kind)]),
         "For input that all methods treat alike (NaN, wrong shapes, no items, too little memory), see the "
-        "[guide](../guide.md#bad-input).",
+        "[guide](../guide/bad-input.md).",
         "## Variants and the published program",
         read_published_notes().get(kind.name) or variants(kind),
         *(["## Measured", *measured] if measured else []),

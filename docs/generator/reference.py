@@ -50,7 +50,7 @@ PLAIN = {"show_root_heading": "false", "show_root_toc_entry": "false", "members"
 
 def reference() -> dict[str, str]:
     """Markdown by the path of the page, below docs/; the order is that of the navigation."""
-    made = {"reference/index.md": _index()}
+    made = {"reference/index.md": _index(), "reference/internals.md": _internals()}
     placed: dict[str, str] = {}  # every object is described once; other pages link to it
     for package in PUBLIC:
         made[path_of(package)] = _methods() if package == "kinrank.methods" else _names(package, placed)
@@ -160,14 +160,23 @@ def _module(module: str, placed: dict[str, str]) -> str:
 
 
 def _index() -> str:
-    parts = ["# API reference", "Generated from the docstrings. Import only from the modules in the first table."]
-    parts.append(table([("module", "content"), *((_link(package), text) for package, text in PUBLIC.items())]))
-    parts += ["## For contributors", "Internal modules. Their names may change from version to version."]
+    rows = [("module", "content"), *((_link(package), text) for package, text in PUBLIC.items())]
+    text = (
+        "Generated from the docstrings. Import only from these modules. Contributors find all others under "
+        "[Internals](internals.md)."
+    )
+    return "\n\n".join(["# API reference", text, table(rows)]) + "\n"
+
+
+def _internals() -> str:
     rows = [("module", "content")]
     for package, text in INNER.items():
         rows.append((f"**{package}**", f"**{text}**"))
         rows += [(_link(module), _first_paragraph(module)) for module in modules(package)]
-    return "\n\n".join([*parts, table(rows)]) + "\n"
+    text = (
+        "Modules for contributors. Their names may change from version to version; users need only the [API](index.md)."
+    )
+    return "\n\n".join(["# Internals", text, table(rows)]) + "\n"
 
 
 def _link(module: str) -> str:

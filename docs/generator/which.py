@@ -12,6 +12,7 @@ from generator.origins import Origins, tell_origin
 from generator.pages import NOTE, table
 from generator.records import Measurements
 from generator.titles import describe_features
+from generator.two_lpmts import DEFAULTS, describe_columns, lpmt_columns
 from kinrank.memory_limit import format_bytes
 
 
@@ -25,7 +26,7 @@ def page(found: Measurements) -> str:
         "queries. Until then, start here.",
         Path(__file__).with_name("advice.md").read_text("utf-8").strip(),
         "All numbers below come from `kinrank bench`, each method with its one set of defaults, queries and "
-        f"gallery in one graph (joint){', unless the heading says otherwise' if found.apart else ''}. [The guide](guide.md#joint-candidates-online) explains why a "
+        f"gallery in one graph (joint){', unless the heading says otherwise' if found.apart else ''}. [The guide](guide/modes.md) explains why a "
         "single query gains less.",
     ]
     if not found.panels:
@@ -40,7 +41,7 @@ def page(found: Measurements) -> str:
         "## Accuracy against time",
         "![Accuracy against time, one panel per set](figures/accuracy-against-time.svg)",
         "Each dot is a method, its bar the 95 % interval over queries. Labels are shown for no re-ranking, LPMT, and "
-        "every method that no other beats in both time and accuracy. The dashed line is no re-ranking. CSA, SSR and LAttQE were "
+        "every method that no other beats in both time and accuracy. Seconds are those of a single run. The dashed line is no re-ranking. CSA, SSR and LAttQE were "
         "fitted on pseudo-labels of each gallery; their seconds do not include fitting ([learned methods](learned.md)).",
         *(["Methods with a † in the table: measured with an earlier version, also in the figure."] if mixed else []),
         accuracy.table_of(found.scores),
@@ -97,7 +98,7 @@ WAYS = (
 
 
 REMEMBERED = (
-    "An online query, after `observe` with some of the other queries ([guide](guide.md#observed-queries)). "
+    "An online query, after `observe` with some of the other queries ([guide](guide/observed-queries.md)). "
     "**Unrelated**: all queries that share no relevant item with it. **Repeated**: half of the others, ten times each, with 2 % "
     "noise. A query is never observed before its own search. mAP, followed by the paired change with its 95 % interval."
 )
@@ -218,7 +219,8 @@ def speed_table(found: Measurements) -> str:
         rows.append((f"[`{name}`](methods/{name}.md){origins.mark(result)}", *cells))
     text = (
         f"The search: {search['library']}, the {search['k']} nearest neighbours of {search['items']} items with "
-        f"{search['dimensions']} dimensions in {search['seconds']:.2f} s, same threads, same run. "
+        f"{search['dimensions']} dimensions in {search['seconds']:.2f} s, same threads, same run. Every time is the median "
+        "of several runs, so these seconds can differ from those of a single run above. "
         f"{origins.sentence()}"
     )
     console = _console("speed --data DIR --methods all")
@@ -247,30 +249,39 @@ def memory_table(found: Measurements) -> str:
 
 
 def list_scores(found: Measurements, name: str) -> list[str]:
-    """The lines on a method's own page: its scores and those of no re-ranking."""
-    rows: list[tuple[str, ...]] = [("set", "measure", name, "no re-ranking", "seconds")]
+    """The lines on a method's own page: its scores, those of no re-ranking, and its time."""
     both = {key: results for key, results in found.scores.items() if {name, "none"} <= results.keys()}
-    origins = Origins((results[name], results["none"]) for results in both.values())
-    for key, results in both.items():
-        mine, plain = results[name], results["none"]
-        shown = f"{100 * mine['mean']:.1f} [{100 * mine['low']:.1f}, {100 * mine['high']:.1f}]"
-        rows.append(
-            (
-                title(key) + origins.mark(mine, plain),
-                key[2],
-                shown,
-                f"{100 * plain['mean']:.1f}",
-                f"{mine['seconds']:.2f}",
-            )
-        )
-    if len(rows) == 1:
+    if not both:
         return []
+    columns = lpmt_columns(both.values()) if name == DEFAULTS else {}
+    heads = {name: f"`{name}`"} | (columns if len(columns) > 1 else {}) | {"none": "no re-ranking"}
+    origins = Origins([results[method] for method in heads if method in results] for results in both.values())
+    rows: list[tuple[str, ...]] = [("set", "measure", *heads.values())]
+    for key, results in both.items():
+        cells = {method: f"{100 * results[method]['mean']:.1f}" for method in heads if method in results}
+        cells[name] += " [{:.1f}, {:.1f}]".format(*(100 * results[name][part] for part in ("low", "high")))
+        mark = origins.mark(*(results[method] for method in cells))
+        rows.append((title(key) + mark, key[2], *(cells.get(method, "") for method in heads)))
     text = "In percent, with the 95 % interval over queries; joint, with the defaults. "
     fits = [results[name] for results in found.scores.values() if "fitted" in results.get(name, {})]
     if fits:
         usual = statistics.median(row["fit_seconds"] for row in fits)
-        text += f"Fitted on {fits[0]['fitted']}; the seconds do not include fitting (median {usual:.0f} s). "
-    return [table(list(rows)), f"{text}{origins.sentence()}"]
+        text += f"Fitted on {fits[0]['fitted']}, in {usual:.0f} s (median). "
+    about = describe_columns(both.values()) if name == DEFAULTS else []
+    return [table(list(rows)), *about, f"{text}{origins.sentence()}", *_time(found, name)]
+
+
+def _time(found: Measurements, name: str) -> list[str]:
+    """A sentence on the time of a method; it is measured in one place only."""
+    result = found.speeds.get(name)
+    if result is None:
+        return []
+    search = result["search"]
+    return [
+        f"Time: {result['seconds']:.2f} s for ROxford5k ({search['items']} items with {search['dimensions']} dimensions), "
+        f"{result['multiple']:.1f} times an exact search for {search['k']} neighbours of all items; "
+        f"[other methods](../which-method-when.md#time-as-a-multiple-of-an-exact-search). {tell_origin(result)}"
+    ]
 
 
 def _console(bench: str) -> str:

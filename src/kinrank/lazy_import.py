@@ -45,6 +45,6 @@ def require_extra(package: str, user: str, extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingExtraError(
-            f"{user} needs {package}, which cannot be imported ({error}); install it with: pip install "
-            f"'kinrank[{extra}]'"
+            f"{user} needs {package}, which cannot be imported ({error}); install it in a clone of kinrank with: pip "
+            f"install {'./bench' if extra == 'bench' else repr(f'.[{extra}]')}"
         ) from error

@@ -25,8 +25,8 @@ def load(
     """Read the rows of a file with the type they have on disk; `check_vectors` converts them to float32 later.
 
     The format follows from the ending: npy, npz, csv, tsv, fvecs, bvecs, pkl (plain lists only, nothing is executed),
-    mat; and with `pip install 'kinrank[io]'` h5, hdf5, mat 7.3, safetensors, and parquet (a column of lists, or all
-    columns of numbers).
+    mat; and with the extra `io` h5, hdf5, mat 7.3, safetensors, and parquet (a column of lists, or all columns of
+    numbers).
 
     The first line of a csv or tsv is a heading if none of its cells is a number. Empty cells are refused. So are text
     columns that `id_column` does not name, and columns of numbers that are called id, index, label or the like.

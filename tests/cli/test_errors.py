@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             MemoryLimitError("needs 3 GB; give a larger `max_memory`"),
             "needs 3 GB; give a larger --max-memory",
         ),
-        ("rerank", MissingExtraError("install it: pip install 'kinrank[io]'"), "install it: pip install 'kinrank[io]'"),
+        ("rerank", MissingExtraError("install it: pip install '.[io]'"), "install it: pip install '.[io]'"),
     ],
 )
 def test_parameters_are_written_as_flags_of_the_command(command: str, error: Exception, expected: str) -> None:

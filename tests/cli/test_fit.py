@@ -173,7 +173,7 @@ def test_torch_is_asked_for_in_a_sentence(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "torch", None)
     message = bad(folder, "fit", "csa", *FEATURES, *LABELS, "-o", "@w.npz")
     assert "fitting CSA needs torch, which cannot be imported" in message
-    assert "pip install 'kinrank[torch]'" in message
+    assert "pip install '.[torch]'" in message
 
 
 def test_weights_are_asked_for_in_flags(folder: Path) -> None:

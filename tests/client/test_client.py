@@ -15,7 +15,7 @@ import kinrank as kr
 from kinrank.client import Client, Receipt, ScoredVector
 from kinrank.errors import InputError
 
-pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'kinrank[web]'")
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install '.[web]'")
 
 from web import tiny
 from web.small_service import DIMENSIONS, SMALL, listening, names, settings_in, vectors

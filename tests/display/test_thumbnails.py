@@ -359,5 +359,5 @@ def test_many_threads_read_one_zip(tmp_path: Path) -> None:
 
 def test_without_pillow_it_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ImportError, match=r"pip install 'kinrank\[web\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[web\]'"):
         Pictures.open(folder, None)

@@ -22,7 +22,7 @@ from kinrank.stores import ArrayStore
 from kinrank.testing import GALLERY_KINDS, realistic_gallery
 from kinrank_bench.synthetic import curves
 
-pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
+pytest.importorskip("distributed", reason="needs Dask: pip install '.[dask]'")
 
 import kinrank.distributed as spread
 
@@ -308,7 +308,7 @@ def _broken(rows: Any) -> Any:
 
 def test_without_dask_the_error_says_what_to_install(gallery: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"pip install 'kinrank\[dask\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[dask\]'"):
         spread.build(gallery)
 
 

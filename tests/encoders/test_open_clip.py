@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("encoders.torchvision_stub")
-WHY = "open_clip is not installed: pip install 'kinrank[open-clip]'"
+WHY = "open_clip is not installed: pip install '.[open-clip]'"
 open_clip = pytest.importorskip("open_clip", reason=WHY, exc_type=ImportError)
 
 from encoders.small_models import forbid_network, hostile, in_hub, pictures, promises, without  # noqa: E402
@@ -160,5 +160,5 @@ def test_wrong_options_raise_one_sentence(options: dict[str, Any], sentence: str
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, "open_clip")
-    with pytest.raises(ImportError, match=r"the encoder open-clip needs open_clip.*pip install 'kinrank\[open-clip\]'"):
+    with pytest.raises(ImportError, match=r"the encoder open-clip needs open_clip.*pip install '\.\[open-clip\]'"):
         open_encoder("open-clip", model=MODEL)

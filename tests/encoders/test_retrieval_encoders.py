@@ -157,7 +157,7 @@ def test_a_missing_file(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_error_without_torch_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"needs torch, .* pip install 'kinrank\[torch\]'"):
+    with pytest.raises(ImportError, match=r"needs torch, .* pip install '\.\[torch\]'"):
         open_encoder(name, weights="nothing-here.pth")
 
 

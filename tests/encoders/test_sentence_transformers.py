@@ -135,5 +135,5 @@ def test_wrong_options_raise_one_sentence(clip: Path) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, clip: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
-    with pytest.raises(ImportError, match=r"pip install 'kinrank\[sentence-transformers\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[sentence-transformers\]'"):
         open_encoder(NAME, model=str(clip))

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("encoders.torchvision_stub")
-timm = pytest.importorskip("timm", reason="timm is not installed: pip install 'kinrank[timm]'", exc_type=ImportError)
+timm = pytest.importorskip("timm", reason="timm is not installed: pip install '.[timm]'", exc_type=ImportError)
 
 from encoders.small_models import forbid_network, hostile, in_hub, pictures, promises, without  # noqa: E402
 from kinrank.encoders import open_encoder  # noqa: E402
@@ -149,5 +149,5 @@ def test_wrong_options_raise_one_sentence(options: dict[str, Any], sentence: str
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, "timm")
-    with pytest.raises(ImportError, match=r"the encoder timm needs timm.*pip install 'kinrank\[timm\]'"):
+    with pytest.raises(ImportError, match=r"the encoder timm needs timm.*pip install '\.\[timm\]'"):
         open_encoder("timm", model=MODEL)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'kinrank[web]'")
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install '.[web]'")
 
 from faults.service_soak import soak
 

@@ -166,7 +166,7 @@ def test_paths(tmp_path: Path) -> None:
 
 
 def test_torch_is_not_there(tmp_path: Path) -> None:
-    message = r"fitting CSA needs torch, which cannot be imported .*; install it with: pip install 'kinrank\[torch\]'"
+    message = r"fitting CSA needs torch, which cannot be imported .*; install it in .* with: pip install '\.\[torch\]'"
     refused(message, "csa", *noisy(), tmp_path / "w.npz", kind=ImportError, **OPTIONS["csa"])
     refused(message, "csa", noisy()[0], "pseudo", tmp_path / "w.npz", kind=ImportError)  # before LPMT starts
     message = "importing weights of SSR needs torch"

@@ -334,7 +334,7 @@ def test_a_store_that_is_exact_changes_like_an_array() -> None:
 
 @pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
 def test_changes_of_a_manifold_over_faiss(kind: str, tmp_path: Path) -> None:
-    faiss = pytest.importorskip("kinrank.stores.faiss", reason="needs FAISS: pip install 'kinrank[faiss]'")
+    faiss = pytest.importorskip("kinrank.stores.faiss", reason="needs FAISS: pip install '.[faiss]'")
     rows = clusters(17, 620, 16, 20)
     manifold = kr.Manifold.build(faiss.FaissStore(rows[:600], kind))
     manifold.add(rows[600:])
@@ -356,7 +356,7 @@ def test_changes_of_a_manifold_over_faiss(kind: str, tmp_path: Path) -> None:
 
 
 def test_an_index_made_elsewhere_stays_when_refreshed() -> None:
-    library = pytest.importorskip("faiss", reason="needs FAISS: pip install 'kinrank[faiss]'")
+    library = pytest.importorskip("faiss", reason="needs FAISS: pip install '.[faiss]'")
     from kinrank.stores.faiss import FaissStore
 
     rows = to_unit_rows(clusters(19, 130))

@@ -114,7 +114,7 @@ def test_a_store_travels_if_it_can() -> None:
 
 
 def test_faiss_travels() -> None:
-    faiss = pytest.importorskip("kinrank.stores.faiss", reason="needs FAISS: pip install 'kinrank[faiss]'")
-    pytest.importorskip("faiss", reason="needs FAISS: pip install 'kinrank[faiss]'")
+    faiss = pytest.importorskip("kinrank.stores.faiss", reason="needs FAISS: pip install '.[faiss]'")
+    pytest.importorskip("faiss", reason="needs FAISS: pip install '.[faiss]'")
     stored = kr.Manifold.build(faiss.FaissStore(rows_of(1, 300), "hnsw"))
     assert_same(pickle.loads(pickle.dumps(stored)), stored)

@@ -204,7 +204,7 @@ def test_without_chains_or_scikit_learn_it_says_so(monkeypatch: pytest.MonkeyPat
     vectors, labels = rings(np.random.default_rng(5))
     text = evidence_page(gather(ReportInput(None, vectors, kinrank.Truth.from_labels(labels)), ["aqe"]))
     assert "add lpmt to the methods" in text
-    assert "pip install &#x27;kinrank[tsne]&#x27;" in text
+    assert "pip install &#x27;.[tsne]&#x27;" in text
     assert "principal components" in text
 
 

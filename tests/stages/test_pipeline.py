@@ -24,7 +24,7 @@ from kinrank.stages.item_change import ItemChange
 from kinrank.stages.states import PackedRows
 from kinrank.vector_input import to_unit_rows
 
-pytest.importorskip("distributed", reason="needs Dask: pip install 'kinrank[dask]'")
+pytest.importorskip("distributed", reason="needs Dask: pip install '.[dask]'")
 
 import distributed
 

@@ -111,7 +111,7 @@ def test_bad_input_is_refused_before_the_native_call() -> None:
 
 def test_without_faiss_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(ImportError, match=r"pip install 'kinrank\[faiss\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[faiss\]'"):
         FaissStore(np.eye(3))
 
 

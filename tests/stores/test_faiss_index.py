@@ -237,5 +237,5 @@ def test_memory_of_a_damaged_file_is_limited(tmp_path: Path) -> None:
 
 def test_without_faiss_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(ImportError, match=r"FaissIndexStore needs faiss.*pip install 'kinrank\[faiss\]'"):
+    with pytest.raises(ImportError, match=r"FaissIndexStore needs faiss.*pip install '\.\[faiss\]'"):
         FaissIndexStore(None)

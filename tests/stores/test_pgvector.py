@@ -694,7 +694,7 @@ def test_urls(engine: Engine) -> None:
 
 def test_without_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(ImportError, match=r"PgvectorStore needs psycopg.* pip install 'kinrank\[pgvector\]'"):
+    with pytest.raises(ImportError, match=r"PgvectorStore needs psycopg.* pip install '\.\[pgvector\]'"):
         PgvectorStore("postgresql://host/db", "items")
 
 

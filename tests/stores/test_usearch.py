@@ -139,5 +139,5 @@ def test_open_file_by_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_without_usearch_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "usearch.index", None)
-    with pytest.raises(ImportError, match=r"UsearchStore needs usearch.*pip install 'kinrank\[usearch\]'"):
+    with pytest.raises(ImportError, match=r"UsearchStore needs usearch.*pip install '\.\[usearch\]'"):
         UsearchStore(None)

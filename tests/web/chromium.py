@@ -32,7 +32,7 @@ SECONDS = 90.0  # for something to appear
 
 def missing(what: str) -> None:
     """Skip the test; fail if a browser is required."""
-    words = f"{what}; on Debian: apt-get install chromium chromium-driver, and pip install 'kinrank[browser]'"
+    words = f"{what}; on Debian: apt-get install chromium chromium-driver, and pip install '.[browser]'"
     if os.environ.get("KINRANK_NEED_BROWSER"):
         pytest.fail(words)
     pytest.skip(words)

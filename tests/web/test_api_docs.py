@@ -14,7 +14,7 @@ import pytest
 
 import kinrank as kr
 
-pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'kinrank[web]'")
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install '.[web]'")
 
 from fastapi.testclient import TestClient
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install 'kinrank[web]'")
+pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install '.[web]'")
 
 import kinrank
 from kinrank.web.settings import Files, Settings

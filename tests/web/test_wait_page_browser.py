@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install 'kinrank[web]'")
+pytest.importorskip("fastapi", reason="the page is served by fastapi; install it with: pip install '.[web]'")
 
 from kinrank.web.server import wait_page as module
 from kinrank.web.server.wait_page import StartupProgress, WaitServer

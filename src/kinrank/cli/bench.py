@@ -14,8 +14,7 @@ ENTRY_POINT_GROUP = "kinrank.commands"
 def bench() -> None:
     """Measure accuracy, speed, memory and scale on this machine."""
     raise MissingExtraError(
-        "kinrank bench needs the package kinrank-bench; install it with: pip install 'kinrank[bench]' (or, in a clone "
-        "of the repository, pip install -e ./bench)"
+        "kinrank bench needs the package kinrank-bench; install it in a clone of kinrank with: pip install ./bench"
     )
 
 

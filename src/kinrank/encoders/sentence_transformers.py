@@ -37,7 +37,7 @@ class SentenceEncoder(Encoder):
         if int(version.split(".")[0]) < MIN_MAJOR_VERSION:
             raise MissingExtraError(
                 f"the encoder {name} needs sentence-transformers {MIN_MAJOR_VERSION} or newer, but {version} is "
-                f"installed; install it with: pip install --upgrade 'kinrank[{extra}]'"
+                f"installed; install it in a clone of kinrank with: pip install --upgrade '.[{extra}]'"
             )
         self._device = select_device(device, name)
         self._model = _load_model(library, folder, self._device)

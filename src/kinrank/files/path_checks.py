@@ -66,4 +66,6 @@ def import_optional(module: str, path: Path) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.split(".")[0]
-        raise MissingExtraError(f"reading {path.suffix} files needs {package}; pip install 'kinrank[io]'") from error
+        raise MissingExtraError(
+            f"reading {path.suffix} files needs {package}; install it in a clone of kinrank with: pip install '.[io]'"
+        ) from error

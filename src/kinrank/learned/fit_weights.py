@@ -49,7 +49,7 @@ def fit(
     """Learn the weights of CSA, SSR or LAttQE, write them to a file, and return the method that ranks by them.
 
     Every item with a known label is a query against the others, in `lists` lists of its nearest items; the weights
-    after the last step are used. Needs torch (`pip install 'kinrank[torch]'`); the returned method ranks without it.
+    after the last step are used. Needs torch (the extra `torch`); the returned method ranks without it.
     The same seed and input give the same file on the same machine. A user who interrupts (Ctrl-C) gets the weights
     after the last complete step, a warning, and a note in the record.
 

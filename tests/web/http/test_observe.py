@@ -12,7 +12,7 @@ import pytest
 import kinrank as kr
 from kinrank.client import Client
 
-pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'kinrank[web]'")
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install '.[web]'")
 
 from fastapi.testclient import TestClient
 

@@ -143,7 +143,7 @@ def test_remembered_queries_are_no_candidates() -> None:
 
 
 def test_a_store_finds_the_candidates() -> None:
-    pytest.importorskip("faiss", reason="needs FAISS: pip install 'kinrank[faiss]'")
+    pytest.importorskip("faiss", reason="needs FAISS: pip install '.[faiss]'")
     manifold = kinrank.Manifold.build(FaissStore(arcs(), "flat"))
     found = search(manifold, queries(), k=9, method="aqe", candidates=40)
     assert np.array_equal(found.indices, kinrank.rerank(queries(), arcs(), "aqe", candidates=40, k=9).indices)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("uvicorn", reason="pip install 'kinrank[web]'")
+pytest.importorskip("uvicorn", reason="pip install '.[web]'")
 import uvicorn
 
 from kinrank.web.server.http_server import MAX_PIPELINED_REQUESTS, make_server_config

@@ -159,8 +159,8 @@ def gather(
     maps = compute_maps(parts, tsne)
     if not tsne:
         notes.append(
-            "The maps show the first two principal components; install scikit-learn for t-SNE: "
-            "pip install 'kinrank[tsne]'."
+            "The maps show the first two principal components; install scikit-learn for t-SNE, in a clone of kinrank: "
+            "pip install '.[tsne]'."
         )
     report.stage("page", last - 1, last)
     report.stage("page", last, last)
