@@ -47,8 +47,8 @@ def parts(found: Measurements) -> list[str]:
         *describe_columns(pairs.values()),
         "mAP in percent; bold: the whole interval is above 0. All queries and the gallery are in one graph, as in "
         "published tables; one set of defaults for all sets. A single query gains less ([why](docs/guide/modes.md)). "
-        "[All sets, measures and features](docs/results.md), [all methods](docs/which-method-when.md). Printed by `kinrank "
-        f"bench accuracy --data DIR`. {origins.sentence()}",
+        "[All sets, measures and features](docs/results.md), [all methods](docs/which-method-when.md). Printed by "
+        f"`kinrank bench accuracy --data DIR`. {origins.sentence()}",
         *costs.short(found),
         *paper.reproduced_briefly(found),
     ]
