@@ -73,7 +73,7 @@ class Page:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         return self
 
-    def open(self, address: str, ready: str = "document.querySelector('.column.after .row')") -> Page:
+    def open(self, address: str, ready: str = "document.querySelector('.column.after .row, .shelf .shot')") -> Page:
         self.driver.get("about:blank")
         for kind in ("browser", "performance"):
             self.driver.get_log(kind)
@@ -122,8 +122,11 @@ class Page:
         return bool(self.js("return document.activeElement.matches(arguments[0])", selector))
 
     def ranked(self, side: str = "after") -> list[str]:
-        """Return the ids of a column, from top to bottom."""
-        words = "return [...document.querySelectorAll(`.column.${arguments[0]} .row`)].map((row) => row.dataset.id)"
+        """Return the ids of the results in a column or in the grid, in their order."""
+        words = (
+            "const both = `.column.${arguments[0]} .row, .shelf.${arguments[0]} .shot:not(.pinned)`;"
+            "return [...document.querySelectorAll(both)].map((one) => one.dataset.id)"
+        )
         return list(self.js(words, side))
 
     def explained(self) -> None:
@@ -154,6 +157,18 @@ class Page:
         folder = ROOT / "out"
         folder.mkdir(exist_ok=True)
         self.driver.save_screenshot(str(folder / name))
+
+
+def figure(page: Page, name: str) -> None:
+    """Save a screenshot of the page, and check that it is not empty; KINRANK_FIGURES=docs/figures writes it there."""
+    from PIL import Image
+
+    page.shot(name)
+    with Image.open(ROOT / "out" / name) as image:
+        assert len(image.convert("RGB").getcolors(2**24) or []) > 100
+        if os.environ.get("KINRANK_FIGURES"):
+            small = image.convert("RGB").quantize(256)
+            small.save(Path(os.environ["KINRANK_FIGURES"]) / name, optimize=True)
 
 
 def axe_script() -> str:

@@ -1,4 +1,4 @@
-"""The page in a real browser: results and explanations by mouse and keyboard, on a phone, in the dark theme."""
+"""The page in a real browser: results, comparison and explanations by mouse and keyboard, on a phone, in the dark."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pytest.importorskip("fastapi", reason="the page is served by fastapi; install it
 import kinrank
 from kinrank.web.settings import Files, Settings
 from kinrank.web.startup.service_setup import prepare_toys
-from web.chromium import Page, serious, waiting_for
+from web.chromium import Page, figure, serious, waiting_for
 from web.small_service import listening, prepare_settings, settings_in, vectors
 
 pytestmark = pytest.mark.slow
 
-TAB, ENTER, ESCAPE, DOWN, RIGHT = "\ue004", "\ue007", "\ue00c", "\ue015", "\ue014"
+TAB, ENTER, ESCAPE, DOWN, RIGHT, SPACE = "\ue004", "\ue007", "\ue00c", "\ue015", "\ue014", " "
 TARGETS = """
 const kinds = "button, select, a:not(.skip), [role=option], input[type=range], label:has(input)";
 const seen = (one) => one.checkVisibility({visibilityProperty: true}) && !one.closest("[inert]");
@@ -93,6 +93,7 @@ def changed(page: Page, side: str = "after") -> Iterator[None]:
 
 def test_it_loads_without_a_complaint_or_a_request_elsewhere(page: Page, small: str) -> None:
     page.looks(moving=True).open(small)
+    page.click("#see-why")
     page.explained()
     page.until("document.querySelectorAll('.ribbon').length && document.querySelectorAll('.map .point').length > 5")
     time.sleep(1.0)
@@ -104,14 +105,13 @@ def test_it_loads_without_a_complaint_or_a_request_elsewhere(page: Page, small: 
 
 
 def test_a_query_shows_before_and_after(page: Page, small: str) -> None:
-    page.looks().open(f"{small}/?query=2")
+    page.looks().open(f"{small}/?query=2&view=compare")
     assert len(page.ranked("before")) == len(page.ranked("after")) == 20
     assert page.ranked("before") != page.ranked("after")
     assert page.text(".head.before .score").endswith("of 20 right")
     assert int(page.text(".head.after .score strong")) >= int(page.text(".head.before .score strong"))
-    assert page.text(".mode").startswith("online")
-    assert "ms" in page.text(".head.before .time")
-    assert "ms" in page.text(".head.after .time")
+    assert "online" in page.text("#search-facts")
+    assert page.text("#search-facts").count(" ms") == 2
     rows, lines = page.all(".column .row"), page.all(".lines .line:not(.label)")
     assert len(rows) == 40
     assert len(lines) == len(set(page.ranked("before")) | set(page.ranked("after")))
@@ -122,12 +122,12 @@ def test_a_query_shows_before_and_after(page: Page, small: str) -> None:
 
 
 def test_a_picture_in_the_grid_is_a_query(page: Page, small: str) -> None:
-    page.looks().open(f"{small}/?query=2")
+    page.looks().open(f"{small}/?query=2&view=compare")
     with changed(page, "before"):
         page.click('.cell[aria-posinset="5"]')
     assert "query=4" in page.driver.current_url
     page.click("input[name=kind][value=items]")
-    page.until("document.querySelector('.count').textContent === '288 items'")
+    page.until("document.querySelector('.count').textContent === '288 pictures'")
     page.find("#words").send_keys("tree_1")
     page.until("document.querySelector('.count').textContent.endsWith('found')")
     page.until("document.querySelector('#option-0[data-ready]')")
@@ -137,13 +137,13 @@ def test_a_picture_in_the_grid_is_a_query(page: Page, small: str) -> None:
     page.find("#words").send_keys("nobody has this")
     page.until("document.querySelector('#panel-query .empty:not([hidden])')?.textContent.includes('nobody has this')")
     page.js("const one = document.querySelector('#words'); one.value = ''; one.dispatchEvent(new Event('input'))")
-    page.until("document.querySelector('.count').textContent === '288 items'")
+    page.until("document.querySelector('.count').textContent === '288 pictures'")
     with changed(page, "before"):
         page.click("#random")
 
 
 def test_a_click_opens_the_chain(page: Page, small: str) -> None:
-    page.looks().open(f"{small}/?query=2&open=none")
+    page.looks().open(f"{small}/?query=2&view=compare")
     assert page.js("return document.querySelector('#why').hidden")
     page.click(".column.after .row:nth-child(15) .result")
     page.explained()
@@ -157,6 +157,8 @@ def test_a_click_opens_the_chain(page: Page, small: str) -> None:
     assert steps
     assert page.all(".ribbon")
     assert page.all(".map-chain")
+    assert page.js("return document.querySelector('.why-details').open") is False
+    assert all(one.text.endswith("%") for one in page.all(".price")), "one unit for all steps"
     if len(steps) > 1:
         message = page.text(".flow-part h3")
         page.click(f'.step[data-step="{0 if steps[0].get_attribute("aria-checked") == "false" else 1}"]')
@@ -168,24 +170,185 @@ def test_a_click_opens_the_chain(page: Page, small: str) -> None:
     page.until("document.querySelector('#why').hidden")
 
 
-def test_without_an_address_the_page_explains_an_example(page: Page, small: str) -> None:
+def test_without_an_address_the_page_shows_the_results_of_an_example(page: Page, small: str) -> None:
     page.looks().open(small)
+    assert "query=" in page.driver.current_url
+    assert page.js("return document.querySelector('#why').hidden"), "results first"
+    assert page.all(".columns") == []
+    assert "are right; with plain search" in page.text(".lead")
+    page.click("#see-why")
     page.explained()
-    assert page.all(".row.selected")
+    assert page.all(".shot.selected")
     assert "open=" in page.driver.current_url
+    assert len(page.all(".step")) > 1
+    page.click("#see-compare")
+    page.until("document.querySelectorAll('.column.after .row').length === 20")
+    assert page.all(".row.selected")
+    assert "view=compare" in page.driver.current_url
+    page.driver.back()
+    page.until("document.querySelectorAll('.shelf .shot').length === 20")
+
+
+def test_the_size_of_the_pictures_is_remembered(page: Page, small: str) -> None:
+    wide = "return document.querySelector('.shot:not([hidden]) .thumb').offsetWidth"
+    page.looks().open(f"{small}/?query=2")
+    before = page.js(wide)
+    page.find("#size").send_keys(*[RIGHT] * 12)
+    assert page.js(wide) > before + 40
+    after = page.js(wide)
+    page.open(f"{small}/?query=2")
+    assert page.js(wide) == after
+    page.js("localStorage.clear()")
+
+
+def test_a_picture_is_shown_large(page: Page, small: str) -> None:
+    loaded = "document.querySelector('#lightbox img')?.naturalWidth"
+    page.looks().open(f"{small}/?query=2")
+    ids = page.js("return [...document.querySelectorAll('.shot:not([hidden])')].map((one) => one.dataset.id)")
+    page.click(".shot:not([hidden]) .result")
+    page.until(loaded)
+    assert page.text("#lightbox-title") == ids[0]
+    assert serious(page) == []
+    page.keys(RIGHT, RIGHT)
+    assert page.text("#lightbox-title") == ids[2]
+    page.keys("o")
+    page.until("document.querySelector('#lightbox img').src.endsWith('size=0')")
+    page.until(loaded)
+    assert page.js("return document.querySelector('#lightbox a').href").endswith(f"{ids[2]}?size=0")
+    page.keys("r", SPACE)
+    page.until("!document.querySelector('#lightbox').open")
+    page.until("document.activeElement.closest('.shot')?.dataset.id === arguments[0]", ids[2])
+    assert page.js("return document.querySelector('.shot.marked-right').dataset.id") == ids[2]
+    page.keys(SPACE)
+    page.until("document.querySelector('#lightbox').open")
+    page.click("#lightbox-why")
+    page.explained()
+    assert ids[2] in page.text("#why-title")
+    page.click("#enlarge")
+    assert page.text("#lightbox-title") == ids[2]
+    page.keys(ESCAPE)
+    page.until("!document.querySelector('#lightbox').open")
+    assert page.focused("#enlarge")
+    page.click(f'.shot[data-id="{ids[1]}"] .result')  # the explanation follows
+    page.until("document.querySelector('#why-title').textContent.includes(arguments[0])", ids[1])
+    page.click("#close-why")
+    with changed(page):
+        page.click(".shot:not([hidden]) .result")
+        page.click("#lightbox-ask")
+    assert f"item={ids[0]}" in page.driver.current_url
+
+
+def test_the_grid_by_keys(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2")
+    page.js("document.querySelector('.shot .result').focus()")
+    shown = page.js("return [...document.querySelectorAll('.shot:not([hidden])')].map((one) => one.dataset.id)")
+    columns = page.js("return getComputedStyle(document.querySelector('.shelf')).gridTemplateColumns.split(' ').length")
+    here = "return document.activeElement.closest('.shot').dataset.id"
+    page.keys(RIGHT)
+    assert page.js(here) == shown[1]
+    page.keys(DOWN)
+    assert page.js(here) == shown[min(1 + columns, len(shown) - 1)]
+    page.keys("e")
+    page.explained()
+    page.keys(ESCAPE)
+    page.until("document.querySelector('#why').hidden")
+    assert page.js(here) == shown[min(1 + columns, len(shown) - 1)], "the focus returns"
+    with changed(page):
+        page.keys("s")
+
+
+def test_another_result_scrolls_the_explanation_to_its_top(page: Page, small: str) -> None:
+    page.looks(1440, 500).open(f"{small}/?query=2&view=compare&open=tree_200")
+    page.explained()
+    page.js("const why = document.querySelector('#why'); why.scrollTop = why.scrollHeight")
+    assert page.js("return document.querySelector('#why').scrollTop") > 0
+    page.click(".column.after .row:nth-child(2) .result")
+    page.until("document.querySelector('#why').scrollTop === 0")
+
+
+def test_near_duplicates_are_stacked(page: Page, tmp_path: Path) -> None:
+    rows = np.repeat(vectors(30), 2, axis=0)  # every item twice
+    folder = tmp_path / "twice.manifold"
+    kinrank.Manifold.build(rows, ids=[f"item_{number:02d}" for number in range(60)]).save(folder)
+    (tmp_path / "scratch").mkdir()
+    with listening(Settings(str(folder), scratch=str(tmp_path / "scratch"))) as address:
+        page.looks().open(f"{address}/?item=item_10")
+        assert len(page.all(".shot")) == 20
+        hidden = page.all(".shot[hidden]")
+        assert len(hidden) >= 8
+        assert f"{len(hidden)} near-duplicates are stacked" in page.text(".stacks")
+        page.click(".stack")
+        assert len(page.all(".shot[hidden]")) == len(hidden) - 1
+        assert page.js("return document.querySelector('.stack').getAttribute('aria-expanded')") == "true"
+        page.click("#stacks")
+        assert page.all(".shot[hidden]") == []
+
+
+def test_folders_are_browsed_and_names_keep_their_end(page: Page, tmp_path: Path) -> None:
+    long = "holidays/a very long name of a photo that has no room at all in a small card 0042.jpg"
+    ids = [long, *(f"{'home' if number % 3 else 'home/cats'}/{number:02d}.jpg" for number in range(59))]
+    with listening(settings_in(tmp_path, ids)) as address:
+        page.looks().open(f"{address}/?item={quote(ids[1])}&k=59")
+        page.until("document.querySelectorAll('#folder option').length === 4")
+        assert [one.text.strip() for one in page.all("#folder option")] == [
+            "All folders",
+            "holidays (1)",
+            "home (59)",
+            "cats (20)",
+        ]
+        page.js("const one = document.querySelector('#folder'); one.value = 'home/cats'")
+        page.js("document.querySelector('#folder').dispatchEvent(new Event('change'))")
+        page.until("document.querySelector('.count').textContent === '20 items'")
+        shot = f'.shot[data-id="{long}"]'
+        assert page.text(f"{shot} .folder") == "holidays/"
+        assert page.text(f"{shot} .base > :last-child") == " 0042.jpg"
+        start = page.find(f"{shot} .start")
+        assert page.js("return arguments[0].scrollWidth > arguments[0].clientWidth", start), "the middle is cut"
+        page.find("#words").send_keys("a dog on a beach")
+        page.until("document.querySelector('#panel-query .empty').textContent.includes('--encoder')")
+
+
+def test_new_items_are_announced(page: Page, tmp_path: Path) -> None:
+    with listening(settings_in(tmp_path)) as address:
+        page.looks().open(f"{address}/?item=item_010")
+        rows = np.concatenate([vectors()[10:11] + np.float32(0.001) * number for number in (1, 2, 3)])
+        kinrank.Client(address).add(rows, ids=["new_1", "new_2", "new_3"])
+        page.until("document.querySelector('.news:not([hidden])')?.textContent.includes('3 new items')")
+        assert page.text("#facts") == "63 items"
+        assert "new_1" not in page.ranked()
+        with changed(page):
+            page.click("#update")
+        assert {"new_1", "new_2", "new_3"} <= set(page.ranked())
+        assert page.all(".news:not([hidden])") == []
+
+
+def test_a_slow_search_shows_a_spinner(page: Page, small: str) -> None:
+    page.looks().open(f"{small}/?query=2")
+    page.js("""
+        const real = fetch;
+        window.fetch = (url, ...more) => String(url).includes("view/rank")
+          ? new Promise((done) => { window.answer = () => done(real(url, ...more)); }) : real(url, ...more);
+    """)
+    page.click("#tab-settings")
+    page.js("const one = document.querySelector('#method'); one.value = 'aqe'; one.dispatchEvent(new Event('change'))")
+    page.until("document.querySelector('#busy:not([hidden])')?.textContent.includes('compiled')")
+    assert "compiled" in page.text("#live")
+    page.js("window.answer()")
+    page.until("document.querySelector('#busy').hidden")
 
 
 def test_a_slider_changes_the_result(page: Page, small: str) -> None:
-    page.looks().open(f"{small}/?query=2&open=none")
+    page.looks().open(f"{small}/?query=2&view=compare")
     page.click("#tab-settings")
+    page.click("#all-parameters summary")
     with changed(page):
         page.find("#p-theta").send_keys(*[RIGHT] * 30)
-        page.until("document.querySelector('.mode').textContent.startsWith('candidates')")
+        page.until("document.querySelector('#search-facts').textContent.includes('candidates')")
     page.until("document.querySelector('.head.after h2').textContent.includes('theta=')")
     assert "p.theta=" in page.driver.current_url
     assert page.focused("#p-theta")
     page.click("#p-theta-reset")
-    page.until("document.querySelector('.mode').textContent.startsWith('online')")
+    page.until("document.querySelector('#search-facts').textContent.includes('online')")
     page.find("#own-k").send_keys(*[RIGHT] * 3)
     page.until("document.querySelectorAll('.column.after .row').length > 20")
     page.js("const one = document.querySelector('#method'); one.value = 'aqe'; one.dispatchEvent(new Event('change'))")
@@ -195,7 +358,7 @@ def test_a_slider_changes_the_result(page: Page, small: str) -> None:
 
 
 def test_keys_alone_are_enough(page: Page, small: str) -> None:
-    page.looks().open(f"{small}/?query=2&open=none")
+    page.looks().open(f"{small}/?query=2&view=compare")
     page.keys(TAB)
     assert page.focused(".skip")
     page.keys(ENTER)
@@ -234,17 +397,27 @@ def test_a_phone_is_wide_enough(page: Page, small: str) -> None:
     page.until("document.querySelector('#rail.open #option-3[data-ready]')")
     page.until("document.querySelector('#rail').getBoundingClientRect().left === 0")
     assert _small_targets(page) == []
-    with changed(page, "before"):
+    with changed(page):
         page.click("#option-3")
     page.until("!document.querySelector('#rail.open')")
-    page.click(".column.after .row:nth-child(4) .result")
+    page.click(".shot:not([hidden]) .result")
+    page.until("document.querySelector('#lightbox img')?.naturalWidth")
+    assert page.js("return document.scrollingElement.scrollWidth") <= 360
+    assert _small_targets(page) == []
+    page.click("#lightbox-why")
     page.explained()
     page.until("document.querySelector('#why').getBoundingClientRect().left === 0")
     assert page.js("return document.querySelector('#why').scrollWidth") <= 360
+    for tool in page.all(".why-head button"):
+        assert page.js("return arguments[0].getBoundingClientRect().right", tool) <= 360
     assert page.js("return document.querySelector('#lists').inert")
     assert _small_targets(page) == []
     page.driver.back()
     page.until("document.querySelector('#why').hidden && !document.querySelector('#lists').inert")
+    page.looks(390, 844).open(f"{small}/?query=2&view=compare")
+    assert page.js("return document.scrollingElement.scrollWidth") <= 390
+    assert page.all(".lines text") == [], "ranks of both sides would overlap"
+    assert _small_targets(page) == []
 
 
 def _small_targets(page: Page) -> list[Any]:
@@ -266,7 +439,7 @@ def test_dark_is_dark(page: Page, small: str) -> None:
 
 
 def test_back_and_forward(page: Page, small: str) -> None:
-    page.looks().open(f"{small}/?query=2&open=none")
+    page.looks().open(f"{small}/?query=2&view=compare")
     first = page.ranked("before")
     with changed(page, "before"):
         page.click('.cell[aria-posinset="6"]')
@@ -283,9 +456,9 @@ def test_back_and_forward(page: Page, small: str) -> None:
 
 
 def test_the_address_reproduces_the_view(page: Page, small: str) -> None:
-    page.looks().open(f"{small}/?item=tree_100&k=12&p.theta=0.15&candidates=150&right=&open=tree_200")
+    page.looks().open(f"{small}/?item=tree_100&k=12&p.theta=0.15&candidates=150&right=&open=tree_200&view=compare")
     page.explained()
-    seen = page.ranked("before"), page.ranked(), page.text("#why-title"), page.text("#why .words"), page.text(".mode")
+    seen = page.ranked("before"), page.ranked(), page.text("#why-title"), page.text("#why .words"), page.text(".note")
     address = page.driver.current_url
     assert len(seen[1]) == 12
     assert "tree_200" in seen[2]
@@ -297,7 +470,7 @@ def test_the_address_reproduces_the_view(page: Page, small: str) -> None:
         page.ranked(),
         page.text("#why-title"),
         page.text("#why .words"),
-        page.text(".mode"),
+        page.text(".note"),
     )
     assert page.js("return document.querySelector('#own-candidates').closest('.control').hidden") is False
 
@@ -317,7 +490,8 @@ def test_a_file_with_a_vector_is_a_query(page: Page, plain: str, tmp_path: Path)
         answers.append(page.ranked())
     assert all(one == answers[0] for one in answers)
     assert answers[0][0] in ("item_006", "item_007", "item_008")
-    assert "vector=" in page.driver.current_url
+    assert "upload=" in page.driver.current_url
+    assert len(page.driver.current_url) < len(plain) + 30, "links are short"
     page.open(page.driver.current_url)
     assert page.ranked() == answers[0]
     page.find("#vector-file").send_keys(str(tmp_path / "other.npy"))
@@ -331,42 +505,65 @@ def test_a_file_with_a_vector_is_a_query(page: Page, plain: str, tmp_path: Path)
     assert page.ranked()[0] in ("item_059", "item_000", "item_001")
 
 
-def test_a_long_vector_stays_with_the_browser(page: Page, small: str, tmp_path: Path) -> None:
+def test_a_long_vector_has_a_short_link(page: Page, small: str, tmp_path: Path) -> None:
     np.save(tmp_path / "long.npy", np.random.default_rng(0).normal(size=3072))
-    page.looks().open(f"{small}/?query=1&open=none")
+    page.looks().open(f"{small}/?query=1")
     with changed(page):
         page.find("#vector-file").send_keys(str(tmp_path / "long.npy"))
     found = page.ranked()
-    assert "vector=kept" in page.driver.current_url
     page.driver.refresh()
-    page.until("document.querySelector('.column.after .row')")
+    page.until("document.querySelector('.shot')")
     assert page.ranked() == found
     page.click("#copy-link")
-    page.until("document.querySelector('#toast').textContent.includes('too long for a link')")
-    page.open(f"{small}/?vector=kept", "document.querySelector('.problem')")
-    assert "too long for a link" in page.text(".problem")
+    page.until("document.querySelector('#toast').textContent.includes('copied')")
+    for lost in ("vector=kept", "upload=nothinghere"):
+        page.open(f"{small}/?{lost}", "document.querySelector('.problem')")
+        assert "no longer valid" in page.text(".problem")
+
+
+def test_where_nothing_is_kept_the_browser_keeps_long_vectors(page: Page, tmp_path: Path) -> None:
+    np.save(tmp_path / "long.npy", np.random.default_rng(0).normal(size=8))
+    with listening(settings_in(tmp_path, scratch="")) as address:
+        page.looks().open(f"{address}/?item=item_001")
+        with changed(page):
+            page.find("#vector-file").send_keys(str(tmp_path / "long.npy"))
+        found = page.ranked()
+        assert "vector=" in page.driver.current_url
+        page.driver.refresh()
+        page.until("document.querySelector('.shot')")
+        assert page.ranked() == found
 
 
 def test_marks_search_again(page: Page, small: str) -> None:
-    page.looks().open(f"{small}/?query=2&open=none")
+    page.looks().open(f"{small}/?query=2")
     ids = page.ranked()
     for place, kind in ((3, "right"), (6, "wrong")):
-        page.js("document.querySelector(arguments[0]).click()", f".column.after .row:nth-child({place}) .mark.{kind}")
+        page.js("document.querySelector(arguments[0]).click()", f".shot:nth-child({place}) .mark.{kind}")
     assert "1 right, 1 wrong" in page.text(".marks-bar")
+    page.until("location.search.includes('marks=')")
+    page.driver.refresh()
+    page.until("document.querySelectorAll('.mark-chip').length === 2")  # marks survive a reload
+    page.open(f"{small}/?query=2")
+    for place, kind in ((3, "right"), (6, "wrong")):
+        page.js("document.querySelector(arguments[0]).click()", f".shot:nth-child({place}) .mark.{kind}")
+    page.until("location.search.includes('marks=')")
     with changed(page):
         page.click("#again")
     assert not {ids[2], ids[5]} & set(page.ranked())
-    assert f"right={ids[2]}" in page.driver.current_url
-    assert f"wrong={ids[5]}" in page.driver.current_url
+    assert page.js("return document.querySelector('.shot').dataset.id") == ids[2], "it stays on top"
+    assert page.js("return getComputedStyle(document.querySelector('.shot.pinned .badge')).display") != "none"
+    assert len(page.driver.current_url) < len(small) + 40, "links are short"
     page.open(page.driver.current_url)
     assert len(page.all(".mark-chip")) == 2
     assert ids[2] not in page.ranked()
+    assert page.js("return document.querySelector('.shot.pinned').dataset.id") == ids[2]
     with changed(page):
         page.click("#clear-marks")
     assert page.ranked() == ids
-    page.open(f"{small}/?query=2&method=aqe")
+    assert "marks=" not in page.driver.current_url
+    page.open(f"{small}/?query=2&method=aqe&open=tree_200")
     page.explained()
-    assert page.all(".row .mark") == []
+    assert page.all(".shot .mark.right") == []
     assert "prepared method only" in page.text("#why")
 
 
@@ -377,7 +574,7 @@ def test_a_missing_token_is_requested(page: Page, tmp_path: Path) -> None:
         page.until("document.querySelector('#token-problem').textContent.includes('not valid')")
         page.find("#token-field").clear()
         page.find("#token-field").send_keys("secret-of-many-letters", ENTER)
-        page.until("document.querySelectorAll('.column.after .row').length")
+        page.until("document.querySelectorAll('.shot').length")
         assert page.js("return document.cookie") == ""
     page.driver.delete_all_cookies()
 
@@ -392,7 +589,7 @@ def test_hostile_names_do_nothing(page: Page, tmp_path: Path) -> None:
     )
     with listening(settings) as address:
         page.looks().open(f"{address}/?item={quote(ids[3])}&open={quote(ids[20])}&level={quote(HOSTILE)}", "")
-        page.until("document.querySelector('.problem, .column.after .row')")
+        page.until("document.querySelector('.problem, .shot')")
         page.open(f"{address}/?item={quote(ids[3])}&right={quote(ids[5])}&open={quote(ids[20])}")
         page.explained()
         page.click("#tab-settings")
@@ -420,7 +617,7 @@ def test_two_hundred_thousand_items(page: Page, tmp_path: Path) -> None:
     folder = tmp_path / "large.manifold"
     kinrank.Manifold.build(rows, "aqe", ids=[f"item_{number:06d}" for number in range(200_000)]).save(folder)
     with listening(Settings(str(folder), scratch=str(tmp_path))) as address:
-        page.looks().open(f"{address}/?item=item_000100")
+        page.looks().open(f"{address}/?item=item_000100&open=item_000300")
         page.explained()
         assert "LPMT" in page.text("#why") or "chain" in page.text("#why")
         page.until("document.querySelector('.count').textContent === '200,000 items'")
@@ -441,7 +638,7 @@ def test_offline_shows_an_error_and_recovers(page: Page, small: str) -> None:
         page.click('.cell[aria-posinset="4"]')
         page.until("document.querySelector('.problem')?.textContent.includes('does not answer')")
     page.js("document.querySelector('#try-again')?.click()")
-    page.until("document.querySelectorAll('.column.after .row').length")
+    page.until("document.querySelectorAll('.shot').length")
     page.open(f"{small}/?item=nobody", "document.querySelector('.problem')")
     assert "nobody" in page.text(".problem")
     assert page.all(".problem button")
@@ -457,6 +654,7 @@ def test_ids_and_vectors_survive_the_address(page: Page, small: str) -> None:
 
 def test_results_are_downloaded_and_lines_shown(page: Page, small: str, tmp_path: Path) -> None:
     page.looks().open(f"{small}/?query=2&open=none")
+    page.click("#tab-settings")
     where = {"behavior": "allow", "downloadPath": str(tmp_path)}
     page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
     for name in ("JSON", "CSV"):
@@ -474,20 +672,24 @@ def test_results_are_downloaded_and_lines_shown(page: Page, small: str, tmp_path
     page.until("!document.querySelector('#box').open")
 
 
-@pytest.mark.parametrize("state", ["light", "dark", "phone", "phone and chain", "texts", "settings", "picker on phone"])
+STATES = "light, dark, compare, phone, phone and chain, texts, settings, picker on phone, results, marks"
+
+
+@pytest.mark.parametrize("state", STATES.split(", "))
 def test_axe_finds_no_serious_problems(page: Page, small: str, plain: str, state: str) -> None:
     phone = "phone" in state
     page.looks(*((360, 740) if phone else (1440, 900)), dark=state == "dark")
-    chain = phone and "chain" not in state
-    page.open(
-        f"{plain}/?item=item_003"
-        if state == "texts"
-        else f"{small}/?query=2" + ("&open=none" if chain else "&open=tree_200")
-    )
-    if not chain:
+    is_explained = state in ("light", "dark", "compare", "phone and chain", "settings", "texts")
+    address = f"{plain}/?item=item_003" if state == "texts" else f"{small}/?query=2"
+    address += "&view=compare" if state == "compare" else ""
+    address += "&right=tree_200" if state == "marks" else ""
+    page.open(address + (f"&open={'item_007' if state == 'texts' else 'tree_200'}" if is_explained else ""))
+    if is_explained:
         page.explained()
+        page.click(".why-details summary")
     if state == "settings":
         page.click("#tab-settings")
+        page.click("#all-parameters summary")
     if state.startswith("picker"):
         page.click("#change")
         page.until("document.querySelector('#rail').getBoundingClientRect().left === 0")
@@ -496,11 +698,21 @@ def test_axe_finds_no_serious_problems(page: Page, small: str, plain: str, state
 
 def test_screenshots(page: Page, oxford: str, small: str) -> None:
     page.looks().open(oxford)
-    page.explained()
     time.sleep(1.0)
     page.shot("page-desktop.png")
+    page.click("#see-why")
+    page.explained()
+    time.sleep(1.0)
+    page.shot("page-why.png")
     page.looks(dark=True)
     page.shot("page-dark.png")
+    page.looks().open(small)  # pictures in the repository are our own
+    page.click("#see-compare")
+    page.until("document.querySelectorAll('.column.after .row').length")
+    page.click("#see-why")
+    page.explained()
+    time.sleep(1.0)
+    figure(page, "serve-page.png")
     page.looks(1440, 1500).open(f"{small}/?item=chair_140&open=chair_040")
     page.explained()
     time.sleep(1.0)
@@ -508,4 +720,12 @@ def test_screenshots(page: Page, oxford: str, small: str) -> None:
     page.looks(390, 844).open(f"{oxford}/?query=0")
     time.sleep(1.0)
     page.shot("page-phone.png")
+    page.open(f"{oxford}/?query=0&view=compare")
+    time.sleep(1.0)
+    page.shot("page-phone-compare.png")
+    page.looks().open(f"{oxford}/?query=0")
+    page.click(".shot .result")
+    time.sleep(1.0)
+    page.shot("page-lightbox.png")
+    page.keys(ESCAPE)
     assert page.complaints() == []

@@ -23,7 +23,7 @@ from PIL import Image
 
 from kinrank.datasets.turntable import TOY_NAMES, turntable
 from reference.commands import hear_ctrl_c
-from web.chromium import ROOT, Page, serious
+from web.chromium import Page, figure, serious
 
 TOYS, VIEWS, PIXELS = 10, 24, 224
 ASKED = 7  # the view of the first toy that is not in the folder
@@ -60,34 +60,29 @@ def service(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         running.communicate(timeout=180)
 
 
-def kept(page: Page, name: str) -> None:
-    """Save a screenshot of the page, and check that it is not empty."""
-    page.shot(name)
-    with Image.open(ROOT / "out" / name) as image:
-        assert len(image.convert("RGB").getcolors(2**24) or []) > 100
-        if os.environ.get("KINRANK_FIGURES"):
-            small = image.convert("RGB").quantize(256)
-            small.save(Path(os.environ["KINRANK_FIGURES"]) / name, optimize=True)
-
-
 def test_photos_become_a_page_that_another_photo_searches(
     page: Page, folder: Path, service: tuple[str, subprocess.Popen[str]]
 ) -> None:
     address, _ = service
     page.looks(1000, 420).open(address, "document.querySelector('[role=progressbar]')")
     page.until("/(left|less)/.test(document.body.innerText) && / of 239/.test(document.body.innerText)", seconds=180)
-    kept(page, "photos-preparing.png")
-    page.until("document.querySelector('.column.after .row')", seconds=600)  # the wait page has opened the search page
+    figure(page, "photos-preparing.png")
+    page.until("document.querySelector('.shot')", seconds=600)  # the wait page has opened the search page
     page.looks(1440, 900).find("#vector-file").send_keys(str(folder / "new.jpg"))
     page.until("document.querySelector('.about h1')?.textContent.includes('new.jpg')")
     found = page.ranked()
     kind = TOY_NAMES[0]
     assert sum(name.startswith(f"{kind}/") for name in found[:10]) == 10
-    page.until("[...document.querySelectorAll('.column img')].every((one) => one.complete)")
-    page.click(".column.after .row:nth-child(2) .result")
+    page.until("[...document.querySelectorAll('.shelf img')].some((one) => one.complete && one.naturalWidth)")
+    time.sleep(2)  # for the other pictures
+    figure(page, "photos-page.png")
+    page.driver.refresh()
+    page.until("document.querySelector('.query-picture img')?.naturalWidth")  # the upload survives a reload
+    assert page.ranked() == found
+    page.click("#see-why")
     page.explained()
     time.sleep(2)  # for the pictures of the map
-    kept(page, "photos-page.png")
+    page.shot("photos-why.png")
     assert serious(page) == []
     assert page.complaints() == []
 
@@ -101,10 +96,10 @@ def test_a_photo_that_comes_later_is_found_and_shown(
     (folder / "later.jpg").rename(folder / "photos" / "later.jpg")  # complete when it is seen
     while "1 added" not in running.stderr.readline():
         assert running.poll() is None
-    page.looks(420, 800).open(address, "document.querySelector('.column.after .row')")
+    page.looks(420, 800).open(address)
     page.find("#vector-file").send_keys(str(folder / "new.jpg"))
     page.until("document.querySelector('.about h1')?.textContent.includes('new.jpg')")
     assert page.ranked()[0] == "later.jpg"
-    shown = "document.querySelector('.column.after .row img')"
+    shown = "document.querySelector('.shot img')"
     page.until(f"{shown}?.complete && {shown}.naturalWidth > 0")
-    kept(page, "photos-narrow.png")
+    page.shot("photos-narrow.png")

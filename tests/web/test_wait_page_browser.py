@@ -69,15 +69,19 @@ def test_it_says_how_far_it_is(page: Page, clock: Clock) -> None:
         page.looks().open(address, "document.querySelector('#label').textContent === 'Starting'")
         half_way(stages, clock)
         page.until("document.querySelector('#count').textContent.startsWith('1,300 of 5,063')")
-        assert page.text("#count").endswith(" a second")
         assert page.text("#left").endswith(("about 2 minutes left", "about a minute left", "seconds left"))  # by load
-        assert page.text("#share") == "25 %"
-        assert page.text("#label") == EMBEDDING
+        share = int(page.text("#share").removesuffix(" %"))
+        assert 20 <= share <= 30, "a quarter of the pictures, among other work"
+        assert page.text("#label") == "Looking at the pictures"
         bar = page.find("#bar")
-        assert (bar.get_attribute("role"), bar.get_attribute("aria-valuenow")) == ("progressbar", "25")
+        assert (bar.get_attribute("role"), bar.get_attribute("aria-valuenow")) == ("progressbar", str(share))
         assert page.text("#stages li").startswith("listing files")
         assert page.text("#title") == "holiday photos"
-        assert page.driver.title == "25 % · holiday photos · kinrank"
+        assert page.driver.title == f"{share} % · holiday photos · kinrank"
+        assert page.text("#heading") == "Getting holiday photos ready"
+        assert page.text("#stage").startswith(f"{EMBEDDING}: 1,300 · ")
+        assert page.text("#stage").endswith(" a second")
+        assert page.js("return document.querySelector('.steps').open") is False
         assert page.complaints() == []
         assert [one for one in page.requested_urls() if not one.startswith((f"{address}/", "data:"))] == []
 
@@ -89,17 +93,30 @@ def test_it_does_not_talk_all_the_time(page: Page) -> None:
             window.heard = [];
             new MutationObserver(() => heard.push(live.textContent)).observe(live, {childList: true});
         """)
-        for done in (1, 5, 9, 26, 30, 35):
+        for done in (1, 5, 9, 30, 35, 40):
             stages(EMBEDDING, done, 100)
             page.until(
                 "document.querySelector('#count').textContent.startsWith(arguments[0])",
                 f"{done} of" if done > 1 else "",
             )
-        stages("neighbours", 0, 4)
-        page.until("document.querySelector('#label').textContent === 'neighbours'")
+        shares = []
+        for step, label in enumerate(("neighbours", "diffusion", "states", "steps")):
+            stages(label, step, 4)
+            page.until("document.querySelector('#stage').textContent.startsWith(arguments[0])", f"{label}:")
+            shares.append(int(page.find("#bar").get_attribute("aria-valuenow")))
+        assert shares == sorted(set(shares)), "one bar that never goes back"
+        assert page.text("#label") == "Connecting similar pictures"
+        stages("something else", 0, 4)
+        page.until("document.querySelector('#label').textContent === 'something else'")
         assert page.all("#bar.unknown")
-        assert page.js("return heard") == [f"{EMBEDDING}.", f"{EMBEDDING}: 25 percent.", "neighbours."]
         assert page.js("return document.querySelector('#bar').hasAttribute('aria-valuenow')") is False
+        looking, connecting = "Looking at the pictures", "Connecting similar pictures"
+        assert page.js("return heard") == [
+            f"{looking}.",
+            f"{looking}: 25 percent.",
+            f"{connecting}: 75 percent.",
+            "something else.",
+        ]
 
 
 def test_a_missing_token_is_requested(page: Page) -> None:
@@ -108,7 +125,7 @@ def test_a_missing_token_is_requested(page: Page) -> None:
         page.looks().open(address, "document.querySelector('#token[open]')")
         assert EMBEDDING not in page.text("body")
         page.find("#token-field").send_keys("secret-of-many-letters", ENTER)
-        page.until("document.querySelector('#label').textContent === arguments[0]", EMBEDDING)
+        page.until("document.querySelector('#label').textContent === 'Looking at the pictures'")
     page.driver.delete_all_cookies()
 
 
@@ -125,7 +142,7 @@ def test_hostile_labels_do_nothing(page: Page) -> None:
 def test_failures_are_shown(page: Page) -> None:
     with prepared() as (address, stages):
         stages(EMBEDDING, 1, 100)
-        page.looks().open(address, "document.querySelector('#label').textContent === 'embedding pictures'")
+        page.looks().open(address, "document.querySelector('#label').textContent === 'Looking at the pictures'")
         stages.fail("the folder holds no picture that can be read; give another")
         page.until("document.querySelector('#problem').textContent.startsWith('The folder holds no picture')")
         assert page.text("#heading") == "The gallery could not be prepared"
@@ -139,9 +156,9 @@ def test_it_becomes_the_service(page: Page, tmp_path: Path, workers: int) -> Non
         page.looks().open(f"{service.address}/?item=item_007&k=7", "document.querySelector('#label')")
         for done in range(4):
             service.tell([EMBEDDING, done, 4])
-        page.until("document.querySelector('#share').textContent === '75 %'")
+        page.until("Number.parseInt(document.querySelector('#share').textContent) >= 60")
         service.tell("done")
-        page.until("document.querySelectorAll('.column.after .row').length === 7", seconds=180)
+        page.until("document.querySelectorAll('.shot').length === 7", seconds=180)
         assert "item_007" in page.text(".about h1")
         assert page.complaints() == []
         service.ready()
@@ -152,7 +169,7 @@ def test_it_becomes_the_service(page: Page, tmp_path: Path, workers: int) -> Non
 def test_a_service_that_is_stopped_is_noticed(page: Page) -> None:
     with prepared() as (address, stages):
         stages(EMBEDDING, 1, 100)
-        page.looks().open(address, "document.querySelector('#label').textContent === 'embedding pictures'")
+        page.looks().open(address, "document.querySelector('#label').textContent === 'Looking at the pictures'")
         with page.offline():
             page.until("document.querySelector('#problem').textContent.includes('tries again automatically')")
         page.until("document.querySelector('#problem').textContent === ''")

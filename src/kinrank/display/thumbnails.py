@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import mimetypes
 import os
 from pathlib import Path
 from time import monotonic
@@ -15,6 +16,7 @@ from kinrank.pictures.archives import Archive, index_short_names, open_archive
 from kinrank.pictures.images import JPEG, PNG, check_pillow, make_thumbnail
 
 THUMBNAIL_SIZES = (96, 192, 384, 1024)  # pixels on the longest side
+ORIGINAL_SIZE = 0  # stands for the unchanged file
 MAX_BROKEN_PICTURES = 10_000  # remembered, so that they are not read again
 MAX_ABSENT_NAMES = 100_000  # remembered, so that the disk is not checked again
 RECHECK_SECONDS = 3.0  # for which an absent name is remembered
@@ -158,12 +160,15 @@ class Pictures:
 
         Args:
             entry: one of `names`.
-            size: one of THUMBNAIL_SIZES.
+            size: one of THUMBNAIL_SIZES, or ORIGINAL_SIZE for the file itself.
         """
-        if size not in THUMBNAIL_SIZES:
-            raise InputError(parameter="size", given=size, allowed=f"one of {', '.join(map(str, THUMBNAIL_SIZES))}")
+        if size not in (ORIGINAL_SIZE, *THUMBNAIL_SIZES):
+            sizes = ", ".join(map(str, THUMBNAIL_SIZES))
+            raise InputError(parameter="size", given=size, allowed=f"{sizes}, or {ORIGINAL_SIZE} for the file itself")
         if entry not in self._known:
             raise InputError(f"there is no picture {entry!r:.80}")
+        if size == ORIGINAL_SIZE:
+            return self._archive.read(entry), mimetypes.guess_type(entry)[0] or "application/octet-stream"
         try:
             stamp = f"{self._archive.identity}\n{entry}\n{self._archive.stamp(entry)}"
             cached = self._cache.get(stamp, size)

@@ -26,6 +26,7 @@ Card = dict[str, Any]
 Places = NDArray[np.int32]
 MAX_SEARCH_CHARACTERS = 200
 MAX_CACHED_SEARCHES = 8  # for clients that turn the page
+MAX_FOLDERS = 1000  # to choose from
 
 
 class ItemIndex:
@@ -34,19 +35,27 @@ class ItemIndex:
     Args:
         entries: the entry at each position, such as an id.
         texts: one searchable text per entry, in lower case by `str.casefold`.
+        names: one name per entry, whose part before the last "/" is a folder.
+
+    Attributes:
+        folders: folder -> the positions of the entries in it and in its subfolders, sorted by name.
     """
 
-    def __init__(self, entries: list[Any], texts: list[str]) -> None:
-        self._entries, self._texts = entries, texts
+    def __init__(self, entries: list[Any], texts: list[str], names: Sequence[str] = ()) -> None:
+        self._entries, self._texts, self.folders = entries, texts, _group_by_folder(names)
         self._cache: dict[tuple[str, int | None], Places] = {}
         self._lock = threading.Lock()
 
-    def get_page(self, words: str, offset: int, limit: int, seed: int | None) -> tuple[list[Any], int]:
+    def get_page(
+        self, words: str, offset: int, limit: int, seed: int | None, folder: str = ""
+    ) -> tuple[list[Any], int]:
         """Return entries `offset` to `offset + limit` of those that contain all words, and the number of all these.
 
-        With a seed they are in a random order, which is always the same for one seed.
+        With a seed they are in a random order, which is always the same for one seed; with a folder only those in it.
         """
         places = self._search(words[:MAX_SEARCH_CHARACTERS].casefold(), seed)
+        if folder:
+            places = places[np.isin(places, self.folders.get(folder, []))]
         offset = max(offset, 0)
         return [self._entries[place] for place in places[offset : offset + max(limit, 0)].tolist()], len(places)
 
@@ -73,6 +82,18 @@ class ItemIndex:
         for word in rest:
             places = [place for place in places if word in self._texts[place]]
         return np.array(places, np.int32)
+
+
+def _group_by_folder(names: Sequence[str]) -> dict[str, Places]:
+    found: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        folder = name.rpartition("/")[0]
+        while folder:
+            found.setdefault(folder, []).append(place)
+            folder = folder.rpartition("/")[0]
+        if len(found) > MAX_FOLDERS:
+            return {}
+    return {folder: np.array(places, np.int32) for folder, places in sorted(found.items())}
 
 
 class Collection:
@@ -162,7 +183,9 @@ class Collection:
             raise InputError(f"query {number!r} does not exist; there are {self._query_count}, counted from 0")
         return {"number": number, **_describe(self.query_display, number, f"pictures/query/{number}")}
 
-    def items(self, ids: NDArray[Any], words: str, offset: int, limit: int, seed: int | None) -> tuple[list[Card], int]:
+    def items(
+        self, ids: NDArray[Any], words: str, offset: int, limit: int, seed: int | None, folder: str = ""
+    ) -> tuple[list[Card], int]:
         """Return cards of some items, and the number of all that match.
 
         Args:
@@ -170,9 +193,15 @@ class Collection:
             words: words that must all occur in the name, the label or the text, in upper or lower case.
             offset, limit: part of the matches to return.
             seed: seed of a random order; None for the order of `ids`.
+            folder: part of their names before a "/"; "" for all.
         """
-        entries, total = self._get_index(ids).get_page(words, offset, limit, seed)
+        entries, total = self._get_index(ids).get_page(words, offset, limit, seed, folder)
         return [self.card(item) for item in entries], total
+
+    def folders(self, ids: NDArray[Any]) -> list[Card]:
+        """Return the folders in the names of the items, with their numbers of items; none if there are too many."""
+        folders = self._get_index(ids).folders
+        return [{"name": name, "items": len(places)} for name, places in folders.items()]
 
     def query_items(self, words: str, offset: int, limit: int, seed: int | None) -> tuple[list[Card], int]:
         """Return cards of some queries, and the number of all that match."""
@@ -193,7 +222,7 @@ class Collection:
             if self._index is None or not _has_same_ids(self._index[0], ids):
                 names = [str(item) for item in ids.tolist()]
                 texts = [self._searchable.get(name, name.casefold()) for name in names]
-                self._index = ids, ItemIndex(ids.tolist(), texts)
+                self._index = ids, ItemIndex(ids.tolist(), texts, [self.item_display.name(name) for name in names])
             return self._index[1]
 
     @staticmethod

@@ -36,14 +36,6 @@ def test_every_method_and_parameter_is_there_and_fits_into_json() -> None:
         assert all(part["meaning"] for part in one["parameters"])
 
 
-def test_methods_with_prepared_search_and_chains() -> None:
-    output = {one["name"]: one for one in describe_methods(gallery())}
-    assert {name for name, one in output.items() if one["chains"]} == {"lpmt", "lpmt-ablation", "lpmt-as-published"}
-    assert output["lpmt"]["served"]
-    assert output["dfs"]["served"]
-    assert not output["k-reciprocal"]["served"]
-
-
 @pytest.mark.parametrize("name", RUNNING)
 def test_sliders_hold_allowed_values_and_the_default(name: str) -> None:
     for output, declared in zip(_told(name), METHODS[name].parameters(), strict=True):

@@ -44,6 +44,7 @@ READ_ONLY_POSTS = (
     "/view/rank",
     "/view/chain",
     "/view/encode",
+    "/view/keep",
     "/view/enter",
 )
 AUTHORITY_PATTERN = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(:(?P<port>[0-9]{0,5}))?")

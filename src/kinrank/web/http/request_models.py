@@ -194,6 +194,16 @@ class Upload(StrictModel):
     text: LongText | None = None
 
 
+class View(StrictModel):
+    """An upload, or marks, of the page."""
+
+    vector: Annotated[str, Field(strict=True, max_length=2**19)] | None = Field(None, description="float32 in base64.")
+    name: Text | None = None
+    picture: Annotated[str, Field(strict=True, max_length=2**19)] | None = Field(None, description="A data: URL.")
+    right: Ids = []
+    wrong: Ids = []
+
+
 class Token(StrictModel):
     token: Text
 

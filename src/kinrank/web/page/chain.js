@@ -1,7 +1,7 @@
 // The two routes from the query to a result: the direct distance, and the small steps along the chain.
 
 import { el, svg, tile } from "./dom.js";
-import { percent, plural, rank, short } from "./numbers.js";
+import { percent, plural, rank } from "./numbers.js";
 
 function end(card, kind, truth, words) {
   return el(
@@ -22,7 +22,7 @@ const arrow = (kind) =>
 
 /** Create one step, with its cost as a bar and as a number. Selecting it shows its flows of mass. */
 function step(one, place, most, count, chosen) {
-  const words = `Step ${place + 1} of ${count}, to ${one.to.name}: costs ${short(one.cost)}, ${percent(one.share)} of the chain; moves ${percent(one.moved)} of the mass`;
+  const words = `Step ${place + 1} of ${count}, to ${one.to.name}: ${percent(one.share)} of the cost`;
   const fill = svg("rect", { class: "fill", width: Math.max(1, (100 * one.cost) / most), height: 8 });
   return el(
     "button",
@@ -33,7 +33,7 @@ function step(one, place, most, count, chosen) {
       "aria-checked": String(chosen),
       tabindex: chosen ? "0" : "-1",
       "aria-label": words,
-      title: `step ${place + 1}: cost ${short(one.cost)}, ${percent(one.share)} of the chain`,
+      title: words,
       data: { step: place },
     },
     arrow("near"),
@@ -46,7 +46,7 @@ function step(one, place, most, count, chosen) {
         svg("rect", { class: "track", width: 100, height: 8 }),
         fill,
       ),
-      el("span", { class: "price" }, count > 3 ? percent(one.share).replace(" ", "") : short(one.cost)),
+      el("span", { class: "price" }, percent(one.share).replace(" ", "")),
     ),
   );
 }
@@ -63,7 +63,7 @@ export function routes(answer, query, result, chosen, choose) {
     "div",
     { class: "straight" },
     arrow("far"),
-    el("p", {}, el("b", {}, "straight "), `${short(answer.distance)} apart → rank ${rank(answer.rank_before)}`),
+    el("p", {}, el("b", {}, "plain search "), `→ rank ${rank(answer.rank_before, "before", answer.depth)}`),
   );
   const links = el("ol", { class: `links ${dense}`, role: "radiogroup", "aria-label": "Steps of the chain" });
   steps.forEach((one, place) => {
@@ -77,7 +77,7 @@ export function routes(answer, query, result, chosen, choose) {
         "p",
         { class: "walked" },
         el("b", {}, `${plural(count, "step")} `),
-        `cost ${short(answer.total)} → rank ${rank(answer.rank_after)}`,
+        `→ rank ${rank(answer.rank_after, "after", answer.depth)}${count > 1 ? "; bars: share of the cost" : ""}`,
       )
     : el("p", { class: "walked none" }, "no chain to draw");
   const figure = el(
@@ -85,7 +85,7 @@ export function routes(answer, query, result, chosen, choose) {
     { class: `routes ${dense}-routes` },
     end(query, "query", "", ""),
     el("div", { class: "ways" }, straight, el("div", { class: "walk" }, links, walked)),
-    end(result, "result", truth(result), `rank ${rank(answer.rank_after)}`),
+    end(result, "result", truth(result), `rank ${rank(answer.rank_after, "after", answer.depth)}`),
   );
 
   figure.pick = (place) => {

@@ -29,17 +29,11 @@ export class Columns {
   /** Show an answer. With `fresh`, for a new query, all rows slide in from their old positions. */
   show(answer, look, fresh) {
     const old = new Map(this.answer?.after.map((entry) => [idWords(entry.id), entry.rank]) ?? []);
-    const held = this.root.contains(document.activeElement) ? document.activeElement.closest(".row")?.dataset : null;
-    const place = held && { ...held };
     this.answer = answer;
-    this.before.replaceChildren(...answer.before.map((entry) => rowOf(entry, "before", look(entry))));
-    this.after.replaceChildren(...answer.after.map((entry) => rowOf(entry, "after", look(entry))));
+    this.before.replaceChildren(...answer.before.map((entry) => rowOf(entry, "before", look(entry), answer.depth)));
+    this.after.replaceChildren(...answer.after.map((entry) => rowOf(entry, "after", look(entry), answer.depth)));
     this.draw();
     this.rest(this.row("after", 1) ?? this.row("before", 1));
-    if (place)
-      (this.find(place.id, place.side) ?? this.row(place.side, 1))
-        ?.querySelector(".result")
-        .focus({ preventScroll: true });
     this.select(this.selected);
     this.slide(fresh ? null : old);
   }
@@ -138,10 +132,9 @@ export class Columns {
   }
 
   /** Return the focus to a result, in its former column if it is still there. */
-  back(place) {
-    const row =
-      place && (this.find(place.id, place.side) ?? this.find(place.id, "after") ?? this.find(place.id, "before"));
-    (row ?? this.row("after", 1))?.querySelector(".result").focus();
+  back(id, side) {
+    const row = this.find(id, side) ?? this.find(id, "after") ?? this.find(id, "before");
+    (row ?? this.row("after", 1))?.querySelector(".result").focus({ preventScroll: true });
   }
 
   clicked(event) {

@@ -1,16 +1,18 @@
-// The tab "Settings": number of results, method, its parameters, and the choice of ground truth.
+// The tab "Details": number of results, method, its parameters, numbers of the last search, export.
 
 import { button, el } from "./dom.js";
-import { plural } from "./numbers.js";
+import { plural, whole } from "./numbers.js";
 import { control } from "./parameter.js";
 import { CANDIDATES, K } from "./state.js";
 
-const FIRST = 6; // parameters shown at first; a click shows the others
 const PLAIN = { kind: "int", low: 1, choices: null, optional: false, own: true }; // k of the page; methods can have a parameter k as well
 
 export class Controls {
-  /** Calls change(part of the state, push): sliders replace the history entry, a new method adds one. */
-  constructor(panel, start, change) {
+  /**
+   * Calls change(part of the state, push): sliders replace the history entry, a new method adds one; and
+   * exports.python() and exports.download().
+   */
+  constructor(panel, start, change, exports) {
     Object.assign(this, { panel, start, change });
     const most = Math.max(6, Math.min(start.limits.k, start.items, 200));
     this.k = control(
@@ -19,7 +21,7 @@ export class Controls {
         name: "k",
         high: start.limits.k,
         slider: { min: 5, max: most, log: true },
-        meaning: "how many results both lists show",
+        meaning: "how many results are shown",
       },
       K,
       (k) => change({ k: k ?? K }),
@@ -40,16 +42,30 @@ export class Controls {
     this.reset = button("Reset all", () => change({ parameters: {} }), { kind: "plain", id: "reset-all" });
     this.about = el("div", { class: "about-method" });
     this.place = el("div", { class: "parameters" });
+    this.facts = el("dl", { id: "search-facts" });
+    this.count = el("summary", {});
+    this.more = el("details", { id: "all-parameters" }, this.count, this.reset, this.place);
+    const group = (title, ...inside) => el("div", { class: "group" }, el("h2", {}, title), inside);
     panel.replaceChildren(
-      el("div", { class: "group" }, el("h2", {}, "Results"), this.k),
-      el("div", { class: "group" }, el("h2", {}, "Method"), this.method, this.about, this.way, this.candidates),
-      el(
-        "div",
-        { class: "group" },
-        el("div", { class: "group-head" }, el("h2", {}, "Parameters"), this.reset),
-        this.place,
+      group("Results", this.k),
+      group("Method", this.method, this.about, this.way, this.candidates, this.more),
+      group("This search", this.facts),
+      group(
+        "Use elsewhere",
+        el(
+          "div",
+          { class: "exports" },
+          button("Python", () => exports.python(), { drawing: "code", id: "copy-python" }),
+          button("Download", () => exports.download(), { drawing: "save", id: "save", "aria-haspopup": "dialog" }),
+        ),
       ),
     );
+  }
+
+  /** Show the numbers of the last search: pairs of name and value. */
+  tell(facts) {
+    const rows = [...facts, ["numbers per vector", whole(this.start.dimensions)]];
+    this.facts.replaceChildren(...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   }
 
   /** Show a state. Controls are rebuilt only for a new method, so that a slider in use is never replaced. */
@@ -63,6 +79,7 @@ export class Controls {
     this.candidates.hidden = direct;
     this.method.value = name;
     this.reset.hidden = !changed;
+    if (changed) this.more.open = true;
     this.way.className = `way ${direct ? "online" : "candidates"}`;
     this.way.textContent = direct
       ? "Uses the prepared gallery: all items are searched."
@@ -78,13 +95,9 @@ export class Controls {
     this.parameters = declared.parameters.map((one) =>
       control(one, one.name in given ? given[one.name] : one.default, (value) => this.set(one.name, value)),
     );
-    const rest = this.parameters.slice(FIRST);
-    this.place.replaceChildren(
-      ...(this.parameters.length
-        ? this.parameters.slice(0, FIRST)
-        : [el("p", { class: "meaning" }, "This method has none.")]),
-      rest.length ? el("details", {}, el("summary", {}, plural(rest.length, "more parameter")), rest) : "",
-    );
+    this.count.textContent = plural(this.parameters.length, "parameter");
+    this.more.hidden = this.parameters.length === 0;
+    this.place.replaceChildren(...this.parameters);
     this.about.replaceChildren(
       declared.summary ? el("p", { class: "meaning" }, declared.summary) : "",
       declared.paper ? el("p", { class: "meaning paper" }, declared.paper) : "",

@@ -48,9 +48,9 @@ export function paused(work, milliseconds) {
   };
 }
 
-/** Return the URL of a card's picture; an uploaded picture has only one size. */
+/** Return the URL of a card's picture, 0 for its file; an uploaded picture has only one size. */
 export const sourceOf = (card, size) =>
-  card.picture.startsWith("blob:") ? card.picture : `${card.picture}?size=${size}`;
+  card.picture.startsWith("data:") ? card.picture : `${card.picture}?size=${size}`;
 
 /** Create the picture of a card, or a placeholder with the start of its name; `words` is the alternative text. */
 export function picture(card, size, words = "") {

@@ -4,7 +4,7 @@ import { latest } from "./api.js";
 import { byId, el, icon } from "./dom.js";
 import { plural } from "./numbers.js";
 import { vectorIn } from "./npy.js";
-import { isPicture, pictureQuery } from "./uploads.js";
+import { isPicture, pictureQuery, upload } from "./uploads.js";
 
 const VECTORS = ".npy,.json,.csv,.tsv,.txt";
 
@@ -28,7 +28,7 @@ export function dropZone(start, { onQuery, failed, toast }) {
     { class: "drop", for: "vector-file" },
     input,
     icon("file"),
-    el("span", {}, heading, el("small", {}, pictures ? `or a vector: ${kinds}` : kinds)),
+    el("span", {}, heading, el("small", {}, pictures ? "anywhere on this page" : kinds)),
   );
   const read = latest((signal, file) => queryIn(file, start, signal));
   const busy = (words) => {
@@ -70,7 +70,7 @@ async function queryIn(file, start, signal) {
       `${file.name} holds ${plural(vector.length, "number")}; this gallery needs ${needed}, from the same model.`,
     );
   }
-  return { vector, name: file.name };
+  return upload({ vector, name: file.name, picture: null });
 }
 
 /** Accept a dropped file anywhere, and show this while a file hovers over the page. */

@@ -10,6 +10,9 @@ const SLOW = 1500; // milliseconds of the animation
 const SIZES = { query: 54, result: 54, chain: 42 };
 const OTHERS = 27;
 
+export const NOTE =
+  "Before: distance on the map follows the distance between vectors, as far as two dimensions allow. After: two items are close if each ranks the other high after re-ranking, among the items shown.";
+
 /** Compute positions in the drawing, and push overlapping pictures apart. */
 function spread(points, key, sizes) {
   const all = points.flatMap((point) => [point.before, point.after]); // one frame for both states, so that every visible movement is real
@@ -76,7 +79,7 @@ function point(one, kind, size, number) {
 
 /** Create the section with the map. Calls `open(card)` when an item is clicked. */
 export function mapOf(answer, open) {
-  const { points, chain, note } = answer.map;
+  const { points, chain } = answer.map;
   const aim = points.findIndex((one) => one.card.id === answer.item?.id);
   const last = chain.length > 1 ? chain.at(-1) : aim,
     middle = new Set([...chain, aim]);
@@ -101,7 +104,7 @@ export function mapOf(answer, open) {
   const sorted = drawings.map((_, n) => n).sort((a, b) => (order[kinds[a]] ?? 0) - (order[kinds[b]] ?? 0));
   const below = sorted.filter((n) => !middle.has(n)),
     above = sorted.filter((n) => middle.has(n));
-  const words = `Map of ${points.length} items around the query. ${note ?? ""}`;
+  const words = `Map of ${points.length} items around the query. ${NOTE}`;
   const drawing = svg(
     "svg",
     { class: "map", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": words },
@@ -189,7 +192,6 @@ export function mapOf(answer, open) {
     el("div", { class: "part-head" }, el("h3", {}, "The neighbourhood"), choice, play),
     drawing,
     legend(points, chain.length > 1),
-    note ? el("p", { class: "soft note" }, note) : null,
   );
 }
 

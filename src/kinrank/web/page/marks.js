@@ -83,7 +83,7 @@ export class Marks {
         {},
         el("b", {}, "Your marks: "),
         words,
-        pending ? "" : ". They are applied; marked items are not shown in the results.",
+        pending ? "" : ". Items marked right stay on top of the results; the comparison leaves out all marked items.",
         reason ? ` ${reason}` : "",
       ),
       el("div", { class: "chips" }, chips),

@@ -4,18 +4,38 @@ import { byId, button, el } from "./dom.js";
 import { plural } from "./numbers.js";
 import { openRail } from "./sheets.js";
 
-export const LOST = "The query was too long for a link. Enter it again.";
-const WELCOME =
-  "The page then shows the results of plain search, the re-ranked results, and why each item moved.";
-const KEYS = "Keys: arrows go from result to result, Enter explains, R and W mark it right or wrong, Escape closes.";
+export const LOST = "This link is no longer valid: its query was too long for a link, or the service was restarted. Enter it again.";
+const WELCOME = "The page then shows the items that are most similar to it.";
+const MOVE = "Keys: arrows go from result to result",
+  MARK = "R and W mark it right or wrong";
+const HINTS = {
+  pictures: ["Choose a picture to see it large. ", `${MOVE}, Space shows a picture, S searches with it, E explains, ${MARK}.`],
+  others: ["Choose a result to see why it is here. ", `${MOVE}, Enter explains, S searches with it, ${MARK}.`],
+  compare: ["Choose a result to see why it is here. ", `${MOVE}, Enter explains, ${MARK}, Escape closes.`],
+};
 
 /** Return what items look like: pictures, texts or names. */
 export const shapeOf = ({ has }) => (has.pictures ? "pictures" : has.texts ? "texts" : "names");
 
+/** Return what one item is called. */
+export const thingOf = (start) => ({ pictures: "picture", texts: "text", names: "item" })[shapeOf(start)];
+
+/** Explain why this service cannot search by description, and return the commands that help. */
+export function textAdvice(start) {
+  const isText = start.has.texts && !start.has.pictures;
+  const [reads, extra, source, encoder] = isText
+    ? ["texts", "texts", "FILE", "minilm"]
+    : ["pictures and texts", "open-clip", "FOLDER", "open-clip --model ViT-B-32 --weights laion2b_s34b_b79k"];
+  return {
+    words: `To search by description, this service needs an encoder that reads ${reads}, such as:`,
+    commands: `pip install 'kinrank[${extra}]'\nkinrank serve ${source} --encoder ${encoder}`,
+  };
+}
+
 /** Fill the page header with title and size of the gallery. */
 export function entitle(start) {
   byId("title").textContent = start.title;
-  byId("facts").textContent = `${plural(start.items, "item")}, ${plural(start.dimensions, "dimension")}`;
+  byId("facts").textContent = plural(start.items, thingOf(start));
   document.title = start.title === "kinrank" ? "kinrank" : `${start.title} · kinrank`;
   byId("rail").dataset.shape = shapeOf(start);
 }
@@ -46,7 +66,7 @@ export function welcomeBox() {
 export const nothingFound = () => el("p", { class: "empty" }, "Nothing was found: the gallery is empty.");
 
 /** Create the hint below the lists. */
-export function hint() {
-  const keys = el("span", { class: "keys" }, KEYS);
-  return el("p", { class: "hint" }, "Choose a result to see the chain that moved it. ", keys);
+export function hint(view, shape) {
+  const [choose, keys] = HINTS[view === "compare" ? view : shape === "pictures" ? shape : "others"];
+  return el("p", { class: "hint" }, choose, el("span", { class: "keys" }, keys));
 }

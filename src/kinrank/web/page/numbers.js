@@ -29,9 +29,8 @@ export function time(seconds) {
   return `${milliseconds >= 10 ? Math.round(milliseconds) : milliseconds.toFixed(1)} ms`;
 }
 
-const DEEPEST = 1000; // search depth of the service
-
-/** Format a rank, or say that it is beyond the search depth. */
-export const rank = (number) => (number ? whole(number) : `${DEEPEST}+`);
+/** Format a rank, or say that it is beyond the ranks that are known; `depth` has them for both lists. */
+export const rank = (number, side, depth) =>
+  number ? whole(number) : depth[side] < depth.items ? `${whole(depth[side])}+` : "–";
 
 export const plural = (count, one, many = `${one}s`) => `${whole(count)} ${count === 1 ? one : many}`;

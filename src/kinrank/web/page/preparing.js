@@ -10,6 +10,13 @@ const PAUSE = 1000,
   LATER = 3000; // milliseconds between two requests, while the service works and when it does not answer
 const MANY = 10; // smaller totals are parts of a task, not items worth counting
 const SPOKEN = 25; // percent between two announcements for screen readers
+const AFTERWARDS = 5; // seconds from the last encoded item until the page opens
+const LAST = ["connect", "finish"],
+  FOLDER = ["open", "encode", ...LAST],
+  TOYS = ["draw", "pictures", ...LAST];
+const PLANS = { open: FOLDER, encode: FOLDER, draw: TOYS, pictures: TOYS, connect: LAST }; // by the first phase
+const WORK = { open: 4, encode: 84, connect: 8, finish: 4, draw: 10, pictures: 30 }; // usual shares of the time
+const CONNECTING = ["neighbours", "diffusion", "states", "steps"];
 let heard = ""; // the last announcement, to avoid repeating it
 
 async function look() {
@@ -39,32 +46,70 @@ function show({ title, problem, stages }) {
     document.title = "Preparation failed · kinrank";
     return showStop(`${problem[0].toUpperCase()}${problem.slice(1)}${/[.!?]$/.test(problem) ? "" : "."}`);
   }
-  byId("heading").textContent = "Preparing the gallery";
-  byId("about").textContent = "The search opens here automatically when the gallery is ready.";
+  byId("heading").textContent = title === "kinrank" ? "Getting ready" : `Getting ${title} ready`;
+  byId("about").textContent = "The search opens here automatically. You can leave this page and come back later.";
   document.body.classList.remove("stopped");
   write("problem", "");
   const now = stages.find((one) => !one.over);
-  if (now) working(now, title);
+  if (now) working(now, stages, title);
 }
 
-/** Show the current stage; a stage without a known total gets an indeterminate bar. */
-function working(now, title) {
-  const part = now.counted && now.total > 0 ? Math.min(1, now.done / now.total) : null;
+/** Return the phase of a stage: part of the whole work; null for a stage that is not known here. */
+function phaseOf(label) {
+  if (/^(encoding|embedding)\b/.test(label)) return "encode";
+  if (label === "opening the encoder" || label.startsWith("listing")) return "open";
+  if (label.startsWith("opening")) return "finish";
+  if (CONNECTING.includes(label)) return "connect";
+  return label === "draw" || label === "pictures" ? label : null;
+}
+
+/** Describe the current work in plain words. */
+function wordsOf({ label }, stages) {
+  const encoding = stages.map((one) => one.label).find((one) => phaseOf(one) === "encode") ?? "";
+  const things = encoding.endsWith("texts") ? "texts" : encoding ? "pictures" : "items";
+  const words = {
+    open: "Getting started",
+    encode: things === "texts" ? "Reading the texts" : "Looking at the pictures",
+    connect: `Connecting similar ${things}`,
+    finish: "Opening the page",
+    draw: "Drawing toys",
+    pictures: "Saving their pictures",
+  };
+  return words[phaseOf(label)] ?? label;
+}
+
+/** Return how much of all work is done, from 0 to 1; null if that is unknown. */
+function shareOf(now, stages) {
+  const first = stages.map((one) => phaseOf(one.label)).find(Boolean);
+  const phase = phaseOf(now.label);
+  const plan = PLANS[first] ?? [];
+  if (!plan.includes(phase)) return null;
+  const counted = now.counted && now.total > 0 ? Math.min(1, now.done / now.total) : 0;
+  const step = CONNECTING.indexOf(now.label);
+  const part = phase !== "connect" ? counted : (step + (step === 0 ? counted : 0)) / CONNECTING.length;
+  const sum = (phases) => phases.reduce((total, one) => total + WORK[one], 0);
+  return (sum(plan.slice(0, plan.indexOf(phase))) + WORK[phase] * part) / sum(plan);
+}
+
+/** Show one bar for all work; it is indeterminate if the total is unknown. */
+function working(now, stages, title) {
+  const part = shareOf(now, stages);
   const share = part === null ? null : Math.floor(100 * part);
-  write("label", now.label);
+  const label = wordsOf(now, stages);
+  const isCounted = now.counted && now.total >= MANY;
+  write("label", label);
   write("share", share === null ? "" : `${share} %`);
-  write("count", part === null ? formatTime(now.seconds) : `${whole(now.done)} of ${whole(now.total)}${speed(now.rate)}`);
-  write("left", now.left === null || part === null || part === 1 ? "" : left(now.left));
+  write("count", isCounted ? `${whole(now.done)} of ${whole(now.total)}` : "");
+  write("left", now.left === null || part === null ? "" : left(now.left + AFTERWARDS));
+  write("stage", `${now.label}: ${isCounted ? `${whole(now.done)}${speed(now.rate)}` : formatTime(now.seconds)}`);
   const bar = byId("bar");
-  bar.classList.toggle("fresh", bar.dataset.label !== now.label); // no backward animation when a new stage starts
-  bar.dataset.label = now.label;
   bar.classList.toggle("unknown", part === null);
   bar.firstElementChild.style.setProperty("--part", part ?? 0);
   if (share === null) bar.removeAttribute("aria-valuenow");
   else bar.setAttribute("aria-valuenow", String(share));
   document.title = `${share === null ? "…" : `${share} %`} · ${title === "kinrank" ? "" : `${title} · `}kinrank`;
   const step = share === null ? 0 : SPOKEN * Math.floor(share / SPOKEN);
-  const words = step ? `${now.label}: ${step} percent.` : `${now.label}.`;
+  const words = step ? `${label}: ${step} percent.` : `${label}.`;
   if (words !== heard) say((heard = words));
 }
 

@@ -1,7 +1,7 @@
 // The largest flows of mass of one chain step, drawn as ribbons from source to destination.
 
 import { el, svg, tile } from "./dom.js";
-import { percent, plural, short } from "./numbers.js";
+import { percent, plural } from "./numbers.js";
 
 const WIDTH = 300,
   THICK = 110,
@@ -42,7 +42,7 @@ export function flowsOf(step, place, count) {
     { class: "soft" },
     `From the neighbourhood of ${step.from.name} to that of ${step.to.name}: `,
     el("b", {}, `${percent(step.moved)} of the mass moves`),
-    `, at a cost of ${short(step.cost)}.`,
+    `. This step has ${percent(step.share)} of the cost of the chain.`,
     flows.length
       ? ` The ${plural(flows.length, "largest flow")} ${flows.length === 1 ? "carries" : "carry"} ${percent(shown)}; darker ribbons go farther.`
       : "",
@@ -96,7 +96,7 @@ function drawn(flows, shown) {
       right = WIDTH - BAR,
       middle = WIDTH / 2;
     const d = `M${left},${y} C${middle},${y} ${middle},${z} ${right},${z} L${right},${z + thick} C${middle},${z + thick} ${middle},${y + thick} ${left},${y + thick} Z`;
-    const label = `${flow.from.name} → ${flow.to.name}: ${percent(flow.mass)} of the mass, ${short(flow.cost)} for each unit`;
+    const label = `${flow.from.name} → ${flow.to.name}: ${percent(flow.mass)} of the mass`;
     const path = svg("path", { class: "ribbon", d }, svg("title", {}, label));
     path.style.setProperty("--dear", String(0.25 + 0.6 * (flow.cost / dearest)));
     return path;

@@ -1,24 +1,25 @@
 // Row of one result: picture or text, rank, movement, right or wrong, and the mark buttons.
 
 import { button, el, picture } from "./dom.js";
-import { depth, moved, verdict } from "./lines.js";
+import { moved, otherRank, verdict } from "./lines.js";
+import { nameOf } from "./names.js";
 import { idWords } from "./state.js";
 import { short, whole } from "./numbers.js";
 
 const SIGNS = { right: "✓", wrong: "✕" };
 
 /** Describe a movement: sign and number for the screen, words for screen readers. */
-function describeMove(entry, side) {
+function describeMove(entry, side, depth) {
   const way = moved(entry, side);
   if (entry.other === null) {
     return side === "after"
       ? {
           sign: `▲ ${entry.other_beyond ? whole(entry.other_beyond - entry.rank) : "new"}`,
-          words: `came from rank ${depth(entry)}`,
+          words: `came from rank ${otherRank(entry, side, depth)}`,
         }
       : {
           sign: `▼ ${entry.other_beyond ? whole(entry.other_beyond - entry.rank) : "out"}`,
-          words: `goes to rank ${depth(entry)}`,
+          words: `goes to rank ${otherRank(entry, side, depth)}`,
         };
   }
   const far = Math.abs(entry.other - entry.rank);
@@ -28,10 +29,10 @@ function describeMove(entry, side) {
 }
 
 /** Create the row of an entry. `mark` is "right", "wrong" or empty; `markable` is true if marks are allowed. */
-export function rowOf(entry, side, { markable, mark, shape }) {
+export function rowOf(entry, side, { markable, mark, shape }, depth) {
   const way = moved(entry, side),
     truth = verdict(entry),
-    move = describeMove(entry, side);
+    move = describeMove(entry, side, depth);
   const known = { right: ", right", wrong: ", wrong", open: "" }[truth];
   const name = String(entry.name),
     label = entry.label && entry.label !== name ? `, ${entry.label}` : "";
@@ -50,7 +51,7 @@ export function rowOf(entry, side, { markable, mark, shape }) {
       el("em", { class: `move ${way}`, "aria-hidden": "true" }, move.sign),
       unseen(`, ${move.words}${known}, `),
     ),
-    el("span", { class: text ? "name text" : "name" }, text ? entry.text : name),
+    el("span", { class: text ? "name text" : "name" }, text ? entry.text : nameOf(name)),
     label && unseen(label),
   );
   const result = el(

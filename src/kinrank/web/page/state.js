@@ -1,6 +1,5 @@
-// State of the page in its URL: query, k, method, parameters, marks, level, the open item.
+// State of the page in its URL: query, k, method, parameters, marks, level, view, the explained item.
 
-export const CLOSED = Symbol("closed"); // the user closed the explanation, so it must not reopen automatically
 export const K = 20;
 export const CANDIDATES = 1000;
 const LONGEST = 9000; // characters of a vector in a URL; the size of a request header is limited as well
@@ -14,7 +13,9 @@ export const EMPTY = {
   right: [],
   wrong: [],
   level: null,
+  view: "results", // or "compare"
   open: null,
+  saved: null, // marks that may not be applied yet, with the short id under which the service keeps them
 };
 
 /** Encode an id: texts stay as they are, unless they are ambiguous. */
@@ -56,6 +57,7 @@ export function wordsVector(words) {
 
 /** True if a query fits into a URL. */
 export function fitsAddress(query) {
+  if (query.upload) return true;
   if ("text" in query) return String(new URLSearchParams({ text: query.text })).length <= LONGEST;
   return !("vector" in query) || query.vector.length * 4 * (4 / 3) <= LONGEST;
 }
@@ -67,7 +69,8 @@ export function address(state) {
   if (query && "item" in query) words.set("item", idWords(query.item));
   if (query && "query" in query) words.set("query", String(query.query));
   if (query && "text" in query) words.set("text", fitsAddress(query) ? query.text : ""); // otherwise the history state holds it
-  if (query && "vector" in query) {
+  if (query?.upload) words.set("upload", query.upload);
+  else if (query && "vector" in query) {
     words.set("vector", fitsAddress(query) ? vectorWords(query.vector) : "kept");
     if (query.name) words.set("name", query.name);
   }
@@ -75,27 +78,36 @@ export function address(state) {
   if (state.method) words.set("method", state.method);
   for (const [name, value] of Object.entries(state.parameters)) words.set(`p.${name}`, JSON.stringify(value));
   if (state.candidates !== CANDIDATES) words.set("candidates", String(state.candidates));
-  for (const id of state.right) words.append("right", idWords(id));
-  for (const id of state.wrong) words.append("wrong", idWords(id));
+  const { id: marks, right, wrong } = state.saved ?? state;
+  if (marks) words.set("marks", marks);
+  else {
+    for (const id of right) words.append("right", idWords(id));
+    for (const id of wrong) words.append("wrong", idWords(id));
+  }
   if (state.level) words.set("level", state.level);
-  if (state.open === CLOSED) words.set("open", "none");
-  else if (state.open !== null) words.set("open", idWords(state.open));
+  if (state.view !== EMPTY.view) words.set("view", state.view);
+  if (state.open !== null) words.set("open", idWords(state.open));
   const text = words.toString();
   return text ? `?${text}` : "";
 }
 
 const count = (words, usual) => (/^\d{1,9}$/.test(words ?? "") ? Math.max(1, Number(words)) : usual);
 
-/** Decode the state of a URL. `kept` is the history state, which holds vectors and texts that are too long for a URL. */
+/**
+ * Decode the state of a URL. `kept` is the history state, which holds vectors and texts that are too long for a URL.
+ * `restored` of kept.js replaces the short ids in it.
+ */
 export function stateOf(search, kept = null) {
   const words = new URLSearchParams(search);
   const ids = (name) => words.getAll(name).filter(Boolean).map(wordsId);
   const state = { ...EMPTY, parameters: {}, right: ids("right"), wrong: ids("wrong") };
   if (words.has("item")) state.query = { item: wordsId(words.get("item")) };
+  else if (words.get("upload")) state.query = { upload: words.get("upload") };
   else if (/^\d{1,9}$/.test(words.get("query") ?? "")) state.query = { query: Number(words.get("query")) };
   else if (words.has("vector")) {
     const vector = words.get("vector") === "kept" ? (kept?.vector ?? null) : wordsVector(words.get("vector"));
-    state.query = vector ? { vector, name: words.get("name") ?? "your vector" } : { lost: true };
+    const { name = words.get("name") ?? "your vector", picture = null } = kept ?? {};
+    state.query = vector ? { vector, name, picture } : { lost: true };
   } else if (words.has("text")) {
     const text = words.get("text").trim() || kept?.text;
     state.query = text ? { text } : { lost: true };
@@ -113,7 +125,9 @@ export function stateOf(search, kept = null) {
     }
   }
   const open = words.get("open");
-  state.open = open === null ? null : open === "none" ? CLOSED : wordsId(open);
+  state.open = open === null || open === "none" ? null : wordsId(open);
+  if (words.get("view") === "compare") state.view = "compare";
+  if (words.get("marks")) state.saved = { id: words.get("marks"), right: [], wrong: [] };
   return state;
 }
 
@@ -135,8 +149,8 @@ export function tidy(state, start) {
 /** Write the state to the URL, as a new history entry or in place. */
 export function remember(state, push) {
   const { query } = state;
-  const kept =
-    query && "vector" in query ? { vector: Array.from(query.vector) } : query?.text ? { text: query.text } : null;
+  const { vector, name, picture, upload, text } = query ?? {};
+  const kept = vector && !upload ? { vector: Array.from(vector), name, picture } : text ? { text } : null;
   const where = address(state) || location.pathname;
   try {
     history[push ? "pushState" : "replaceState"](kept, "", where);

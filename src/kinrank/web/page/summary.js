@@ -1,21 +1,17 @@
-// Summary of an answer: the query, the scores of both lists, the times, and the search mode.
+// Summary of an answer: the query, what re-ranking changed, the scores of both lists.
 
 import { button, el, icon, picture } from "./dom.js";
 import { hits } from "./lines.js";
+import { nameOf } from "./names.js";
 import { percent, time, whole } from "./numbers.js";
+import { same } from "./state.js";
 import { addPageData } from "./uploads.js";
 
 const SIGHT = 8; // results visible without scrolling
 
-const MODES = {
-  online: ["online", "answered from the prepared gallery"],
-  candidates: ["candidates", "only the nearest items are re-ranked"],
-};
-
-/** Create the top band: the query and the search mode. */
-export function band(answer, { change, level }) {
+/** Create the top band: the query, and the choice of view. */
+export function band(answer, { change, level, views }) {
   const { query } = answer;
-  const [mode, meaning] = MODES[answer.mode] ?? [answer.mode, ""];
   const name = String(query.name ?? "your vector");
   const words = query.text !== null && query.text === query.name; // a text query
   const seen = words
@@ -28,24 +24,53 @@ export function band(answer, { change, level }) {
     el(
       "div",
       { class: "about" },
-      el("h1", {}, el("small", {}, "Query "), name),
+      el("h1", {}, el("small", {}, words ? "Results for " : "Similar to "), words ? name : nameOf(name)),
       query.text && !words ? el("p", { class: "query-text" }, query.text) : null,
       query.label && query.label !== name ? el("p", { class: "soft" }, String(query.label)) : null,
-      el("p", { class: "mode" }, el("b", { class: answer.mode }, mode), `: ${meaning}.`),
     ),
     el(
       "div",
       { class: "choices" },
+      button("Search", () => change(), { drawing: "seek", kind: "tool primary needs-sheet", id: "change" }),
+      button("Details", () => change("settings"), { drawing: "tune", kind: "tool needs-sheet", label: "Details", id: "tune" }),
       level,
-      button("Settings", () => change("settings"), { drawing: "tune", kind: "tool needs-sheet", id: "tune" }),
-      button("Query", () => change(), { drawing: "seek", kind: "tool needs-sheet", id: "change" }),
+      views,
     ),
     answer.note ? el("p", { class: "note" }, answer.note) : null,
   );
 }
 
-/** Create the header of a column: number of right results, their pattern, time. */
-function head(side, title, subtitle, entries, score, seconds) {
+/** Say in a sentence what re-ranking changed, with links to the comparison and to an explanation. */
+export function lead(answer, thing, example, { compare, explain }) {
+  const { scores } = answer;
+  const count = answer.after.length;
+  const fresh = answer.after.filter((entry) => entry.other === null).length;
+  const things = count === 1 ? thing : `${thing}s`;
+  const words = scores
+    ? `${whole(scores.after.right)} of the first ${whole(scores.after.of)} are right; with plain search, ${whole(scores.before.right)}.`
+    : fresh
+      ? `${whole(fresh)} of these ${whole(count)} ${things} ${fresh === 1 ? "is" : "are"} not among the first ${whole(count)} of a plain search.`
+      : `Plain search finds the same ${things}${answer.after.every((entry) => entry.other === entry.rank) ? " in the same order" : ", in another order"}.`;
+  const one = answer.after.find((entry) => same(entry.id, example)) ?? notable(answer);
+  return el(
+    "p",
+    { class: "lead" },
+    el("span", {}, words),
+    button("See before and after", compare, { kind: "plain", id: "see-compare" }),
+    one ? button(`Why is ${baseOf(one.name)} here?`, () => explain(one), { kind: "plain", id: "see-why" }) : null,
+  );
+}
+
+/** Find the first result that plain search did not have in sight, a right one if known. */
+function notable(answer) {
+  const isNew = (entry) => entry.other === null || (entry.rank <= SIGHT && entry.other > SIGHT);
+  return answer.after.find((entry) => isNew(entry) && (!answer.judged || entry.right === true)) ?? null;
+}
+
+const baseOf = (name) => String(name).split("/").at(-1) || String(name);
+
+/** Create the header of a column: number of right results, and their pattern. */
+function head(side, title, subtitle, entries, score) {
   const right = score ? `${score.right} of ${score.of} right` : "";
   return el(
     "div",
@@ -60,18 +85,6 @@ function head(side, title, subtitle, entries, score, seconds) {
         )
       : el("p", { class: "score" }, el("span", {}, `${whole(entries.length)} results`)),
     score ? hits(entries, right) : null,
-    el(
-      "p",
-      { class: "time" },
-      seconds,
-      score?.average_precision === undefined
-        ? null
-        : el(
-            "span",
-            { title: "average precision of the list, as deep as it was looked at" },
-            `AP ${percent(score.average_precision)}`,
-          ),
-    ),
   );
 }
 
@@ -83,14 +96,14 @@ export const methodName = (answer) =>
 
 /** Create both headers, with the gain between them. */
 export function heads(answer) {
-  const { scores, seconds } = answer;
+  const { scores } = answer;
   const gain = scores ? scores.after.right - scores.before.right : null;
   const kind = gain > 0 ? "better" : gain < 0 ? "worse" : "even";
   const known = answer.known_right ? `${whole(answer.known_right)} are right in all` : "";
   return el(
     "div",
     { class: "heads" },
-    head("before", "Before", "plain search", answer.before, scores?.before, `search ${time(seconds.search)}`),
+    head("before", "Before", "plain search", answer.before, scores?.before),
     el(
       "div",
       { class: `gain ${gain === null ? "even" : kind}` },
@@ -98,7 +111,7 @@ export function heads(answer) {
         ? el("span", { class: "toward", "aria-hidden": "true" }, "→")
         : [el("strong", {}, `${gain > 0 ? "+" : gain < 0 ? "−" : "±"}${Math.abs(gain)}`), el("small", {}, known)],
     ),
-    head("after", "After", methodName(answer), answer.after, scores?.after, `re-rank ${time(seconds.rerank)}`),
+    head("after", "After", answer.mode === "online" ? "re-ranked" : methodName(answer), answer.after, scores?.after),
   );
 }
 
@@ -109,17 +122,6 @@ export function named(answer, query) {
   return same ? answer : { ...answer, query: card };
 }
 
-/** Find the visible result that rose most, a right one if known; the page explains it unprompted. */
-export function risen(answer) {
-  const seen = answer.after.slice(0, SIGHT),
-    right = seen.filter((entry) => entry.right === true);
-  const rise = (entry) => (entry.other ?? entry.other_beyond ?? Infinity) - entry.rank;
-  return (right.length ? right : seen).reduce(
-    (best, entry) => (best && rise(best) >= rise(entry) ? best : entry),
-    null,
-  );
-}
-
 /** Describe the answer in a sentence for screen readers. */
 export function spoken(answer) {
   const name = answer.query.name ?? "your vector";
@@ -128,4 +130,19 @@ export function spoken(answer) {
     ? `${scores.before.right} of ${scores.before.of} right before, ${scores.after.right} of ${scores.after.of} after.`
     : `${answer.after.length} results before and after.`;
   return `Results for ${name}. ${how}`;
+}
+
+/** List the numbers of an answer for the details: times, average precision, and how it was searched. */
+export function factsOf(answer) {
+  const { scores, seconds } = answer;
+  const facts = [
+    ["mode", answer.mode === "online" ? "online: all items are searched" : `${answer.mode}: only the nearest are re-ranked`],
+    ["search", time(seconds.search)],
+    ["re-ranking", time(seconds.rerank)],
+  ];
+  for (const side of ["before", "after"]) {
+    const precision = scores?.[side].average_precision;
+    if (precision !== undefined) facts.push([`average precision ${side}`, percent(precision)]);
+  }
+  return facts;
 }

@@ -1,18 +1,20 @@
-// Panel that explains one result: sentence, the two routes, the map, the flows.
+// Panel that explains one result: sentence, the two routes, the map; the flows and all numbers are details.
 
 import { ask } from "./api.js";
 import { routes } from "./chain.js";
 import { button, el, tile } from "./dom.js";
-import { mapOf } from "./map.js";
-import { rank, short, whole } from "./numbers.js";
+import { mapOf, NOTE } from "./map.js";
+import { nameOf } from "./names.js";
+import { percent, rank, short, whole } from "./numbers.js";
 import { flowsOf } from "./ribbons.js";
 
 export class Why {
-  /** Callbacks: closed(), open(card) explains another item, ask(card) searches with it, mark(card, kind). */
+  /** Callbacks: closed(), open(card) explains another item, ask(card), enlarge(card), mark(card, kind). */
   constructor(root, hooks) {
     this.root = root;
     this.hooks = hooks;
     this.item = null;
+    this.detailed = false; // the details stay open from one result to the next
   }
 
   frame(name, actions, ...inside) {
@@ -25,7 +27,7 @@ export class Why {
     const head = el(
       "div",
       { class: "why-head" },
-      el("h2", { id: "why-title", tabindex: "-1" }, el("small", {}, "Why it moved "), name),
+      el("h2", { id: "why-title", tabindex: "-1" }, el("small", {}, "Why is it here? "), nameOf(name)),
       el("div", { class: "actions" }, actions, close),
     );
     this.root.replaceChildren(head, ...inside.filter(Boolean));
@@ -61,26 +63,37 @@ export class Why {
   /** Show the answer of `view/chain` for a card and the query's card. */
   show(answer, card, query, { markable, mark, reason }) {
     this.root.classList.remove("stale");
+    const isOther = this.item?.id !== card.id;
     this.item = card;
     const { steps } = answer;
     const dearest = steps.reduce((best, one, n) => (one.cost > steps[best].cost ? n : best), 0);
     const flows = el("div", { class: "flow-place" });
-    const choose = (place) => flows.replaceChildren(steps.length ? flowsOf(steps[place], place, steps.length) : "");
-    const parts = [];
-    if (answer.map?.points?.length > 1) parts.push(mapOf(answer, this.hooks.open));
-    if (steps.length) parts.push(flows);
+    const details = el(
+      "details",
+      { class: "why-details", open: this.detailed, ontoggle: () => (this.detailed = details.open) },
+      el("summary", {}, "Details"),
+      numbers(answer),
+      flows,
+      el("p", { class: "soft remark" }, `The map. ${NOTE}`),
+    );
+    const show = (place) => flows.replaceChildren(steps.length ? flowsOf(steps[place], place, steps.length) : "");
+    const choose = (place) => {
+      show(place);
+      details.open = true;
+    };
     this.frame(
       String(card.name),
       this.actions(card, markable, mark),
       jump(answer),
       el("p", { class: "words" }, answer.words),
       card.text ? el("blockquote", { class: "full-text" }, card.text) : null,
-      steps.length || answer.reached ? routes(answer, query, card, dearest, choose) : null,
-      otherScore(answer),
+      (steps.length || answer.reached) && (answer.rank_before || answer.rank_after) ? routes(answer, query, card, dearest, choose) : null,
       reason ? el("p", { class: "soft remark" }, reason) : null,
-      el("div", { class: "parts" }, parts),
+      answer.map?.points?.length > 1 ? mapOf(answer, this.hooks.open) : null,
+      details,
     );
-    choose(dearest);
+    show(dearest);
+    if (isOther) this.root.scrollTop = 0;
     if (!card.picture && !card.text) this.neighbours(card);
   }
 
@@ -96,6 +109,8 @@ export class Why {
     return [
       one("right"),
       one("wrong"),
+      card.picture &&
+        button("Show large", () => this.hooks.enlarge(card), { drawing: "zoom", id: "enlarge", label: "Show large" }),
       button("Search with it", () => this.hooks.ask(card), {
         drawing: "seek",
         id: "ask-with",
@@ -135,7 +150,7 @@ export class Why {
 
 /** Show the rank before and after, in the largest letters of the panel. */
 function jump(answer) {
-  const { rank_before: before, rank_after: after } = answer;
+  const { rank_before: before, rank_after: after, depth } = answer;
   if (!before && !after) return null;
   const way = before === after ? "same" : (after || Infinity) < (before || Infinity) ? "up" : "down";
   const far = before && after ? ` ${whole(Math.abs(before - after))}` : "";
@@ -143,20 +158,28 @@ function jump(answer) {
     "p",
     { class: `ranks ${way}` },
     el("small", {}, "rank "),
-    el("span", { class: "from" }, rank(before)),
+    el("span", { class: "from" }, rank(before, "before", depth)),
     el("span", { class: "to-sign" }, " → "),
-    el("strong", {}, rank(after)),
+    el("strong", {}, rank(after, "after", depth)),
     el("em", { class: `move ${way}` }, way === "same" ? "same place" : way + far),
   );
 }
 
-/** Show what else counts besides the chain, if anything. */
-function otherScore(answer) {
-  if (!answer.direct) return null;
-  const percent = (share) => `${Math.round(100 * share)} %`;
+/** List the numbers behind the explanation, with what else counts besides the chain. */
+function numbers(answer) {
+  const rows = [
+    ["distance of the plain search", short(answer.distance)],
+    ["cost of the chain", short(answer.total)],
+    ["alike", "nearer to each other than 99 % of all pairs here"],
+  ];
+  if (answer.direct) {
+    rows.push(["weight of the chain in the score, apart from the distance", percent(1 - answer.direct)]);
+    rows.push(["weight of the wider neighbourhoods of query and result", percent(answer.direct)]);
+    rows.push(["overlap of these neighbourhoods", percent(answer.shared)]);
+  }
   return el(
-    "p",
-    { class: "soft remark" },
-    `Apart from the plain distance, the chain makes ${percent(1 - answer.direct)} of the score. The other ${percent(answer.direct)} compares the wider neighbourhoods of query and result, which overlap by ${percent(answer.shared)}.`,
+    "dl",
+    {},
+    rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
   );
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any, NamedTuple
 
@@ -15,45 +14,52 @@ from kinrank.web.collection import Collection
 from kinrank.web.page_data.before_after import compare_lists
 from kinrank.web.page_data.gallery_search import find_nearest_items
 from kinrank.web.page_data.item_chain import CandidateProblem, find_chain
+from kinrank.web.page_data.likeness import measure_steps
 from kinrank.web.page_data.question import Question, get_query_vector
 
 MAX_QUERIES_TRIED = 40
 RESULTS_SHOWN = 20  # the item must be among them
 SEARCH_DEPTH = 1000
-MAX_CHAINS_TRIED = 12
 MAX_SECONDS = 1.5  # then the best example so far is used
 
 
 class Climb(NamedTuple):
-    """An item that rose in the results of a query, and how impressive that is."""
+    """An item that rose in the results of a query, and how many right results this query gained."""
 
-    worth: float
+    gain: int
     query: QueryRef
     item: Any
 
 
 def find_example(manifold: Manifold, collection: Collection) -> dict[str, Any] | None:
-    """Find the query whose list gained most by an item that rose far, over a chain of at least two steps.
+    """Find an item that rose into the first results over small steps, at least two, among the queries that gained most.
 
     Returns:
         {"query": as the page writes it, "item": its id}, or None. Methods without chains need no chain.
     """
     started, fixed = time.monotonic(), Manifold(manifold.snapshot)
-    climbs = sorted(_find_climbs(fixed, collection), key=lambda climb: -climb.worth)
-    for climb in climbs[:MAX_CHAINS_TRIED]:
+    climbs = _find_climbs(fixed, collection)
+    most = max((climb.gain for climb in climbs), default=0)
+    examples: list[tuple[float, Climb]] = []
+    for climb in (climb for climb in climbs if 2 * climb.gain >= most):
         comparison = compare_lists(fixed, collection, Question(climb.query, RESULTS_SHOWN))
+        if not comparison.method.can("explain"):
+            examples.append((0.0, climb))
+            break
         row = comparison.find_rows([climb.item])[0]
-        steps = len(find_chain(comparison, row, CandidateProblem(comparison)).costs)
-        if steps > 1 or not comparison.method.can("explain"):
-            kind, value = climb.query
-            return {"query": {kind: value}, "item": climb.item}
+        steps = measure_steps(comparison, find_chain(comparison, row, CandidateProblem(comparison)))
+        if len(steps) > 1:
+            examples.append((max(steps), climb))
         if time.monotonic() - started > MAX_SECONDS:
             break
-    return None
+    if not examples:
+        return None
+    best = min(examples, key=lambda example: example[0])[1]
+    return {"query": {best.query[0]: best.query[1]}, "item": best.item}
 
 
 def _find_climbs(manifold: Manifold, collection: Collection) -> list[Climb]:
-    """Return for each query tried the item that rose most; only right ones if ground truth is known."""
+    """Return for each query tried an item that rose; only right ones if ground truth is known."""
     queries = _choose_queries(manifold, collection)
     if not queries:
         return []
@@ -76,21 +82,18 @@ def _choose_queries(manifold: Manifold, collection: Collection) -> list[QueryRef
 
 
 def _find_climb(collection: Collection, query: QueryRef, near: list[Any], best: list[Any]) -> Climb | None:
-    """Return the item that rose most in the list of one query, if the list gained."""
+    """Return the first item that rose into the results of one query, if these gained."""
     own = query[1] if query[0] == "item" else None
     before, after = ([item for item in items if item not in (own, "", -1)] for items in (near, best))
     ranks = {item: rank for rank, item in enumerate(before, 1)}
     first = after[:RESULTS_SHOWN]
     right = collection.relevance.judge(query, None, first)
     risen = [
-        (ranks.get(item, len(before) + 1) / place, item)
-        for place, item in enumerate(first, 1)
-        if ranks.get(item, RESULTS_SHOWN + 1) > RESULTS_SHOWN and (right is None or right[place - 1])
+        item
+        for place, item in enumerate(first)
+        if ranks.get(item, RESULTS_SHOWN + 1) > RESULTS_SHOWN and (right is None or right[place])
     ]
-    if not risen:
-        return None
-    rise, item = max(risen, key=lambda pair: pair[0])
-    gain = 1.0
+    gain = 1
     if right is not None:
         gain = right.count(True) - (collection.relevance.judge(query, None, before[:RESULTS_SHOWN]) or []).count(True)
-    return Climb(gain * math.log2(rise), query, item) if gain > 0 else None
+    return Climb(gain, query, risen[0]) if risen and gain > 0 else None

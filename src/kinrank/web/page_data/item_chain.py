@@ -80,9 +80,7 @@ def list_steps(chain: Chain, comparison: Comparison, collection: Collection) -> 
     def card(row: int) -> dict[str, Any]:
         return comparison.describe_row(collection, row)
 
-    steps = zip(
-        itertools.pairwise(chain.items), chain.costs, chain.shares, chain.moved, chain.entropy, chain.flows, strict=True
-    )
+    steps = zip(itertools.pairwise(chain.items), chain.costs, chain.shares, chain.moved, chain.flows, strict=True)
     return [
         {
             "from": card(start),
@@ -90,8 +88,7 @@ def list_steps(chain: Chain, comparison: Comparison, collection: Collection) -> 
             "cost": cost,
             "share": share,
             "moved": moved,
-            "entropy": entropy,
             "flows": [{"from": card(a), "to": card(b), "mass": mass, "cost": price} for a, b, mass, price in flows],
         }
-        for (start, end), cost, share, moved, entropy, flows in steps
+        for (start, end), cost, share, moved, flows in steps
     ]

@@ -109,9 +109,8 @@ def describe_methods(manifold: Manifold) -> list[dict[str, Any]]:
     """Return all methods that this service can run, with their parameters, as JSON.
 
     A learned method is included only if the gallery was prepared with it, because its weights are a file and clients
-    may not name files. `served`: it can prepare a gallery. `chains`: it has chains to show. A parameter has the fields
-    of its declaration; `measured`, its value if the prepared gallery has measured it; and `slider`, None if a slider is
-    not useful. None for an `optional` parameter means to measure it from the data.
+    may not name files. A parameter has the fields of its declaration; `measured`, its value if the prepared gallery has
+    measured it; and `slider`, None if a slider is not useful. None for an `optional` parameter means to measure it.
     """
     prepared, facts = manifold.method, manifold.info()["facts"]
     return [
@@ -119,8 +118,6 @@ def describe_methods(manifold: Manifold) -> list[dict[str, Any]]:
             "name": kind.name,
             "paper": kind.paper,
             "summary": _get_summary(kind),
-            "served": kind().can("prepared_search"),
-            "chains": kind().can("explain"),
             "parameters": [
                 _describe_parameter(one, getattr(prepared, one.name), facts)
                 if kind is type(prepared)

@@ -13,7 +13,6 @@ from kinrank.stages.request import Request
 from kinrank.web.collection import Collection
 from kinrank.web.page_data.before_after import QUERY_ROW, Comparison
 from kinrank.web.page_data.item_chain import CandidateProblem
-from kinrank.web.page_data.question import public_repr
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +27,7 @@ MARGIN = 0.04  # of the unit square, free on all sides
 def build_map(
     comparison: Comparison, chain: Chain, collection: Collection, problem: CandidateProblem
 ) -> dict[str, Any]:
-    """Return the points with their positions before and after, the chain over them, and a note, as JSON."""
+    """Return the points with their positions before and after, and the chain over them, as JSON."""
     lists = (comparison.before, comparison.after)
     before, after = (comparison.find_rows(items.ids[:ITEMS_PER_LIST]) for items in lists)
     if not comparison.online:  # items that are not re-ranked have no position after re-ranking
@@ -58,16 +57,7 @@ def build_map(
         }
         for row, card, verdict, old, new in zip(rows, cards, right, *rounded, strict=True)
     ]
-    note = (
-        "Before: distance on the map follows the distance between vectors, as far as two dimensions allow. "
-        "After: two items are close if each ranks the other high after re-ranking "
-        f"({public_repr(comparison.method)}), among the {len(rows)} items shown."
-    )
-    return {
-        "points": points,
-        "chain": [rows.index(row) for row in (QUERY_ROW, *on_chain) if row in rows],
-        "note": note,
-    }
+    return {"points": points, "chain": [rows.index(row) for row in (QUERY_ROW, *on_chain) if row in rows]}
 
 
 def _measure_mutual_distances(comparison: Comparison, rows: list[int], distances: Floats) -> Floats:

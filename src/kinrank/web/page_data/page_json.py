@@ -9,14 +9,14 @@ import numpy as np
 from kinrank.chain import Chain
 from kinrank.manifold import Manifold
 from kinrank.web.collection import Collection
-from kinrank.web.page_data.before_after import LIST_DEPTH, Comparison, RankedItems, compare_lists, describe_query
+from kinrank.web.page_data.before_after import QUERY_ROW, Comparison, RankedItems, compare_lists, describe_query
 from kinrank.web.page_data.item_chain import CandidateProblem, find_chain, list_steps
+from kinrank.web.page_data.likeness import Likeness, find_copies, measure_steps
 from kinrank.web.page_data.neighborhood_map import build_map
 from kinrank.web.page_data.question import Question, find_item_position, public_repr
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8000"
 LARGE_COST_SHARE = 0.6  # a step with a larger share of the cost is mentioned
-NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 def build_rank_page(
@@ -25,12 +25,13 @@ def build_rank_page(
     """Return the results of the plain search and of the re-ranking, `question.k` items of each, as JSON.
 
     Each item has its rank in the other list: `other` if it is shown there, `other_beyond` if its rank is known but
-    larger.
+    larger. A re-ranked item that nearly equals an earlier one has the rank of that one as `copy_of`.
     """
     comparison = compare_lists(manifold, collection, question)
     judge, query, level = collection.relevance.judge, question.query, question.level
     old, new = (judge(query, level, items.ids) for items in (comparison.before, comparison.after))
     known = collection.relevance.count_right(query, level)
+    after = _list_entries(collection, question.k, comparison.after, comparison.before, new)
     scores = None
     if old is not None and new is not None:
         scores = {"before": _compute_score(old, question.k, known), "after": _compute_score(new, question.k, known)}
@@ -39,7 +40,8 @@ def build_rank_page(
         "mode": "online" if comparison.online else "candidates",
         "method": public_repr(comparison.method),
         "before": _list_entries(collection, question.k, comparison.before, comparison.after, old),
-        "after": _list_entries(collection, question.k, comparison.after, comparison.before, new),
+        "after": _add_copies(comparison, after),
+        "depth": _count_ranked(comparison),
         "judged": scores is not None,
         "scores": scores,
         "known_right": known,
@@ -71,6 +73,7 @@ def build_chain_page(manifold: Manifold, collection: Collection, question: Quest
         "shared": chain.shared,
         "rank_before": before,
         "rank_after": after,
+        "depth": _count_ranked(comparison),
         "steps": list_steps(chain, comparison, collection),
         "map": build_map(comparison, chain, collection, problem),
         "words": explain_position(comparison, chain, collection, row, before, after),
@@ -98,6 +101,19 @@ def _list_entries(
     return entries
 
 
+def _add_copies(comparison: Comparison, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    snapshot = comparison.snapshot
+    vectors = snapshot.vectors[comparison.find_rows([entry["id"] for entry in entries])]
+    first = find_copies(vectors, Likeness.measure(snapshot).copy, snapshot.space.unit) if entries else []
+    return [{**entry, "copy_of": None if row is None else row + 1} for entry, row in zip(entries, first, strict=True)]
+
+
+def _count_ranked(comparison: Comparison) -> dict[str, int]:
+    """Return the known ranks of both lists, and the items that can have one."""
+    items = len(comparison.snapshot) - (comparison.own != QUERY_ROW)
+    return {"before": len(comparison.before.ids), "after": len(comparison.after.ids), "items": items}
+
+
 def _compute_score(verdicts: list[bool | None], k: int, known: int | None) -> dict[str, Any]:
     """Return the precision of the first k judged items; if all right items are known, also the average precision."""
     first = [verdict for verdict in verdicts[:k] if verdict is not None]
@@ -120,11 +136,7 @@ def write_python_snippet(comparison: Comparison, address: str) -> str:
     query = {"item": f"ids=[{value!r}]", "query": f"numbers=[{value!r}]", "vector": "queries=[vector]"}[kind]
     options: dict[str, Any] = {}
     if not comparison.online:
-        options = {
-            "method": question.method,
-            "parameters": question.parameters,
-            "candidates": question.candidate_count,
-        }
+        options = {"method": question.method, "parameters": question.parameters, "candidates": question.candidate_count}
     if comparison.marks_count:
         options |= {"positives": question.positives, "negatives": question.negatives}
     arguments = "".join(f", {name}={option!r}" for name, option in options.items() if option not in (None, {}, []))
@@ -144,61 +156,51 @@ def write_python_snippet(comparison: Comparison, address: str) -> str:
 def explain_position(
     comparison: Comparison, chain: Chain, collection: Collection, row: int, before: int | None, after: int | None
 ) -> str:
-    """Explain in one or two sentences why the item at a row has its rank.
-
-    `before` and `after` are its ranks, None if they are beyond the search depth.
-    """
+    """Explain in one or two sentences why the item at a row has its ranks `before` and `after`, None if unknown."""
     if row == comparison.own:
         return "This is the query itself."
+    if comparison.marks_count and row in comparison.find_rows(comparison.question.marked):
+        return "You marked this item, so it is not ranked."
+    move = _describe_move(comparison, before, after)
     if not comparison.method.can("explain"):
         name = type(comparison.method).__name__
-        return f"{name} does not use chains, so there are no steps to show. {_describe_move(before, after)}."
+        return f"{name} does not use chains, so there are no steps to show. {move}."
     if not comparison.online and row not in comparison.candidates:
-        return (
-            f"It is not among the {len(comparison.candidates)} nearest, and only those were re-ranked. "
-            f"{_describe_move(before, after)}."
-        )
+        return f"It is not among the {len(comparison.candidates)} nearest, and only those were re-ranked. {move}."
     if not chain.reached:
-        return f"{_describe_move(before, after)}: no chain leads there, so only its plain distance counts."
+        return f"{move}: no chain leads there, so only its plain distance counts."
     marks = " Marked items also had an influence, which the chain does not show." if comparison.marks_count else ""
-    route = _describe_chain(chain, collection, before, after)
-    return f"{_describe_move(before, after)}: {route}.{marks or _describe_other_score(chain)}"
+    is_worse = after is None or (before is not None and after > before)
+    alike = sum(length <= Likeness.measure(comparison.snapshot).alike for length in measure_steps(comparison, chain))
+    route = _describe_chain(chain, collection.has, is_worse, alike)
+    return f"{move}: {route}.{marks}"
 
 
-def _describe_move(before: int | None, after: int | None) -> str:
-    beyond = f"beyond the first {LIST_DEPTH}"
+def _describe_move(comparison: Comparison, before: int | None, after: int | None) -> str:
+    depth = _count_ranked(comparison)
     if before is not None and before == after:
         return f"{format_ordinal(before)} by distance, and still {format_ordinal(before)}"
-    old = f"Found at rank {before} by distance" if before is not None else f"{beyond.capitalize()} by distance"
-    return f"{old}, now {beyond if after is None else format_ordinal(after)}"
+    old = f"Found at rank {before} by distance" if before else f"Not among the {depth['before']} nearest"
+    return f"{old}, now {format_ordinal(after) if after else 'not among the first ' + str(depth['after'])}"
 
 
-def _describe_chain(chain: Chain, collection: Collection, before: int | None, after: int | None) -> str:
-    """Describe how the chain leads to the item."""
-    count, has_pictures = len(chain.costs), collection.has.get("pictures")
-    things = "pictures" if has_pictures else "texts" if collection.has.get("texts") else "items"
-    alike = f"{things} that look alike" if has_pictures else f"{things} that are alike"
-    steps = f"{NUMBER_WORDS[count] if count < len(NUMBER_WORDS) else count} step{'' if count == 1 else 's'}"
-    if after is None or (before is not None and after > before):
+def _describe_chain(chain: Chain, has: dict[str, bool], is_worse: bool, alike: int) -> str:
+    """Describe how the chain leads to the item; `alike` of its steps are between items that are alike."""
+    count, has_pictures = len(chain.costs), has.get("pictures")
+    things = "pictures" if has_pictures else "texts" if has.get("texts") else "items"
+    steps = f"{count} step{'' if count == 1 else 's'}"
+    if is_worse:
         return f"it takes {steps} to get there, and other {things} are reached at less cost"
     if count == 1:
         return f"one step leads there, because both lie among the same {things}"
+    route = f"{steps} lead there"
+    if 2 * alike >= count:
+        which = "each" if alike == count else f"{alike} of them"
+        route += f", {which} between {things} that {'look' if has_pictures else 'are'} alike"
     dearest = max(range(count), key=lambda step: chain.costs[step])
     if chain.shares[dearest] > LARGE_COST_SHARE:
-        share = f"{chain.shares[dearest]:.0%} of the cost"
-        hardest = f"the {format_ordinal(dearest + 1)} is the hardest, with {share}"
-        return f"{steps} lead there; {hardest}, and the rest is between {alike}"
-    return f"{steps} lead there, each between {alike}"
-
-
-def _describe_other_score(chain: Chain) -> str:
-    """Mention the part of the score that is not due to the chain, if it is large."""
-    if chain.direct < 0.5:
-        return ""
-    return (
-        f" Apart from the plain distance, the chain makes only {1.0 - chain.direct:.0%} of the score here; the rest "
-        "compares wider neighbourhoods as a whole."
-    )
+        route += f"; the {format_ordinal(dearest + 1)} has {100 * chain.shares[dearest]:.0f} % of the cost"
+    return route
 
 
 def format_ordinal(number: int) -> str:
@@ -218,8 +220,6 @@ def write_note(comparison: Comparison) -> str | None:
         remarks.append(
             only + (" with other settings. Reset" if is_same else ". Choose that method") + " to search all of it."
         )
-    if question.marked and comparison.marks_count:
-        remarks.append("Marked items are left out of both lists.")
     if question.marked and not comparison.marks_count:
         name = type(comparison.method).__name__
         remarks.append(f"{name} cannot use marked items, so they have no effect here.")

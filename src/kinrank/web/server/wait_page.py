@@ -90,7 +90,6 @@ class StartupProgress:
         self.title, self.problem = title, ""
         self.problem_was_read = False
         self._read_at = -WATCHED_SECONDS
-        self._started = monotonic()
         self._stages: list[Stage] = []
         self._lock = threading.Lock()
 
@@ -121,7 +120,6 @@ class StartupProgress:
                 "state": "failed" if self.problem else "preparing",
                 "title": self.title,
                 "problem": self.problem or None,
-                "seconds": now - self._started,
                 "stages": [stage.to_dict(now) for stage in self._stages],
             }
 

@@ -45,7 +45,7 @@ def embed_folder(
         opened = setup.encoder  # opened even if there is nothing to encode, to check that it is the same encoder
         if isinstance(opened, Recipe):
             opened = Progress(progress).run(OPENING_STAGE, opened.open)
-        with compile_meanwhile("prepared"):  # encoding takes longer
+        with compile_meanwhile("prepared", needed=True):  # as soon as the last item is encoded
             return setup.place, sync_source(*setup._replace(encoder=opened), progress=progress)
 
     try:
