@@ -707,10 +707,10 @@ def test_screenshots(page: Page, oxford: str, small: str) -> None:
     page.looks(dark=True)
     page.shot("page-dark.png")
     page.looks().open(small)  # pictures in the repository are our own
-    page.click("#see-compare")
-    page.until("document.querySelectorAll('.column.after .row').length")
     page.click("#see-why")
     page.explained()
+    page.click("#see-compare")
+    page.until("document.querySelectorAll('.column.after .row').length")
     time.sleep(1.0)
     figure(page, "serve-page.png")
     page.looks(1440, 1500).open(f"{small}/?item=chair_140&open=chair_040")
