@@ -21,7 +21,7 @@ def test_equal_views_have_the_same_short_id(tmp_path: Path) -> None:
     assert views.put("{}") != name
 
 
-@pytest.mark.parametrize("name", ["", "..", "../x", "absent", "a/b", "ü", "nul\0"])
+@pytest.mark.parametrize("name", ["", "..", "../x", "absent", "a/b", "ü", "nul\0", "a" * 400])
 def test_other_names_are_no_files(tmp_path: Path, name: str) -> None:
     (tmp_path / "x").write_text("secret")
     assert KeptViews(str(tmp_path)).get(name) is None

@@ -36,5 +36,7 @@ class KeptViews:
 
     def get(self, name: str) -> str | None:
         """Return the text with this id; None if it is not kept."""
-        path = Path() if self._folder is None else self._folder / name
-        return path.read_text() if name.isascii() and name.isalnum() and path.is_file() else None
+        if self._folder is None or len(name) != ID_CHARACTERS or not (name.isascii() and name.isalnum()):
+            return None
+        path = self._folder / name
+        return path.read_text("utf-8") if path.is_file() else None
