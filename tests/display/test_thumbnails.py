@@ -295,7 +295,7 @@ def test_small_jpegs_are_unchanged_and_small_drawings_stay_sharp(tmp_path: Path)
     sharp, media = pictures.thumbnail("drawing.png", 192)
     assert media == "image/png"
     assert decoded(sharp).getpixel((31, 0)) == (200, 30, 30)
-    with pytest.raises(ValueError, match="size=100 is not allowed; give one of 96, 192, 384, 1024"):
+    with pytest.raises(ValueError, match="size=100 is not allowed; give 96, 192, 384, 1024, or 0 for the file itself"):
         pictures.thumbnail("x.jpg", 100)
 
 

@@ -93,9 +93,10 @@ def test_copied_files_exist_and_are_not_ignored(recipe: list[tuple[str, str]]) -
 
 
 def test_files_of_the_package_are_copied(recipe: list[tuple[str, str]]) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    readme = settings["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"][0]["path"]
     copied = " ".join(words for name, words in recipe if name == "COPY").split()
-    assert {project["readme"], *project["license-files"], "pyproject.toml", "src"} <= set(copied)
+    assert {readme, *settings["project"]["license-files"], "pyproject.toml", "src"} <= set(copied)
 
 
 def test_extras_exist(recipe: list[tuple[str, str]]) -> None:

@@ -27,8 +27,8 @@ export function textAdvice(start) {
     ? ["texts", "texts", "FILE", "minilm"]
     : ["pictures and texts", "open-clip", "FOLDER", "open-clip --model ViT-B-32 --weights laion2b_s34b_b79k"];
   return {
-    words: `To search by description, this service needs an encoder that reads ${reads}, such as:`,
-    commands: `pip install 'kinrank[${extra}]'\nkinrank serve ${source} --encoder ${encoder}`,
+    words: `To search by description, this service needs an encoder that reads ${reads}. In a clone of kinrank, for example:`,
+    commands: `pip install '.[${extra}]'\nkinrank serve ${source} --encoder ${encoder}`,
   };
 }
 

@@ -40,7 +40,7 @@ class LPMTAsPublished(LPMTAblation):
     never longer than a chain.
 
     Example:
-        >>> from kinrank_bench.paper.lpmt_as_published import LPMTAsPublished
+        >>> from kinrank_bench.paper.literal_lpmt import LPMTAsPublished
         >>> ranking = kinrank.rerank(queries, gallery, LPMTAsPublished())
     """
 
