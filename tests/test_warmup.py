@@ -46,7 +46,8 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_every_method_is_warmed_up_joint_and_served(jobs: list[str]) -> None:
     assert warmup.warm_up(processes=1) >= 0
-    alike = {"lpmt-ablation", "lpmt-as-published", "csa", "ssr", "lattqe", "lattdba+lattqe"}  # without loops of their own
+    # without loops of their own:
+    alike = {"lpmt-ablation", "lpmt-as-published", "csa", "ssr", "lattqe", "lattdba+lattqe"}
     assert set(kinrank.METHODS) - alike | {"steps", "prepared", "served", "changed"} == set(jobs)
     assert len(jobs) == len(set(jobs))
 

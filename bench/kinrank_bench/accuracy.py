@@ -138,7 +138,8 @@ def select_methods(names: Sequence[str]) -> list[str]:
 
     "all" includes the learned methods, which are fitted on pseudo-labels first if torch is installed.
     """
-    every = [name for name in METHODS if name not in VARIANTS] if list(names) == ["all"] else resolve_method_names(names)
+    published = [name for name in METHODS if name not in VARIANTS]
+    every = published if list(names) == ["all"] else resolve_method_names(names)
     return list(dict.fromkeys([BASELINE, *every]))
 
 
