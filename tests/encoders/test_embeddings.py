@@ -90,6 +90,25 @@ def test_names_choose_and_order(photos: Path, tmp_path: Path) -> None:
         kr.embed(photos, Small(), names=["a", "a"])
 
 
+def test_names_are_those_of_a_split_list(photos: Path, tmp_path: Path) -> None:
+    """The published lists start with the folder of their set, which is here the source, or contains it."""
+    draw(photos / "sub" / "photo 1.png", 9)
+    split = tmp_path / "cub_split.txt"
+    split.write_text("\nphotos/sub/d.bmp 1\nphotos/sub/photo 1.png 0\nphotos/sub/c.webp 0\n")
+    expected = ["photos/sub/d.bmp", "photos/sub/photo 1.png", "photos/sub/c.webp"]
+    inside = kr.embed(photos, Small(), names=split)
+    assert inside.ids == expected == kr.embed(tmp_path, Small(), names=split).ids
+    assert digest(inside.vectors) == digest(kr.embed(photos, Small(), names=["d.bmp", "photo 1", "c.webp"]).vectors)
+    split.write_text("sub/photo 1\n")  # a name without suffix that looks like a line of a split list
+    assert kr.embed(photos, Small(), names=split).ids == ["sub/photo 1"]
+    split.write_text("photos/sub/d.bmp 1\nphotos/sub/zebra.png 0\n")
+    with pytest.raises(ValueError, match=r"no file for 1 of 2 names, such as 'photos/sub/zebra.png'"):
+        kr.embed(photos, Small(), names=split)
+    split.write_text("photos/sub/d.bmp 1\nphotos/sub/c.webp 2\n")
+    with pytest.raises(ValueError, match=r"cub_split.txt line 2 is 'photos/sub/c.webp 2'"):
+        kr.embed(photos, Small(), names=split)
+
+
 def test_boxes_are_cut_out_before_anything_else(photos: Path, tmp_path: Path) -> None:
     found = kr.embed(photos, Small(), boxes={"a": (9.6, 0, 20, 10.4)})
     with Image.open(photos / "a.png") as image:

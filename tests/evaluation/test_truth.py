@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinrank as kr
-from kinrank.evaluation.truth_readers import is_split, read_split
+from kinrank.files.split_lists import is_split, read_split
 
 LIST = "Images/bar/1.jpg 0\nImages/bar/2.jpg 1\n\nImages/attic/my picture.jpg 1\nImages/attic/4.jpg 0\n"
 

@@ -27,6 +27,7 @@ from reference.random_galleries import KINDS, Rows, rows_of
 SMALL = kr.LPMT(k1=12, k2=3, k=4, path_k=4, support=12)
 CHAINS: list[kr.Method] = [SMALL, kr.LPMT(), kr.LPMT(k1=8, k2=3, k=3, path_k=3, support=8, direct=0.0)]
 EXPANSIONS: list[kr.Method] = [
+    kr.methods.NoReranking(),
     kr.methods.AQE(k=3),
     kr.methods.AQEwD(k=4),
     kr.AlphaQE(k=6),

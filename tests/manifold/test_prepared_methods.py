@@ -48,7 +48,7 @@ LEARNED: list[Method] = [
     kr.methods.GSS(epochs=0),
     kr.methods.GSS(kq=4, epochs=5, layers=3),
 ]
-SERVED = DIFFUSION + EXPANSION + LEARNED
+SERVED = [kr.methods.NoReranking(), *DIFFUSION, *EXPANSION, *LEARNED]
 
 
 def clusters(seed: int, items: int = 130, noise: float = 0.35) -> Rows:

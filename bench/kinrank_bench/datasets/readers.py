@@ -17,7 +17,8 @@ from kinrank import vector_input
 from kinrank.errors import InputError
 from kinrank.evaluation import Truth
 from kinrank.evaluation.truth import find_junk_labels
-from kinrank.evaluation.truth_readers import read_ground_truth, read_split
+from kinrank.evaluation.truth_readers import read_ground_truth
+from kinrank.files.split_lists import read_split
 from kinrank_bench.datasets.base import Arrays, Benchmark, check_has_positives
 from kinrank_bench.datasets.distractors import join_distractors
 from kinrank_bench.datasets.set_facts import describe_differences

@@ -24,7 +24,11 @@ MAX_LISTED_SKIPS = 10  # skipped items to print; the .json has all of them
 class ItemChoice(ContentOptions):
     """Items to encode."""
 
-    names: File = option(None, "Names of the images to encode, in order: one per line, or a gnd_*.pkl (its imlist).")
+    names: File = option(
+        None,
+        "Names of the images to encode, in order: one per line, a split list such as cub_split.txt, or a gnd_*.pkl "
+        "(its imlist).",
+    )
     boxes: File = option(None, "Parts of images: name,left,top,right,bottom, or a gnd_*.pkl (its queries).")
     boxes_size: int | None = option(
         None, "Longest side of the images on which boxes were drawn, if yours are smaller.", min=1

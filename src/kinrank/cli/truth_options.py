@@ -11,7 +11,7 @@ from kinrank.cli.input_files import read_label_file
 from kinrank.cli.option_groups import File, OptionGroup, option
 from kinrank.errors import InputError
 from kinrank.evaluation import Truth
-from kinrank.evaluation.truth_readers import is_split
+from kinrank.files.split_lists import is_split
 from kinrank.files.text_columns import read_labels
 from kinrank.files.vector_files import split_key
 

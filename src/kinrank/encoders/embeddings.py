@@ -86,7 +86,8 @@ def embed(
         output: a .npy file to write. Its names, one per line, are written to .names.txt and its provenance to
             .embed.json next to it. After an interruption, repeat the call to continue.
         content: "pictures" or "texts", if the source could be both.
-        names: selection and order of the items: a sequence, a text file, or a revisited ground truth (its `imlist`).
+        names: selection and order of the items: a sequence, a text file with one per line, a split list as published
+            for CUB-200 (`folder/class/picture.jpg 0`), or a revisited ground truth (its `imlist`).
         boxes: name -> (left, top, right, bottom) in pixels, a .csv of these, or a revisited ground truth (its queries).
             Only these images are encoded, each cropped to its box first.
         boxes_size: longest side in pixels of the images to which the boxes refer, if yours are copies of another size,

@@ -16,6 +16,7 @@ from kinrank.encoders.base import PICTURES, TEXTS, Encoder
 from kinrank.errors import InputError
 from kinrank.files import safe_pickle
 from kinrank.files.path_checks import check_regular_file
+from kinrank.files.split_lists import is_split, read_split
 from kinrank.files.text_columns import TEXT_FILE_ENDINGS as TABLES
 from kinrank.files.text_columns import read_lines, read_names, read_texts
 from kinrank.ids import CONTROL_CHARACTERS
@@ -168,9 +169,17 @@ def _check_not_blank(text: str) -> str:
 
 
 def find_files(entries: list[str], names: Sequence[str]) -> dict[str, str]:
-    """Map names to files. Raise InputError for a name without a file and for a repeated name."""
+    """Map names to files. Raise InputError for a name without a file and for a repeated name.
+
+    If no name has a file, all names lose as many leading folders as it takes: published lists start with the folder
+    of their set, such as 101_ObjectCategories/, which may be the source itself.
+    """
     known, short = set(entries), index_short_names(entries)
     files = {name: name if name in known else short.get(name) for name in names}
+    inner = {name: name for name in files}
+    while inner and not any(files.values()) and all("/" in rest for rest in inner.values()):
+        inner = {name: rest.partition("/")[2] for name, rest in inner.items()}
+        files = {name: rest if rest in known else None for name, rest in inner.items()}
     if len(files) < len(names):
         repeated = next(name for name, count in Counter(names).items() if count > 1)
         raise InputError(f"contains {repeated!r:.100} more than once", parameter="names", remedy="name every item once")
@@ -189,7 +198,8 @@ class ItemChoice:
 
     Attributes:
         content: "pictures" or "texts". By default pictures, if the source has some and the encoder supports them.
-        names: selection and order of the items: a sequence, a text file, or the `imlist` of a revisited ground truth.
+        names: selection and order of the items: a sequence, a text file with one per line, a split list, or the
+            `imlist` of a revisited ground truth.
         boxes: parts of images: name -> (left, top, right, bottom), a .csv with name,left,top,right,bottom, or the
             queries of a revisited ground truth. Unless `names` is given, only these images are encoded, in this order.
         boxes_size: longest side in pixels of the images to which the boxes refer, if the source has copies of another
@@ -320,9 +330,11 @@ def _read_name_list(names: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     if not isinstance(names, (str, os.PathLike)):
         return [str(name) for name in names]
     path = Path(names)
-    if path.suffix.lower() not in (".pkl", ".pickle"):
-        return read_names(path)
-    return [str(name) for name in _read_revisited(path)["imlist"]]
+    if path.suffix.lower() in (".pkl", ".pickle"):
+        return [str(name) for name in _read_revisited(path)["imlist"]]
+    if is_split(path) and _is_picture_name(next(filter(str.strip, read_lines(path))).strip().rpartition(" ")[0]):
+        return [str(name) for name in read_split(path).paths.tolist()]
+    return read_names(path)  # also of files such as "folder/photo 1", without their suffixes
 
 
 def _read_boxes(boxes: Boxes) -> dict[str, Box]:

@@ -15,7 +15,8 @@ from kinrank.errors import InputError
 from kinrank.evaluation.id_lookup import IdTable
 from kinrank.evaluation.ragged_lists import MAX_ITEMS, Integers, RaggedLists
 from kinrank.evaluation.truth_readers import REVISITED as REVISITED
-from kinrank.evaluation.truth_readers import Qrels, Split, image_names, read_ground_truth, read_judgements, read_split
+from kinrank.evaluation.truth_readers import Qrels, image_names, read_ground_truth, read_judgements
+from kinrank.files.split_lists import Split, read_split
 from kinrank.ids import parse_ids, unwrap_masked_array
 
 Protocol = Literal["trapezoidal", "rectangle"]

@@ -230,3 +230,24 @@ def test_a_gallery_of_this_run_only_is_not_changed(tmp_path: Path) -> None:
         assert found.status_code == 422
         assert "kinrank build" in found.json()["detail"]
         assert api.get("/v1/info").json()["writable"] is False
+
+
+def test_a_gallery_without_re_ranking_is_served(tmp_path: Path) -> None:
+    plain = kinrank.methods.NoReranking()
+    kinrank.Manifold.build(vectors(), plain, ids=names()).save(tmp_path / "gallery.manifold")
+    gallery, queries = vectors(), rows(2)
+    with client(settings_in(tmp_path)) as api:
+        body = {"vectors": queries.tolist(), "k": 5}
+        expected = kinrank.rerank(queries, gallery, plain).indices[:, :5]
+        answer = api.post("/v1/search", json=body).json()
+        assert answer["ids"] == [[names()[item] for item in row] for row in expected.tolist()]
+        assert answer["method"] == "NoReranking()"
+        some = api.post("/v1/search", json={**body, "where": ["item_007", "item_030"]}).json()["ids"]
+        assert [sorted(row) for row in some] == [["item_007", "item_030"]] * 2
+        api.post("/v1/items", json={"vectors": queries[:1].tolist(), "ids": ["new"]}).raise_for_status()
+        api.request("DELETE", "/v1/items", json={"ids": [answer["ids"][0][0]]}).raise_for_status()
+        changed = api.post("/v1/search", json={**body, "min_version": 2}).json()["ids"][0]
+        assert changed == ["new", *answer["ids"][0][1:]]
+        refused = api.post("/v1/explain", json={"vector": queries[0].tolist(), "item": "new"})
+        assert (refused.status_code, "ranks without chains" in refused.json()["detail"]) == (422, True), refused.text
+        assert api.get("/v1/info").json()["method"] == "none"
