@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 import kinrank
+import kinrank.progress
 from kinrank_bench.random_weights import add_random_weights
 from reference.waiting import PATIENCE
 
@@ -19,6 +20,7 @@ os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "false")
 
 PASSED = os.environ.get("KINRANK_PASSED")  # file of tests that passed; `.ci/run` shares it, so that none runs twice
 kinrank.Client.__init__.__kwdefaults__["timeout"] = PATIENCE  # on a busy machine, 30 s are too short for tests
+kinrank.progress.LINE_SECONDS = 86_400.0  # many tests require that a command prints nothing on stderr
 SHARED = Path(os.environ.get("KINRANK_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 # Property tests use the same examples in every run, so that no run fails by bad luck. `make test-nightly` sets

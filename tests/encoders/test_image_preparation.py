@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from encoders.small_models import pictures
+from kinrank.encoders.base import Encoder
 from kinrank.encoders.image_preparation import MAX_ASPECT_RATIO, Preprocessing
 
 pytestmark = pytest.mark.slow
@@ -60,13 +61,51 @@ def test_longest_pad_keeps_everything_on_the_mean() -> None:
     assert not made[:, 15:].any()
 
 
+@pytest.mark.parametrize(("size", "expected"), [((80, 40), (20, 10)), ((30, 90), (7, 20)), ((5, 4), (20, 16))])
+def test_longest_keeps_the_shape(size: tuple[int, int], expected: tuple[int, int]) -> None:
+    image = pictures(1)[0].resize(size)
+    made = Preprocessing(20, "longest", **PLAIN).array(image)[0].transpose(1, 2, 0)
+    np.testing.assert_array_equal(made, np.asarray(image.resize(expected, Image.Resampling.BILINEAR), np.float32))
+    with pytest.raises(ValueError, match=r"size=\(20, 30\) is not allowed; give one number, the pixels on the longest"):
+        Preprocessing((20, 30), "longest")
+
+
+@pytest.mark.parametrize(
+    ("settings", "whole", "part"),
+    [
+        ({"resize": "longest"}, (24, 32), (6, 12)),
+        ({"resize": "shorter", "crop": False}, (32, 43), (8, 16)),
+        ({"resize": "longest-pad"}, (32, 32), (32, 32)),
+        ({"resize": "exact"}, (32, 32), (32, 32)),
+        ({"resize": "shorter"}, (32, 32), (32, 32)),
+    ],
+    ids=str,
+)
+def test_a_part_gets_the_scale_of_its_image(
+    settings: dict[str, Any], whole: tuple[int, int], part: tuple[int, int]
+) -> None:
+    """Unless the network reads one size only."""
+    image = pictures(1)[0].resize((400, 300))
+    cropped = Encoder().crop(image, (100.2, 80, 250, 155))
+    preparation = Preprocessing(32, **settings, **PLAIN)
+    assert preparation.array(image).shape[2:] == whole
+    made = preparation.array(cropped)
+    assert made.shape[2:] == part
+    alone = image.crop((100, 80, 250, 155))
+    if settings["resize"] == "longest":
+        expected = np.asarray(alone.resize((12, 6), Image.Resampling.BILINEAR), np.float32)
+        np.testing.assert_array_equal(made[0].transpose(1, 2, 0), expected)
+    if part == (32, 32):
+        np.testing.assert_array_equal(made, preparation.array(alone))
+
+
 def test_whole_pictures_without_crop() -> None:
     assert Preprocessing(20, crop=False).array(Image.new("RGB", (80, 40))).shape == (1, 3, 20, 40)
     assert Preprocessing(20, crop=False).array(Image.new("RGB", (40, 90))).shape == (1, 3, 45, 20)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 20_000), (20_000, 1), (3, 2)])
-@pytest.mark.parametrize("resize", ["shorter", "exact", "longest-pad"])
+@pytest.mark.parametrize("resize", ["shorter", "exact", "longest", "longest-pad"])
 @pytest.mark.parametrize("crop", [True, False, 0.875])
 def test_odd_pictures_need_little_memory(size: tuple[int, int], resize: str, crop: bool | float) -> None:
     made = Preprocessing(16, resize, crop).array(Image.new("RGB", size, (9, 9, 9)))

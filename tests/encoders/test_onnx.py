@@ -66,6 +66,13 @@ def test_axes_of_any_length(tmp_path: Path) -> None:
     assert opened(path, size=32).facts["size"] == [32, 32]
     assert opened(path, {"size": [24, 32]}).facts["size"] == [24, 32]
     promises(opened(path, {"size": 16, "crop": False}))
+    encoder = opened(path, {"size": 24, "resize": "longest"})
+    promises(encoder)
+    image = pictures(1)[0]
+    part = encoder.crop(image, (0, 0, image.width / 2, image.height / 2))
+    pixels = Preprocessing((24, 24), "longest").array(image)
+    np.testing.assert_allclose(encoder.pictures([image, part])[0], feature_map(pixels).mean((1, 2)), rtol=1e-4)
+    assert max(Preprocessing((24, 24), "longest").array(part).shape[2:]) == 12
 
 
 def test_half_precision(tmp_path: Path) -> None:
@@ -111,6 +118,8 @@ def test_facts_contain_everything_that_determines_vectors(tmp_path: Path) -> Non
         ({"shape": (1, 3, 8, 8)}, {"layout": "NHWC"}, {}, "does not fit the layout NHWC"),
         ({}, None, {"size": 16}, r"size=16 differs from the size that .* reads, \(8, 8\)"),
         ({}, {"crop": False}, {}, "crop=false is for models that read any size"),
+        ({}, {"resize": "longest"}, {}, "resize='longest' is for models that read any size, but .* use longest-pad"),
+        ({"shape": (1, 3, 8, "w")}, {"resize": "longest"}, {}, "resize='longest' is for models that read any size"),
         ({}, {"sise": 8}, {}, "has the unknown key 'sise'; give one of size, resize"),
         ({}, {"pool": "max"}, {}, "pool='max' is not allowed; give none or mean"),
         ({}, {"normalize": 1}, {}, "normalize=1 is not allowed"),

@@ -20,6 +20,7 @@ from kinrank.files.atomic import atomic_write, resolve_path
 from kinrank.files.atomic import check_writable as check_writable
 from kinrank.files.user_folders import scratch_folder
 from kinrank.files.vector_files import split_key
+from kinrank.progress import ProgressLines, ProgressOption
 
 if TYPE_CHECKING:
     from kinrank.ranking import Ranking
@@ -50,9 +51,9 @@ class QuietOption(OptionGroup):
     )
 
     @property
-    def progress(self) -> bool:
-        """True if progress bars should be drawn: on a terminal, unless quiet."""
-        return not self.quiet and sys.stderr.isatty()
+    def progress(self) -> ProgressOption:
+        """Bars on a terminal, a line every ten seconds elsewhere, and nothing if quiet."""
+        return False if self.quiet else sys.stderr.isatty() or ProgressLines()
 
 
 class OutputOptions(QuietOption):

@@ -90,8 +90,13 @@ class Encoder:
         raise NotImplementedError
 
     def crop(self, image: Any, box: tuple[float, float, float, float]) -> Any:
-        """Return the part of an image in a box (left, top, right, bottom) in pixels, rounded as in Pillow."""
-        return image.crop(tuple(round(side) for side in box))
+        """Return the part of an image in a box (left, top, right, bottom) in pixels, rounded as in Pillow.
+
+        Its attribute `whole_size` is the size of the image, so that `pictures` can give the part the same scale.
+        """
+        part = image.crop(tuple(round(side) for side in box))
+        part.whole_size = image.size
+        return part
 
     def texts(self, texts: Sequence[str]) -> Vectors:
         """Return the (n, d) vectors of texts. Except for rounding, they do not depend on each other."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kinrank.errors import InputError
 
 INTERPOLATIONS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3}  # constants of Pillow
-RESIZE_MODES = ("shorter", "exact", "longest-pad")
+RESIZE_MODES = ("shorter", "exact", "longest", "longest-pad")
 MAX_ASPECT_RATIO = 4  # longer images are cropped to limit memory
 MAX_SIDE_PIXELS = 8192
 Pixels = npt.NDArray[np.float32]
@@ -21,10 +21,14 @@ Pixels = npt.NDArray[np.float32]
 class Preprocessing:
     """Preprocessing of an image for a network. The defaults are those of ImageNet.
 
+    If the network reads any size ("longest", or "shorter" without a crop), a part of an image, cropped to a box, gets
+    the scale of the whole image. Otherwise it fills the input like an image, which retrieves more; see decision 14.
+
     Attributes:
         size: output size in pixels, one number or (height, width).
         resize: "shorter" fits the shorter side and crops the middle of the longer one; "exact" squeezes the whole image
-            into the size; "longest-pad" fits the longer side and pads with the mean.
+            into the size; "longest" fits the longer side and keeps the shape, for networks that read any size;
+            "longest-pad" fits the longer side and pads with the mean.
         crop: for "shorter": true, or the share of the shorter side to keep, such as 0.875; false keeps the whole image,
             for networks that read any size.
         interpolation: interpolation of Pillow.
@@ -53,6 +57,8 @@ class Preprocessing:
             raise InputError(
                 parameter="size", given=self.size, allowed=f"pixels from 1 to {MAX_SIDE_PIXELS}, or [height, width]"
             )
+        if self.resize == "longest" and sides[0] != sides[1]:
+            raise InputError(parameter="size", given=self.size, allowed="one number, the pixels on the longest side")
         if type(self.crop) is not bool and not (_is_number(self.crop) and 0 < self.crop <= 1):
             raise InputError(parameter="crop", given=self.crop, allowed="true, false or a share > 0 and <= 1")
         for name in ("scale", "mean", "std"):
@@ -100,15 +106,17 @@ class Preprocessing:
         (height, width), how = self.shape, INTERPOLATIONS[self.interpolation]
         if self.resize == "exact":
             return image.resize((width, height), how)
-        across, down = width / image.width, height / image.height
-        if self.resize == "longest-pad":
+        any_size = self.resize == "longest" or (self.resize == "shorter" and self.crop is False)
+        whole = getattr(image, "whole_size", image.size) if any_size else image.size
+        across, down = width / whole[0], height / whole[1]
+        if self.resize in ("longest", "longest-pad"):
             factor = min(across, down)
             inner = (max(1, round(image.width * factor)), max(1, round(image.height * factor)))
             return image.resize(inner, how)
         factor = max(across, down) / self._share
         if self.crop is False:
-            width = min(max(width, round(image.width * factor)), MAX_ASPECT_RATIO * width)
-            height = min(max(height, round(image.height * factor)), MAX_ASPECT_RATIO * height)
+            width = max(1, min(round(image.width * factor), MAX_ASPECT_RATIO * width))
+            height = max(1, min(round(image.height * factor), MAX_ASPECT_RATIO * height))
         # resize the middle only: this gives the same pixels as resizing the whole image, also for long images
         seen = (min(width / factor, image.width), min(height / factor, image.height))
         left, top = (image.width - seen[0]) / 2, (image.height - seen[1]) / 2

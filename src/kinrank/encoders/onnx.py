@@ -217,6 +217,11 @@ def _fit_preprocessing(shape: list[Any], path: Path, settings: dict[str, Any]) -
             "(1, height, width, 3) for NHWC",
         )
     sides = tuple(fixed[place] or side for place, side in zip(places, made.shape, strict=True))
+    if made.resize == "longest" and any(fixed[place] for place in places):
+        raise InputError(
+            f"resize='longest' is for models that read any size, but {path} reads {shape}",
+            remedy="export the model with free height and width, or use longest-pad",
+        )
     if "size" in known and sides != made.shape:
         raise InputError(
             f"differs from the size that {path} reads, {sides}",

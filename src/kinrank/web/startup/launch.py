@@ -38,7 +38,7 @@ class Launch:
         watch: True to watch the source, and apply its changes to the gallery.
         open_page: True to open the page in a browser.
         quiet: True to print only the address.
-        bar: True to draw progress bars.
+        progress: how to report the preparation on stderr, if not quiet.
     """
 
     source: GallerySource
@@ -46,7 +46,7 @@ class Launch:
     watch: bool = False
     open_page: bool = False
     quiet: bool = False
-    bar: bool = False
+    progress: ProgressOption = None
 
     def run(self) -> int:
         """Serve until Ctrl-C or SIGTERM, and return the exit code."""
@@ -62,7 +62,7 @@ class Launch:
                 current[0] = prepare_service(
                     self.source,
                     base,
-                    progress=notice.wrap(tee_progress(progress, self.bar)),
+                    progress=notice.wrap(tee_progress(progress, self.progress)),
                     tell=ignore_note if self.quiet else print_note,
                 )
                 if self.watch and not current[0].follows:
