@@ -50,6 +50,20 @@ def test_embed_says_what_it_made_and_what_it_skipped(photos: Path, tmp_path: Pat
     assert "no --strict" in refused
 
 
+def test_embed_writes_several_poolings(photos: Path) -> None:
+    onnx_models = pytest.importorskip("encoders.onnx_models")
+    pytest.importorskip("onnxruntime")
+    model = onnx_models.saved(photos.parent / "map.onnx", (1, 3, "h", "w"), end="map")
+    words = ("embed", "photos", "--encoder", "onnx", "--weights", str(model), "--pooling", "gem, scda")
+    lines = good(photos, *words, "-o", "f_{pooling}.npy").splitlines()
+    assert lines[0].startswith("f_gem.npy: 30 x 5 (onnx)")
+    assert lines[1] == "f_scda.npy: 30 x 10"
+    output = json.loads(good(photos, *words, "-o", "f_{pooling}.npy", "--json"))
+    assert output["outputs"] == {"gem": "f_gem.npy", "scda": "f_scda.npy"}
+    assert "put {pooling} into its name" in bad(photos, *words, "-o", "f.npy")
+    assert "also give --pooling" in bad(photos, "embed", "photos", "-o", "f_{pooling}.npy")
+
+
 def test_what_embed_writes_is_what_build_reads(photos: Path) -> None:
     good(photos, "embed", "photos", "-o", "f.npy", *SMALL)
     good(photos, "build", "--gallery", "f.npy", "--ids", "f.names.txt", "-o", "f.manifold")

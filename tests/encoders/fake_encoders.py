@@ -44,6 +44,20 @@ class Small(Encoder):
         return np.stack([letters(text) for text in texts])
 
 
+class Pooled(Small):
+    """Encodes images like Small, and as the mean colour."""
+
+    dimensions = 195
+
+    def __init__(self) -> None:
+        super().__init__(kinds=[PICTURES])
+        self.facts["pool"], self.columns = "mac+spoc", {"mac": 192, "spoc": 3}
+
+    def pictures(self, images: Sequence[Any]) -> Vectors:
+        rows = super().pictures(images)
+        return np.concatenate([rows, rows.reshape(-1, 64, 3).mean(1)], axis=1)
+
+
 def pixels(image: Any) -> Vectors:
     """Return the vector of an image; also usable as the encoder encoders.fake_encoders:pixels."""
     return np.asarray(image.resize((8, 8), Image.Resampling.BOX), np.float32).reshape(-1) / 255 + np.float32(0.01)

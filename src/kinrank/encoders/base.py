@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from kinrank.encoders.descriptors import DESCRIPTORS
 from kinrank.errors import EncoderOutputError, InputError
 from kinrank.files.checksummed_npz import file_checksum
 from kinrank.parameters import check_whole_number
@@ -31,6 +33,7 @@ class Options:
         device: device of torch: "cpu", "cuda", "mps".
         preprocessing: JSON file that describes how an image becomes the input of a model.
         whitening: name of a whitening in the file of weights, or "none".
+        pooling: names in DESCRIPTORS, which turn the last feature map into a vector; those of several are concatenated.
     """
 
     model: str | None = None
@@ -40,8 +43,16 @@ class Options:
     device: str | None = None
     preprocessing: str | None = None
     whitening: str | None = None
+    pooling: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.pooling is not None:
+            names = (self.pooling,) if isinstance(self.pooling, str) else tuple(self.pooling)
+            if not names or len(set(names)) < len(names) or not all(name in DESCRIPTORS for name in names):
+                raise InputError(
+                    parameter="pooling", given=self.pooling, allowed=f"different names of {', '.join(DESCRIPTORS)}"
+                )
+            object.__setattr__(self, "pooling", names)
         if self.scales is not None:
             if isinstance(self.scales, str) or not all(isinstance(scale, (int, float)) for scale in self.scales):
                 raise InputError(
@@ -76,12 +87,15 @@ class Encoder:
             versions of libraries. Only vectors with equal facts can be compared.
         reads: number of pixels on the shorter side that it uses, so that large images can be decoded at a lower
             resolution; None if every pixel counts.
+        columns: pooling -> number of columns of its vectors, if the option `pooling` was given. `facts["pool"]` then
+            has the names with "+" between them.
     """
 
     kinds: tuple[str, ...] = ()
     dimensions: int = 0
     facts: dict[str, Any]
     reads: int | None = None
+    columns: Mapping[str, int] = MappingProxyType({})
 
     def pictures(self, images: Sequence[Any]) -> Vectors:
         """Return the (n, d) vectors of upright RGB images of Pillow. Except for rounding, they do not depend on each

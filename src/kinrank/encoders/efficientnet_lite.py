@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kinrank.encoders.base import PICTURES, Encoder, Options, weights_checksum
-from kinrank.encoders.descriptors import gem
+from kinrank.encoders.descriptors import DESCRIPTORS
 from kinrank.encoders.image_preparation import Preprocessing
 from kinrank.encoders.torch_utils import run_network, select_device
 from kinrank.errors import InputError, MissingExtraError
@@ -23,16 +25,16 @@ from kinrank.vector_input import Vectors
 NAME = "efficientnet-lite"
 SIZES = {"lite0": 224, "lite1": 240, "lite2": 260}  # side in pixels with which each model was trained
 MIN_SIDE_PIXELS = 32  # the last feature map then has one position
-GEM_EXPONENT = 3.0  # the usual value
+GEM_EXPONENT = 3.0  # the default of the descriptor
+CHANNELS = 1280
 
 
 class EfficientNetLite(Encoder):
-    """GeM pooling of the last feature map, the input of the classifier: 1280 numbers."""
+    """Pooling of the last feature map, the input of the classifier; by default GeM: 1280 numbers."""
 
     kinds = (PICTURES,)
-    dimensions = 1280
 
-    def __init__(self, model: str, size: int, device: str | None) -> None:
+    def __init__(self, model: str, size: int, device: str | None, pooling: tuple[str, ...] | None = None) -> None:
         library = import_extra("efficientnet_lite_pytorch", f"the encoder {NAME}", "images")
         self._torch = import_extra("torch", f"the encoder {NAME}", "images")
         self._device, weights = select_device(device, NAME), _find_weights(model)
@@ -44,13 +46,16 @@ class EfficientNetLite(Encoder):
         self._network = network.to(self._device, memory_format=self._torch.channels_last)
         self._preprocessing = Preprocessing(size, "longest-pad", interpolation="bicubic", scale=1, mean=127, std=128)
         self.reads = size
+        self._poolings = pooling or ("gem",)
+        columns = {name: DESCRIPTORS[name](np.ones((CHANNELS, 1, 1))).size for name in self._poolings}
+        self.dimensions, self.columns = sum(columns.values()), columns if pooling else {}
         self.facts = {
             "encoder": NAME,
             "model": model,
             "weights": weights_checksum(weights),
             **self._preprocessing.facts(),
         }
-        self.facts |= {"pool": "gem", "power": GEM_EXPONENT}
+        self.facts |= {"pool": "+".join(self._poolings), "power": GEM_EXPONENT}
 
     def pictures(self, images: Sequence[Any]) -> Vectors:
         made = [self._torch.from_numpy(self._preprocessing.array(image)) for image in images]
@@ -58,12 +63,13 @@ class EfficientNetLite(Encoder):
 
     def _pool(self, pixels: Any) -> Any:
         ordered = pixels.contiguous(memory_format=self._torch.channels_last)  # a quarter faster on a CPU
-        return gem(self._network.extract_features(ordered), GEM_EXPONENT)
+        maps = self._network.extract_features(ordered)
+        return self._torch.cat([DESCRIPTORS[name](maps) for name in self._poolings], -1)
 
 
 def open_with_options(options: Options) -> Encoder:
-    """Open the encoder. Options: model ("lite0" by default, "lite1" or "lite2"), size in pixels, device."""
-    options.allow_only(NAME, "model", "size", "device")
+    """Open the encoder. Options: model ("lite0" by default, "lite1" or "lite2"), size in pixels, pooling, device."""
+    options.allow_only(NAME, "model", "size", "pooling", "device")
     model = "lite0" if options.model is None else options.model
     if model not in SIZES:
         raise InputError(
@@ -72,7 +78,7 @@ def open_with_options(options: Options) -> Encoder:
     size = SIZES[model] if options.size is None else options.size
     if type(size) is not int or size < MIN_SIDE_PIXELS:
         raise InputError(parameter="size", given=size, allowed=f"{MIN_SIDE_PIXELS} pixels or more")
-    return EfficientNetLite(model, size, options.device)
+    return EfficientNetLite(model, size, options.device, options.pooling)
 
 
 def _find_weights(model: str) -> Path:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ BLOCK_ROWS = 4096  # copied at a time
 OPENING_STAGE = "opening the encoder"
 OPTION_NAMES = tuple(option.name for option in fields(Options))
 MAX_NAMED_ITEMS = 5  # listed in an error
+PLACEHOLDER = "{pooling}"  # in the name of the output, for the name of each pooling
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Embedded:
         left_out: reason why files are not items, such as links out of the folder -> number of files.
         facts: description of the encoder: name, model, checksum of the weights and so on.
         seconds: duration of this call, without the time before an interruption.
+        pooled: pooling -> its vectors, if the option `pooling` was given; `vectors` and `facts` are those of the first.
     """
 
     vectors: Vectors
@@ -50,6 +52,7 @@ class Embedded:
     left_out: dict[str, int]
     facts: dict[str, Any]
     seconds: float = field(compare=False)
+    pooled: dict[str, Vectors] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         count, dimensions = self.vectors.shape
@@ -84,7 +87,8 @@ def embed(
         encoder: a name in `kinrank.encoders.ENCODERS`, your own function as "package.module:function", or an Encoder.
             Default: "efficientnet-lite" for images and "minilm" for texts.
         output: a .npy file to write. Its names, one per line, are written to .names.txt and its provenance to
-            .embed.json next to it. After an interruption, repeat the call to continue.
+            .embed.json next to it. After an interruption, repeat the call to continue. With several poolings, its name
+            contains "{pooling}", which stands for the name of each: one file per pooling.
         content: "pictures" or "texts", if the source could be both.
         names: selection and order of the items: a sequence, a text file with one per line, a split list as published
             for CUB-200 (`folder/class/picture.jpg 0`), or a revisited ground truth (its `imlist`).
@@ -97,7 +101,8 @@ def embed(
         batch: number of items per call of the encoder. Larger batches help on a GPU; on a CPU 1 is fastest.
         workers: number of threads, each with its own batch; by default the number of cores.
         progress: True for a bar, or a callable `f(label, done, total)`.
-        options: of the encoder: model, weights, scales, size, device, preprocessing, whitening.
+        options: of the encoder: model, weights, scales, size, device, preprocessing, whitening; pooling, one or more of
+            the names in `kinrank.encoders.descriptors.DESCRIPTORS`, all from one pass over the images.
 
     Example:
         >>> photos = kinrank.embed("photos", output="photos.npy", progress=True)
@@ -114,21 +119,22 @@ def embed(
             "is not an option of an encoder", parameter=min(unknown), allowed=f"one of {', '.join(OPTION_NAMES)}"
         )
     read = (source, names, boxes, options.get("weights"), options.get("preprocessing"))
-    target = None if output is None else _check_output(output, read)
+    poolings = tuple(encoder.columns) if isinstance(encoder, Encoder) else Options(**options).pooling or ()
+    targets = {} if output is None else _check_outputs(output, poolings, read)
     report = Progress(progress)
     named = _open_named_encoder(encoder, options, report)
     able = (PICTURES, TEXTS) if named is None else named.kinds
     items = open_source(source, ItemChoice(content, names, boxes, boxes_size, column, id_column), able)
-    if target is not None:
+    if targets:
         check_names(items.names)  # they are written one per line; check this before hours of work
     chosen_encoder = named or report.run(
         OPENING_STAGE, Recipe(DEFAULT_ENCODERS[items.content], Options(**options)).open
     )
     with ExitStack() as stack:
-        if target is None:
+        if output is None:
             folder = stack.enter_context(scratch_folder()) / "part"
         else:
-            folder = target.with_name(f"{target.name}.part")
+            folder = Path(f"{os.fspath(output).replace(PLACEHOLDER, '+'.join(poolings))}.part")
         with EncodeCheckpoint.open_folder(
             folder, chosen_encoder.facts, chosen_encoder.dimensions, items.identity
         ) as part:
@@ -136,10 +142,17 @@ def embed(
             ids, numbers, skipped = _collect_outcomes(items, part)
             if skipped and (on_error == "raise" or not ids):
                 raise InputError(_describe_skips(skipped, bool(ids)))
-            facts = {**chosen_encoder.facts, "content": items.content}
-            found = Embedded(np.empty(0, np.float32), ids, skipped, dict(items.skipped), facts, 0.0)
-            vectors = part.vectors(numbers) if target is None else _write_files(target, found, part, numbers)
-    return Embedded(vectors, ids, skipped, dict(items.skipped), facts, time.perf_counter() - started)
+            facts, end = {**chosen_encoder.facts, "content": items.content}, 0
+            whole = part.vectors(numbers) if output is None else np.empty((0, 0), np.float32)
+            found: list[Embedded] = []
+            for name, width in (chosen_encoder.columns or {"": chosen_encoder.dimensions}).items():
+                columns, end = slice(end, end + width), end + width
+                own = {**facts, "pool": name} if name else facts
+                made = Embedded(np.ascontiguousarray(whole[:, columns]), ids, skipped, dict(items.skipped), own, 0.0)
+                vectors = _write_files(targets[name], made, part, numbers, columns) if targets else made.vectors
+                found.append(replace(made, vectors=vectors))
+    pooled = {name: made.vectors for name, made in zip(chosen_encoder.columns, found, strict=False)}
+    return replace(found[0], seconds=time.perf_counter() - started, pooled=pooled)
 
 
 def _open_named_encoder(encoder: str | Encoder | None, options: dict[str, Any], report: Progress) -> Encoder | None:
@@ -153,12 +166,31 @@ def _open_named_encoder(encoder: str | Encoder | None, options: dict[str, Any], 
     return None if encoder is None else report.run(OPENING_STAGE, Recipe(encoder, Options(**options)).open)
 
 
-def _check_output(output: str | os.PathLike[str], read: Sequence[Any]) -> Path:
-    """Return the output path. Raise InputError if one of the three output files would overwrite an input."""
-    path = Path(output)
+def output_paths(output: str | os.PathLike[str], poolings: Sequence[str]) -> dict[str, Path]:
+    """Return the path of every pooling; that of "" if none was chosen."""
+    path = os.fspath(output)
+    if PLACEHOLDER in path and not poolings:
+        raise InputError(f"contains {PLACEHOLDER}", parameter="output", given=path, remedy="also give `pooling`")
+    if PLACEHOLDER not in path and len(poolings) > 1:
+        raise InputError(
+            f"is one file for {len(poolings)} poolings",
+            parameter="output",
+            given=path,
+            remedy=f"put {PLACEHOLDER} into its name, such as photos_{PLACEHOLDER}.npy",
+        )
+    return {name: Path(path.replace(PLACEHOLDER, name)) for name in poolings or ("",)}
+
+
+def _check_outputs(output: str | os.PathLike[str], poolings: Sequence[str], read: Sequence[Any]) -> dict[str, Path]:
+    """Return the output paths. Raise InputError if one of the files to write would overwrite an input."""
+    paths = output_paths(output, poolings)
+    return {name: _check_output(path, read) for name, path in paths.items()}
+
+
+def _check_output(path: Path, read: Sequence[Any]) -> Path:
     if path.suffix.lower() != ".npy":
         raise InputError(
-            "does not end in .npy", parameter="output", given=os.fspath(output), allowed="the name of a .npy file"
+            "does not end in .npy", parameter="output", given=os.fspath(path), allowed="the name of a .npy file"
         )
     if not path.parent.is_dir():
         raise MissingFileError(f"the folder {path.parent} does not exist; create it, or choose another path")
@@ -206,7 +238,7 @@ def _describe_skips(skipped: dict[str, str], others: bool) -> str:
     return f"{len(skipped)} items cannot be encoded: {listed}{more}; repair or remove them, or give `on_error='skip'`"
 
 
-def _write_files(path: Path, found: Embedded, part: EncodeCheckpoint, numbers: list[int]) -> Vectors:
+def _write_files(path: Path, found: Embedded, part: EncodeCheckpoint, numbers: list[int], columns: slice) -> Vectors:
     """Write the three files, the vectors last and in blocks. Return the vectors as a memory map."""
     with atomic_write(names_path(path)) as file:
         file.write("".join(f"{name}\n" for name in found.ids).encode())
@@ -214,8 +246,8 @@ def _write_files(path: Path, found: Embedded, part: EncodeCheckpoint, numbers: l
     with atomic_write(facts_path(path)) as file:
         file.write(json.dumps(provenance, indent=1, ensure_ascii=False).encode())
     with atomic_write(path) as file:
-        header = {"descr": "<f4", "fortran_order": False, "shape": (len(numbers), part.dimensions)}
+        header = {"descr": "<f4", "fortran_order": False, "shape": (len(numbers), columns.stop - columns.start)}
         np.lib.format.write_array_header_1_0(file, header)
         for start in range(0, len(numbers), BLOCK_ROWS):
-            file.write(part.vectors(numbers[start : start + BLOCK_ROWS]).tobytes())
+            file.write(part.vectors(numbers[start : start + BLOCK_ROWS])[:, columns].tobytes())
     return read_npy(path)

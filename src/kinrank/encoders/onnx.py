@@ -64,30 +64,38 @@ class OnnxEncoder(Encoder):
 
     kinds = (PICTURES,)
 
-    def __init__(self, path: Path, settings: dict[str, Any], device: str | None) -> None:
+    def __init__(
+        self, path: Path, settings: dict[str, Any], device: str | None, pooling: tuple[str, ...] | None = None
+    ) -> None:
         runtime = import_extra("onnxruntime", f"the encoder {NAME}", NAME)
         external = find_weight_files(path)
         self._session = _open_session(runtime, path, device)
         self._ends = _select_ends(self._session, path, settings)
+        self._poolings = pooling or (self._ends.pool,)
         entry = next(tensor for tensor in self._session.get_inputs() if tensor.name == self._ends.input)
         self._type = INPUT_DTYPES[entry.type]
         self._preprocessing = _fit_preprocessing(entry.shape, path, settings)
         self.reads = self._preprocessing.reads
         grey = np.full((64, 64, 3), 127, np.uint8)
         image = import_extra("PIL.Image", f"the encoder {NAME}", NAME).fromarray(grey)
-        self.dimensions = len(self._vector(image))
+        parts = self._pooled(image)
+        self.dimensions = sum(map(len, parts))
+        if pooling:
+            self.columns = {name: len(part) for name, part in zip(pooling, parts, strict=True)}
         self.facts = {
             "encoder": NAME,
             "weights": "+".join(weights_checksum(file) for file in (path, *external)),
             **self._preprocessing.facts(),
             **asdict(self._ends),
+            "pool": "+".join(self._poolings),
         }
 
     def pictures(self, images: Sequence[Any]) -> Vectors:
-        made = [self._vector(image) for image in images]
+        made = [np.concatenate(self._pooled(image)) for image in images]
         return check_rows(np.stack(made) if made else np.empty((0, self.dimensions)), len(images), self.dimensions)
 
-    def _vector(self, image: Any) -> Vectors:
+    def _pooled(self, image: Any) -> list[Vectors]:
+        """Return the vector of every pooling."""
         pixels = self._preprocessing.array(image).astype(self._type, copy=False)
         try:
             (made,) = self._session.run([self._ends.output], {self._ends.input: pixels})
@@ -96,12 +104,13 @@ class OnnxEncoder(Encoder):
                 f"the model cannot read an input of shape {pixels.shape} ({first_error_line(error)})",
                 remedy="give another `size`, or another layout in `preprocessing`",
             ) from None
-        vector = self._pool(np.asarray(made, np.float32))
-        return np.asarray(unit(vector, 0.0), np.float32) if self._ends.normalize and vector.any() else vector
+        vectors = [self._pool(np.asarray(made, np.float32), pooling) for pooling in self._poolings]
+        scales = self._ends.normalize
+        return [np.asarray(unit(row, 0.0), np.float32) if scales and row.any() else row for row in vectors]
 
-    def _pool(self, made: Vectors) -> Vectors:
+    def _pool(self, made: Vectors, pooling: str) -> Vectors:
         """Extract the vector from the output of the model."""
-        name, pool = self._ends.output, POOLINGS[self._ends.pool]
+        name, pool = self._ends.output, POOLINGS[pooling]
         if made.ndim not in RANK_NAMES or made.shape[0] != 1:
             raise InputError(
                 f"the output {name!r} of the model has the shape {made.shape}, but a vector (1, d) or a feature map "
@@ -116,7 +125,7 @@ class OnnxEncoder(Encoder):
         if made.ndim == 4 or pool is not None:
             raise InputError(
                 f"the output {name!r} of the model is {RANK_NAMES[made.ndim]} of shape {made.shape}, but pool is "
-                f"{self._ends.pool!r}",
+                f"{pooling!r}",
                 remedy=f"set pool in `preprocessing` to one of {', '.join(list(POOLINGS)[1:])} for a feature map, "
                 "or to none for a vector",
             )
@@ -124,14 +133,14 @@ class OnnxEncoder(Encoder):
 
 
 def open_with_options(options: Options) -> Encoder:
-    """Open the encoder. Options: weights (the model), preprocessing, size, device."""
-    options.allow_only(NAME, "weights", "preprocessing", "size", "device")
+    """Open the encoder. Options: weights (the model), preprocessing, size, pooling, device."""
+    options.allow_only(NAME, "weights", "preprocessing", "size", "pooling", "device")
     if options.weights is None:
         raise InputError(f"the encoder {NAME} needs `weights`, the file of an ONNX model")
     settings = {} if options.preprocessing is None else _read_preprocessing(Path(options.preprocessing))
     if options.size is not None:
         settings["size"] = options.size
-    return OnnxEncoder(check_regular_file(Path(options.weights)), settings, options.device)
+    return OnnxEncoder(check_regular_file(Path(options.weights)), settings, options.device, options.pooling)
 
 
 def _read_preprocessing(path: Path) -> dict[str, Any]:
