@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kinrank as kr
+from kinrank.encoders.embeddings import names_path
 from kinrank_bench.datasets import describe_missing, find_feature_sets
 from kinrank_bench.datasets import distractors as module
 
@@ -77,6 +78,61 @@ def test_unusable_files_are_named_with_a_source_for_the_rest(folder: Path) -> No
     assert {entry.set for entry in find_feature_sets(folder)} == {"roxford5k", "cub200"}
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         find_feature_sets(folder / "absent")
+
+
+def save_embedded(path: Path, rows: np.ndarray, names: list[str]) -> None:
+    """Write the files of `kinrank embed` that are read."""
+    np.save(path, rows)
+    names_path(path).write_text("".join(f"{name}\n" for name in names))
+
+
+def test_files_of_embed_are_features(folder: Path) -> None:
+    """In any order, with suffixes and folders, and with more images than the set has."""
+    expected = {entry.name: entry.load() for entry in find_feature_sets(folder)}
+    with np.load(folder / "roxford5k_rgem.npz") as arrays:
+        queries, images = arrays["q"], arrays["d"]
+    save_embedded(folder / "roxford5k_gem.q.npy", queries, ["r"])
+    save_embedded(
+        folder / "roxford5k_gem.d.npy", np.concatenate([images[::-1], queries]), ["c.jpg", "b.png", "x/a.jpg", "y"]
+    )
+    rows = np.load(folder / "indoor_rgem.npz")["x"]
+    save_embedded(
+        folder / "indoor_gem.npy", rows[[2, 0, 3, 1]], ["attic/3.jpg", "bar/1.jpg", "attic/4.jpg", "bar/2.jpg"]
+    )
+    (folder / "indoor_split.txt").write_text("I/bar/1.jpg 0\nI/bar/2.jpg 1\nI/attic/3.jpg 0\nI/attic/4.jpg 1\n")
+    np.save(folder / "indoor_labels.npy", [1, 2])  # not written by embed
+    found = {entry.name: entry for entry in find_feature_sets(folder)}
+    assert [name for name in found if name not in expected] == ["roxford5k_gem", "indoor_gem"]
+    assert describe_missing(folder) == []
+    for mine, other in (("roxford5k_gem", "roxford5k_rgem"), ("indoor_gem", "indoor_rgem")):
+        loaded = found[mine].load()
+        np.testing.assert_array_equal(loaded.queries, expected[other].queries)
+        np.testing.assert_array_equal(loaded.gallery, expected[other].gallery)
+        for truth, known in zip(loaded.truths.values(), expected[other].truths.values(), strict=True):
+            assert truth.positives[0].tolist() == known.positives[0].tolist()
+
+
+def test_incomplete_files_of_embed_are_named(folder: Path) -> None:
+    rows = np.ones((3, 6), np.float32)
+    save_embedded(folder / "rparis6k_gem.d.npy", rows, ["a", "b", "c"])
+    assert "has no rparis6k_gem.q.npy next to it; write it with: kinrank embed --boxes" in describe_missing(folder)[0]
+    save_embedded(folder / "rparis6k_gem.q.npy", rows[:1], ["p"])
+    save_embedded(folder / "rparis6k_rgem.d.npy", rows, ["a", "b", "c"])
+    assert describe_missing(folder) == [
+        f"{folder / 'rparis6k_rgem.d.npy'} is not used, because rparis6k_rgem.npz has features of this name"
+    ]
+    entry = next(entry for entry in find_feature_sets(folder) if entry.name == "rparis6k_gem")
+    save_embedded(folder / "rparis6k_gem.d.npy", rows, ["a", "b", "x"])
+    with pytest.raises(
+        ValueError, match=r"gem.d.names.txt lacks images .* such as 'c'; .*gem.d.embed.json lists those"
+    ):
+        entry.load()
+    save_embedded(folder / "rparis6k_gem.d.npy", rows, ["a", "b"])
+    with pytest.raises(ValueError, match=r"gem.d.names.txt has 2 names for 3 rows; embed them again"):
+        entry.load()
+    (folder / "rparis6k_gem.d.npy").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"gem.d.npy is truncated, damaged or not an? .npy file"):
+        entry.load()
 
 
 def with_distractors(folder: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinrank.encoders.embeddings import facts_path, names_path
+from kinrank.encoders.item_sources import find_files
 from kinrank.errors import InputError, MemoryLimitError, UnreadableFileError
 from kinrank.evaluation import Truth
-from kinrank.files.numpy_files import read_headers, read_npz
+from kinrank.files.numpy_files import read_headers, read_npy, read_npz
 from kinrank.files.path_checks import check_regular_file
+from kinrank.files.text_columns import read_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +47,18 @@ class Benchmark:
 class Arrays:
     """The arrays of an .npz file by name; a missing one raises InputError with what the set needs.
 
+    A .npy file that `kinrank embed` wrote is x; one whose name ends in .d.npy is d, and q is the .q.npy next to it.
+
     Example:
         >>> Arrays("cub200_rgem.npz", "a class split has x, label and is_query")["x"]
     """
 
     def __init__(self, path: Path, needs: str) -> None:
         self.path, self.needs = check_regular_file(path), needs
-        self.found = self._read(lambda: read_headers(path))
+        self._parts = _list_parts(path)
+        self.found: dict[str, Any] = self._read(
+            lambda: {key: read_npy(part, mmap=True) for key, part in self._parts.items()} or read_headers(path)
+        )
 
     def __contains__(self, key: str) -> bool:
         return key in self.found
@@ -58,8 +67,30 @@ class Arrays:
         if key not in self.found:
             names = ", ".join(self.found) or "nothing"
             raise InputError(f"{self.path} has no array {key!r}, only {names}", remedy=self.needs)
+        if self._parts:
+            return np.asarray(self.found[key])
         array: NDArray[Any] = self._read(lambda: read_npz(self.path, key, self.found[key]))
         return array
+
+    def rows_of(self, key: str, names: Sequence[str] | None) -> NDArray[Any]:
+        """Return the rows in the order of these names, if the file has names; otherwise all as they are."""
+        rows, part = self.rows(key), self._parts.get(key)
+        if part is None or names is None:
+            return rows
+        own = read_names(names_path(part))
+        if len(own) != len(rows):
+            raise InputError(f"{names_path(part)} has {len(own)} names for {len(rows)} rows", remedy="embed them again")
+        if own == list(names):
+            return rows
+        try:
+            found = find_files(own, names)
+        except InputError as error:
+            raise InputError(
+                f"{names_path(part)} lacks images of this set: {error.problem}",
+                remedy=f"embed all of them; {facts_path(part).name} lists those that were skipped",
+            ) from None
+        places = {name: place for place, name in enumerate(own)}
+        return rows[[places[found[name]] for name in names]]
 
     def rows(self, key: str) -> NDArray[Any]:
         """Return a 2-d array of numbers, one row per item."""
@@ -101,7 +132,22 @@ class Arrays:
             raise
         except Exception as error:  # a damaged zip or header raises many types
             reason = " ".join(str(error).split())[:200]
-            raise InputError(f"{self.path} is truncated, damaged or not an .npz file ({reason})") from error
+            raise InputError(
+                f"{self.path} is truncated, damaged or not an {self.path.suffix} file ({reason})"
+            ) from error
+
+
+def _list_parts(path: Path) -> dict[str, Path]:
+    """Return the .npy file of every array; none for an .npz, which has them all."""
+    if path.suffix.lower() != ".npy":
+        return {}
+    queries = query_path(path)
+    return {"x": path} if queries is None else {"q": check_regular_file(queries), "d": path}
+
+
+def query_path(path: Path) -> Path | None:
+    """Return the path of the queries of a gallery such as roxford5k_rgem.d.npy; None for other names."""
+    return path.with_name(f"{path.name.removesuffix('.d.npy')}.q.npy") if path.name.endswith(".d.npy") else None
 
 
 def check_has_positives(truths: dict[str, Truth], source: object) -> None:

@@ -3,6 +3,8 @@
 | file | contents |
 |---|---|
 | `<set>_<features>.npz` | `q` and `d` of roxford5k, rparis6k; `x`, `label`, `is_query` of cub200, indoor, caltech101 |
+| `<set>_<features>.q.npy`, `.d.npy` | the same vectors of roxford5k, rparis6k, as `kinrank embed` writes them |
+| `<set>_<features>.npy` | those of cub200, indoor, caltech101, as `kinrank embed` writes them |
 | `gnd_<set>.pkl` | ground truth of roxford5k, rparis6k, as published; in the folder or in its subfolder `revisited/` |
 | `<set>.txt` | list of cub200, indoor, caltech101, for vectors with only `x`; its published name is found, too |
 | `distractors_<features>.npy` | vectors that follow the galleries of roxford5k and rparis6k |
@@ -16,8 +18,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from kinrank.encoders.embeddings import names_path
 from kinrank.errors import InputError, MissingFileError
-from kinrank_bench.datasets.base import Arrays, Benchmark
+from kinrank_bench.datasets.base import Arrays, Benchmark, query_path
 from kinrank_bench.datasets.readers import SPLIT_ARRAYS, load_class_split, load_revisited
 from kinrank_bench.datasets.set_facts import PUBLISHED
 
@@ -77,25 +80,38 @@ def _scan_folder(folder: Path) -> list[FeatureSet | str]:
         raise MissingFileError(f"{folder} is not a folder; give the folder with the files of the sets")
     entries: list[FeatureSet | str] = []
     for name in (*LANDMARK_SETS, *CLASS_SETS):
+        ending = ".d.npy" if name in LANDMARK_SETS else ".npy"
+        found: dict[str, Path] = {}  # features -> file
         for path in sorted(folder.glob(f"{name}_*.npz")):
-            find = _find_landmarks if name in LANDMARK_SETS else _find_class_sets
-            entries += find(folder, name, path) if path.is_file() else []
+            found |= {path.stem.removeprefix(f"{name}_"): path} if path.is_file() else {}
+        for path in sorted(folder.glob(f"{name}_*{ending}")):
+            features = path.name.removeprefix(f"{name}_").removesuffix(ending)
+            if not path.is_file() or not names_path(path).is_file():
+                continue
+            if features in found:
+                entries.append(f"{path} is not used, because {found[features].name} has features of this name")
+            else:
+                found[features] = path
+        find = _find_landmarks if name in LANDMARK_SETS else _find_class_sets
+        for features, path in sorted(found.items()):
+            entries += find(folder, name, features, path)
     return entries
 
 
-def _find_landmarks(folder: Path, name: str, path: Path) -> list[FeatureSet | str]:
-    features = path.stem.removeprefix(f"{name}_")
+def _find_landmarks(folder: Path, name: str, features: str, path: Path) -> list[FeatureSet | str]:
     file = f"gnd_{name}.pkl"
     truth = next((place / file for place in (folder / "revisited", folder) if (place / file).is_file()), None)
     if truth is None:
         return [f"{path} has no {file} next to it; {PUBLISHED[name].obtain}"]
+    queries = query_path(path)
+    if queries is not None and not (queries.is_file() and names_path(queries).is_file()):
+        return [f"{path} has no {queries.name} next to it; write it with: kinrank embed --boxes {file}"]
     distractors = folder / f"distractors_{features}.npy"
     plain = FeatureSet(name, features, False, path, truth)
     return [plain, FeatureSet(name, features, True, path, truth, distractors)] if distractors.is_file() else [plain]
 
 
-def _find_class_sets(folder: Path, name: str, path: Path) -> list[FeatureSet | str]:
-    features = path.stem.removeprefix(f"{name}_")
+def _find_class_sets(folder: Path, name: str, features: str, path: Path) -> list[FeatureSet | str]:
     try:
         arrays = Arrays(path, SPLIT_ARRAYS)
     except (InputError, OSError) as error:

@@ -17,7 +17,7 @@ from kinrank import vector_input
 from kinrank.errors import InputError
 from kinrank.evaluation import Truth
 from kinrank.evaluation.truth import find_junk_labels
-from kinrank.evaluation.truth_readers import read_ground_truth
+from kinrank.evaluation.truth_readers import image_names, read_ground_truth
 from kinrank.files.split_lists import read_split
 from kinrank_bench.datasets.base import Arrays, Benchmark, check_has_positives
 from kinrank_bench.datasets.distractors import join_distractors
@@ -50,7 +50,7 @@ def load_revisited(
 
     Args:
         vectors: an .npz with `q`, a row per query in the order of `qimlist`, and `d`, a row per image in the order
-            of `imlist`.
+            of `imlist`; or a file NAME.d.npy from `kinrank embed`, with NAME.q.npy of the queries next to it.
         ground_truth: gnd_roxford5k.pkl or gnd_rparis6k.pkl as published. Nothing in it is executed.
         distractors: file of vectors of images that are relevant for no query, such as a million of them in a .npy.
             They follow the images of the set. The gallery is then a memory map of one file with both, written once,
@@ -70,8 +70,9 @@ def load_revisited(
     source, truth_file = Path(vectors), Path(ground_truth)
     name = source.stem.partition("_")[0] if name is None else name
     arrays = Arrays(source, LANDMARK_ARRAYS)
-    queries, images = arrays.rows("q"), arrays.rows("d")
     content = read_ground_truth(truth_file)
+    queries = arrays.rows_of("q", image_names(content, "qimlist", len(content["gnd"])))
+    images = arrays.rows_of("d", image_names(content, "imlist", len(content["imlist"])))
     _check_counts(source, truth_file, queries, images, content)
     gallery: NDArray[Any] = images
     if distractors is not None:
@@ -123,7 +124,8 @@ def load_class_split(vectors: File, split: File | None = None, *, name: str | No
     """Load queries and a gallery; items of the query's class are relevant.
 
     Args:
-        vectors: an .npz with `x`, a row per item, `label`, one per item, and `is_query`; with `split`, only `x`.
+        vectors: an .npz with `x`, a row per item, `label`, one per item, and `is_query`; with `split`, only `x`, or a
+            .npy file from `kinrank embed`.
         split: list in the published format, a line `folder/class/picture.jpg 0` per item, in the order of `x`:
             0 for a query, 1 for the gallery; the class is the last folder.
         name: name of the set; default: the file name up to the first "_". Differences from the published set of that
@@ -138,12 +140,13 @@ def load_class_split(vectors: File, split: File | None = None, *, name: str | No
     source = Path(vectors)
     name = source.stem.partition("_")[0] if name is None else name
     arrays = Arrays(source, SPLIT_ARRAYS)
-    rows = arrays.rows("x")
     if split is None:
+        rows = arrays.rows("x")
         labels, is_query = arrays.column("label", len(rows)), arrays.flags("is_query", len(rows))
         truth = Truth.from_labels(labels[is_query], labels[~is_query])
     else:
         split_list = read_split(split)
+        rows = arrays.rows_of("x", split_list.paths.tolist())
         labels, is_query = split_list.classes, split_list.is_query
         if len(labels) != len(rows):
             raise InputError(

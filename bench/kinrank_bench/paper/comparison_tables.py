@@ -115,6 +115,7 @@ def _own_table(record: Record, features: str, sets: Sequence[Record], layout: Se
             row.ruled,
         )
         for row in method_rows(sets[0]["set"], features)
+        if row.method in record.get("chosen", [row.method])
     ]
     model = "Tables 1 and 2" if kind == "landmarks" else "Table 4"
     sizes = "; ".join(

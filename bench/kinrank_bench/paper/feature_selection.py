@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 
 from kinrank.errors import InputError, MissingFileError
+from kinrank.evaluation.trials import BASELINE
 from kinrank.methods import METHODS
 from kinrank_bench.datasets.feature_folders import (
     CLASS_SETS,
@@ -17,6 +18,7 @@ from kinrank_bench.datasets.feature_folders import (
 )
 from kinrank_bench.paper.paper_numbers import PAPER_TABLES, PaperTable, Row
 from kinrank_bench.paper.variants import PAPER_LPMT
+from kinrank_bench.record import check_names
 
 PAPER_SETTINGS_ROW = Row(
     "LPMT, the paper's settings", PAPER_LPMT, ()
@@ -50,6 +52,12 @@ def select_features(
             "with gnd_roxford5k.pkl next to them"
         )
     return selected
+
+
+def select_methods(entries: Sequence[FeatureSet], methods: Sequence[str]) -> list[str]:
+    """Return the chosen methods of the tables of these features, and no re-ranking, with which all are compared."""
+    known = list(dict.fromkeys(name for entry in entries for name in list_methods(entry.set, entry.features)))
+    return known if list(methods) == ["all"] else check_names("method", [BASELINE, *methods], known)
 
 
 def select_ablation_sets(entries: Sequence[FeatureSet]) -> list[FeatureSet]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from kinrank.errors import EXPECTED_ERRORS
-from kinrank.files.numpy_files import read_headers
 from kinrank.methods import Method
 from kinrank.progress import Progress, ProgressOption
 from kinrank_bench.accuracy import load_features
+from kinrank_bench.datasets.base import Arrays
 from kinrank_bench.datasets.benchmark import Benchmark
 from kinrank_bench.datasets.feature_folders import LANDMARK_SETS, FeatureSet
 from kinrank_bench.declaration import FoundSets, Option, Parts, PathLike
 from kinrank_bench.measurement import compare_cells, describe_failure, measure_cell
 from kinrank_bench.measurement_cache import Cache
 from kinrank_bench.paper import variants
-from kinrank_bench.paper.feature_selection import list_methods, select_ablation_sets, select_features
+from kinrank_bench.paper.feature_selection import list_methods, select_ablation_sets, select_features, select_methods
 from kinrank_bench.paper.lpmt_curves import measure_convergence, measure_query_time
 from kinrank_bench.paper.order_checks import check_order
 from kinrank_bench.paper.variants import Grids
@@ -45,6 +46,10 @@ def paper(
     features: Annotated[
         Sequence[str] | None, Option("Names of features, such as rgem,dolg. Default: all that are found.")
     ] = None,
+    methods: Annotated[
+        Sequence[str] | None,
+        Option("Methods of the tables, separated by commas; none is always measured. Default: all."),
+    ] = None,
     cache: Cache | None = None,
     grids: Grids | None = None,
     progress: ProgressOption = None,
@@ -55,8 +60,10 @@ def paper(
     kinrank bench paper --data DIR -o paper
     kinrank bench paper --data DIR -o paper --parts tables,ablations --features rgem
 
-    It takes any features: files such as roxford5k_rgem.npz, with gnd_roxford5k.pkl in the same folder;
-    docs/datasets.md lists all names. After Ctrl-C the same command continues where it stopped.
+    kinrank bench paper --data DIR -o paper --parts tables --methods lpmt,dfs,cas
+
+    It takes any features: files such as roxford5k_rgem.npz, with gnd_roxford5k.pkl in the same folder, or what
+    `kinrank embed` writes; docs/datasets.md lists all names. After Ctrl-C the same command continues where it stopped.
 
     Args:
         cache: keeps every measurement as soon as it is done; galleries joined with distractors are written to its
@@ -64,12 +71,14 @@ def paper(
         grids: values of the curves.
 
     Returns:
-        A record of plain values: `found` (the features), `methods` (their parameters), `scores` (tables), `ablations`,
-        `orders` (verdicts), `curves`, `convergence`, `time`; `failed`: features that could not be read, with the error.
+        A record of plain values: `found` (the features), `methods` (their parameters), `chosen` (their names, if
+        `methods` is given), `scores` (tables), `ablations`, `orders` (verdicts), `curves`, `convergence`, `time`;
+        `failed`: features that could not be read, with the error.
     """
     check_names("part", parts, PARTS)
     entries = select_features(folder, sets, features)
-    runner = PaperBench(cache or Cache(None), grids or Grids())
+    chosen = None if methods is None else select_methods(entries, methods)
+    runner = PaperBench(cache or Cache(None), grids or Grids(), chosen)
     ablation_sets = select_ablation_sets(entries)
     plans = [(entry, list(runner.plan(entry, parts, entry in ablation_sets))) for entry in entries]
     total, done, report = sum(len(plan) for _, plan in plans), 0, Progress(progress)
@@ -91,15 +100,17 @@ def paper(
     if unreadable and not runner.rows["found"]:
         raise unreadable[0]
     report.stage("done", total, total)
-    settings = {"mode": "joint", "confidence": 0.95, "parts": list(parts), "methods": runner.methods}
+    settings: Record = {"mode": "joint", "confidence": 0.95, "parts": list(parts), "methods": runner.methods}
+    settings |= {} if chosen is None else {"chosen": chosen}
     return make_record("paper", {**settings, **runner.rows})
 
 
 class PaperBench:
     """Runs the steps and collects the rows of the record."""
 
-    def __init__(self, cache: Cache, grids: Grids) -> None:
-        self.cache, self._grids = cache, grids
+    def __init__(self, cache: Cache, grids: Grids, chosen: Collection[str] | None = None) -> None:
+        """`chosen` are the methods of the tables; None for all."""
+        self.cache, self._grids, self._chosen = cache, grids, chosen
         kinds = ("found", "failed", "scores", "ablations", "orders", "curves", "convergence", "time")
         self.rows: Rows = {kind: [] for kind in kinds}
         self.methods: dict[str, str] = {}  # name -> all parameters
@@ -108,7 +119,7 @@ class PaperBench:
         queries = bench.gallery if bench.queries is None else bench.queries
         size = {"queries": len(queries), "items": len(bench.gallery), "dimensions": int(bench.gallery.shape[1])}
         if entry.distractors:
-            size["distractor_count"] = len(bench.gallery) - read_headers(entry.vectors)["d"].shape[0]
+            size["distractor_count"] = len(bench.gallery) - Arrays(entry.vectors, "").found["d"].shape[0]
         info = {
             **_set_info(entry),
             "distractors": entry.distractors,
@@ -130,7 +141,8 @@ class PaperBench:
         """Yield the steps for these features, one measurement per step."""
         if "tables" in parts:
             for name in list_methods(entry.set, entry.features):
-                yield Step(name, self._add_scores, (name,))
+                if self._chosen is None or name in self._chosen:
+                    yield Step(name, self._add_scores, (name,))
         if not ablations:
             return
         if "ablations" in parts:
@@ -247,7 +259,8 @@ def strip_folders(entry: FeatureSet, sentences: Sequence[str]) -> list[str]:
     """Remove the folders of this machine from sentences about a set, keep the file names."""
     stripped = list(sentences)
     for path in (entry.truth, entry.vectors, entry.distractors_file):
-        stripped = stripped if path is None else [sentence.replace(str(path), path.name) for sentence in stripped]
+        if path is not None:
+            stripped = [sentence.replace(f"{path.parent}{os.sep}", "") for sentence in stripped]
     return stripped
 
 

@@ -176,6 +176,42 @@ def test_an_interrupted_run_continues(folder: Path, tmp_path: Path) -> None:
     assert len({row["method"] for row in found["scores"]}) == len(list_methods("caltech101", "toy"))
 
 
+def test_chosen_methods_only(folder: Path, kept: Path) -> None:
+    about: dict[str, Any] = {"parts": ["tables"], "features": ["toy"], "cache": Cache(kept)}
+    record = paper(folder, methods=["lpmt", "aqe"], **about)
+    assert record["chosen"] == ["none", "lpmt", "aqe"]
+    assert list(dict.fromkeys(row["method"] for row in record["scores"])) == ["none", "aqe", "lpmt"]
+    own = [one for one in build_comparison_tables(record) if one.key.startswith("your-")]
+    assert [line.name for line in own[0].lines] == ["toy, no re-ranking", "AQE", "LPMT"]
+    assert paper(folder, methods=["all"], sets=["caltech101"], **about)["chosen"] == list_methods("caltech101", "toy")
+
+
+def test_what_embed_writes_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From images and a split list to a table: two poolings in one pass, in the order of the list."""
+    fake, models = pytest.importorskip("encoders.fake_encoders"), pytest.importorskip("encoders.onnx_models")
+    pytest.importorskip("onnxruntime")
+    monkeypatch.chdir(tmp_path)
+    lines = [f"CUB/{seed % 3}/{seed}.png {int(seed > 8)}" for seed in range(24)]
+    for seed, line in enumerate(lines):
+        fake.draw(tmp_path / line.partition(" ")[0], seed)
+    (tmp_path / "features").mkdir()
+    (tmp_path / "features" / "cub_split.txt").write_text("\n".join(lines))
+    model = models.saved(tmp_path / "map.onnx", (1, 3, "h", "w"), end="map")
+    words = ["embed", "CUB", "--names", "features/cub_split.txt", "-o", "features/cub200_{pooling}.npy"]
+    words += ["--encoder", "onnx", "--weights", str(model), "--pooling", "gem,mac"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.stderr
+    words = ["bench", "paper", "--data", "features", "-o", "made", "--parts", "tables", "--methods", "lpmt", "--json"]
+    done = CliRunner().invoke(app, [*words, "--no-cache"])
+    assert done.exit_code == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert [(entry["features"], entry["queries"], entry["items"]) for entry in record["found"]] == [
+        ("gem", 9, 15), ("mac", 9, 15),
+    ]  # fmt: skip
+    assert {row["method"] for row in record["scores"]} == {"none", "lpmt"}
+    assert str(tmp_path) not in done.stdout
+
+
 def test_features_of_ablations(folder: Path) -> None:
     assert [entry.features for entry in select_ablation_sets(select_features(folder, None, None))] == ["rgem", "toy"]
     assert [entry.set for entry in select_ablation_sets(select_features(folder, ["caltech101"], None))] == [
@@ -190,6 +226,8 @@ def test_wrong_input(folder: Path, tmp_path: Path) -> None:
         paper(folder, sets=["coil20"])
     with pytest.raises(ValueError, match=r"has no features named 'dolg'; give some of: rgem, toy"):
         paper(folder, features=["dolg"])
+    with pytest.raises(ValueError, match=r"method 'zebra' is not known; give some of: none, aqe"):
+        paper(folder, methods=["lpmt", "zebra"])
     np.savez(tmp_path / "roxford5k_rgem.npz", q=np.ones((1, 2)), d=np.ones((3, 2)))
     with (
         pytest.warns(UserWarning, match="roxford5k_rgem.npz has no gnd_roxford5k.pkl next to it"),
