@@ -59,7 +59,6 @@ def paper(
     \b
     kinrank bench paper --data DIR -o paper
     kinrank bench paper --data DIR -o paper --parts tables,ablations --features rgem
-
     kinrank bench paper --data DIR -o paper --parts tables --methods lpmt,dfs,cas
 
     It takes any features: files such as roxford5k_rgem.npz, with gnd_roxford5k.pkl in the same folder, or what

@@ -48,7 +48,7 @@ class BuildMethod(OptionGroup):
     """Method that prepares the gallery."""
 
     title = "Method"
-    method: str = option("lpmt", "lpmt, dfs, fsr, eir, or a query expansion.", "--method", "-m")
+    method: str = option("lpmt", "lpmt, dfs, fsr, eir, a query expansion, or none.", "--method", "-m")
     max_memory: MaxMemory = None
     observed_limit: int | None = option(None, "Maximum number of remembered queries. Default: a third of the items.")
 

@@ -81,7 +81,7 @@ def add(
     kinrank add gallery.manifold --vectors new.npy --ids new-names.txt
     kinrank add gallery.manifold --vectors some.npy --ids names.txt --replace
 
-    Without --ids, new items get the next numbers. Galleries built by lpmt or by query expansion can change. Only the
+    Without --ids, new items get the next numbers. Galleries built by lpmt, query expansion or none can change. Only the
     changes are written, all of them or none. Processes that change a gallery at the same time take turns.
     """
     check_paths_differ(folder, *vectors, ids)
