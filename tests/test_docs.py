@@ -327,7 +327,7 @@ def test_the_advice_about_right_answers_is_the_same_everywhere() -> None:
 
 def test_the_readme_is_a_landing_page() -> None:
     """It has few lines, a block whose output it shows, the command of the tests, and an URL for every engine."""
-    from kinrank.stores.base import ENGINES
+    from kinrank.stores.url import ENGINES
 
     readme = ROOT / "README.md"
     text = readme.read_text("utf-8")

@@ -44,7 +44,7 @@ class Engine(Harness):
         client = QdrantClient(path=str(self.folder / "qdrant"))
         filled(client, *self.content)
         client.close()
-        return f"qdrant:{self.folder}/qdrant#pictures"
+        return f"qdrant:{self.folder}/qdrant?table=pictures"
 
     def own_filter(self, kind: str) -> models.Filter:
         return models.Filter(must=[models.FieldCondition(key="kind", match=models.MatchValue(value=kind))])

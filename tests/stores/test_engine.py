@@ -12,8 +12,9 @@ import pytest
 
 import kinrank as kr
 from engines.fake_engine import Engine, MemoryStore
-from kinrank.stores.base import QueryHits, StoreUrl, ranking_from_lists, to_id_array
+from kinrank.stores.base import QueryHits, ranking_from_lists, to_id_array
 from kinrank.stores.client_utils import Condition, build_where_sql, parse_conditions
+from kinrank.stores.url import StoreUrl
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(40, 6)).astype(np.float32)
@@ -257,13 +258,13 @@ def test_neighbours_of_a_database_cannot_be_spread_over_workers() -> None:
 
 def test_joint_over_a_database_takes_its_filters_and_ids() -> None:
     engine = store([f"n{place:02d}" for place in range(40)])
-    some = kr.rerank(QUERIES, engine, where={"kind": "dog"})
+    some = kr.rerank(QUERIES, engine, candidates="all", where={"kind": "dog"})
     truth = kr.rerank(QUERIES, ROWS, where=list(range(1, 40, 2)))
     assert some.ids.tolist() == [[f"n{place:02d}" for place in row] for row in truth.indices.tolist()]
-    marked = kr.rerank(QUERIES[:1], engine, positives=["n03"])
+    marked = kr.rerank(QUERIES[:1], engine, candidates="all", positives=["n03"])
     assert marked.indices.tolist() == kr.rerank(QUERIES[:1], ROWS, positives=[3]).indices.tolist()
     with pytest.raises(ValueError, match="positives names 'x', which MemoryStore"):
-        kr.rerank(QUERIES[:1], engine, positives=["x"])
+        kr.rerank(QUERIES[:1], engine, candidates="all", positives=["x"])
 
 
 @pytest.mark.parametrize(
@@ -295,15 +296,39 @@ def test_values_are_bound_and_never_text() -> None:
 @pytest.mark.parametrize(
     ("url", "parts"),
     [
-        ("qdrant://localhost:6333/pictures", ("localhost", 6333, "pictures", "", {})),
-        ("lancedb:///data/db?key=id#table", (None, None, "/data/db", "table", {"key": "id"})),
-        ("faiss:index.faiss", (None, None, "index.faiss", "", {})),
-        ("postgresql://me:p%40ss@h/db?table=a.b", ("h", None, "db", "", {"table": "a.b"})),
+        ("qdrant://localhost:6333/pictures", ("localhost", 6333, "pictures", {})),
+        ("lancedb:///data/db?key=id#table", (None, None, "/data/db", {"key": "id", "table": "table"})),
+        ("faiss:index.faiss", (None, None, "index.faiss", {})),
+        ("postgresql://me:p%40ss@h/db?table=a.b", ("h", None, "db", {"table": "a.b"})),
+        ("duckdb:x.db?collection=a&id=b&embedding=c", (None, None, "x.db", {"table": "a", "key": "b", "vector": "c"})),
     ],
 )
 def test_parts_of_a_url(url: str, parts: tuple[Any, ...]) -> None:
     found = StoreUrl.parse(url)
-    assert (found.host, found.port, found.path, found.fragment, dict(found.options)) == parts
+    assert (found.host, found.port, found.path, dict(found.options)) == parts
+
+
+def test_the_path_of_a_server_is_a_table() -> None:
+    taken = StoreUrl.parse("qdrant://h:1/pictures?timeout=3").take_table_from_path()
+    assert (taken.path, dict(taken.options)) == ("", {"timeout": "3", "table": "pictures"})
+    assert StoreUrl.parse(str(taken)) == taken
+    local = StoreUrl.parse("qdrant:///folder#pictures")
+    assert local.take_table_from_path() == local
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("duckdb:x.db?table=a#b", "has `table=a` and #b; give one"),
+        ("duckdb:x.db?table=a&collection=b", "has `table=a` and collection=b; give one"),
+        ("duckdb:x.db?id=a&key=b", "has `key=a` and key=b; give one"),
+        ("chroma://localhost:9/a?table=b", "has `table=b` and /a; give one"),
+    ],
+)
+def test_a_url_does_not_contradict_itself(url: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kr.open_store(url)
+    assert StoreUrl.parse("duckdb:x.db?table=a&collection=a#a").options == {"table": "a"}
 
 
 def test_a_password_is_never_printed() -> None:
@@ -321,10 +346,11 @@ def test_a_password_is_never_printed() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("gallery.npy", "'gallery.npy' is not a store URL; give one such as qdrant://"),
+        ("gallery.npy", "'gallery.npy' is not a store URL; give one such as postgresql://.*, usearch:index.usearch"),
         (3, "3 is not a store URL"),
-        ("redis://localhost/x", "'redis' is not a supported engine; give one of: postgresql, qdrant"),
-        ("faiss:x?a=1&a=2", "contains an option twice"),
+        ("redis://localhost/x", "'redis' is not a supported engine; give a URL such as postgresql://.*, qdrant://"),
+        ("faiss:x?a=1&a=2", "contains an option twice; give each option once; a complete URL: faiss:index.faiss"),
+        ("qdrant://localhost:port/x", "the port as a number.* a complete URL: qdrant://localhost:6333"),
     ],
 )
 def test_invalid_urls(url: Any, message: str) -> None:

@@ -205,9 +205,15 @@ def test_folders(tmp_path: Path) -> None:
             assert store.exact
     for url, message in [
         (f"qdrant:{tmp_path}/new#pictures", "is neither a folder of Qdrant's local mode"),
-        (f"qdrant:{folder}", "needs the name of the collection after #"),
-        ("qdrant://localhost", "needs the name of the collection after the server"),
-        (f"qdrant:{folder}?key=1#pictures", "has no option 'key'"),
+        (
+            f"qdrant:{folder}",
+            r"needs the name of a table or collection, as in \?table=items; a complete URL: qdrant://",
+        ),
+        ("qdrant://localhost", "needs the name of a table or collection"),
+        (
+            f"qdrant:{folder}?key=sku#pictures",
+            "key='sku' is not possible: with qdrant: it is always 'id'; leave it out",
+        ),
         (f"qdrant:{folder}?exact=1#pictures", "exact='1' is not allowed; give true or false"),
     ]:
         with pytest.raises(ValueError, match=message):
