@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 from qdrant_client import QdrantClient, models
@@ -41,6 +42,7 @@ class Engine(Harness):
 
     def url(self) -> str:
         """Return the URL of a folder with the same points, which one client at a time can open."""
+        shutil.rmtree(self.folder / "qdrant", ignore_errors=True)
         client = QdrantClient(path=str(self.folder / "qdrant"))
         filled(client, *self.content)
         client.close()

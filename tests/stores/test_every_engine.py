@@ -212,7 +212,7 @@ def large(engine: Harness) -> Iterator[Any]:
     """Yield a store with more items than a default re-ranking may read."""
     rows = RNG.normal(size=(LARGE_COUNT, 12)).astype(np.float32)
     ids = [f"n{place:05d}" for place in range(LARGE_COUNT)] if "int" not in engine.ids else list(range(LARGE_COUNT))
-    with engine.make(rows, ids) as store:
+    with engine.make(rows, ids, ["cat"] * LARGE_COUNT, [2000] * LARGE_COUNT) as store:
         yield store
 
 
@@ -236,7 +236,7 @@ def test_reranking_reads_the_candidates_of_each_query_only(
     assert ranking.meta["fetched"] <= 2 * STORE_CANDIDATES
     assert sum(fetched) <= 2 * 2 * (STORE_CANDIDATES + EXTRA_ITEMS)  # an engine may search first, and fetch then
     assert STORE_CANDIDATES <= sum(fetched) < len(large)
-    truth = kr.Truth.from_lists([row[:3].tolist() for row in ranking.ids])
+    truth = kr.Truth.from_qrels({str(row): {str(ranking.ids[row, 0]): 1} for row in range(2)})
     trials = kr.compare(QUERIES[:2], large, truth, methods=["aqe"])
     assert trials.mode == f"candidates {STORE_CANDIDATES}"
     best = ranking.ids[0, 0]
@@ -323,10 +323,14 @@ def test_every_engine_accepts_the_same_names_in_a_url(engine: Harness) -> None:
         url = engine.url()
         if url is None or "table=" not in url:
             pytest.skip(f"{engine.name} has no tables")
-        table = re.search(r"\btable=(\w+)", url)[1]  # type: ignore[index]
-        others = url.replace(f"table={table}", f"collection={table}").replace("key=", "id=")
-        fragment = re.sub(r"\?&", "?", url.replace(f"table={table}", "")).rstrip("?&") + f"#{table}"
-        for other in (others.replace("vector=", "embedding="), fragment):
+        place, options = url.split("?")[0], url.split("?")[1].split("&")
+        table = next(option for option in options if option.startswith("table=")).removeprefix("table=")
+        others = [option for option in options if not option.startswith("table=")]
+        aliases = re.sub(r"\bkey=", "id=", "&".join(others)).replace("vector=", "embedding=")
+        for other in (
+            f"{place}?{aliases}&collection={table}".replace("?&", "?"),
+            f"{place}?{'&'.join(others)}#{table}",
+        ):
             with kr.open_store(other) as opened:  # type: ignore[attr-defined]
                 assert repr(opened) == repr(store)
         with pytest.raises(ValueError, match=f"has `table={table}` and #other; give one; a complete URL: "):
