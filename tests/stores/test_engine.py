@@ -12,9 +12,11 @@ import pytest
 
 import kinrank as kr
 from engines.fake_engine import Engine, MemoryStore
+from kinrank.errors import MissingExtraError
+from kinrank.reranking.candidates import STORE_CANDIDATES
 from kinrank.stores.base import QueryHits, ranking_from_lists, to_id_array
 from kinrank.stores.client_utils import Condition, build_where_sql, parse_conditions
-from kinrank.stores.url import StoreUrl
+from kinrank.stores.url import ENGINES, StoreUrl
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(40, 6)).astype(np.float32)
@@ -356,3 +358,52 @@ def test_a_password_is_never_printed() -> None:
 def test_invalid_urls(url: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kr.open_store(url)
+
+
+@pytest.mark.parametrize("scheme", ENGINES)
+def test_a_missing_package_and_a_complete_url(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, *_: Any) -> Any:
+        raise MissingExtraError(f"{name} is not installed; pip install '.[{scheme}]'")
+
+    entry = ENGINES[scheme]
+    monkeypatch.setattr(f"kinrank.stores.{entry.module}.import_extra", refuse)
+    (tmp_path / "index").write_bytes(b"")
+    (tmp_path / "chroma.sqlite3").write_bytes(b"")
+    place = {"faiss": "/index", "usearch": "/index"}.get(scheme, "?table=items")
+    with pytest.raises(MissingExtraError) as refused:
+        kr.open_store(f"{scheme}:{tmp_path}{place}")
+    assert str(refused.value).endswith(f"pip install '.[{scheme}]'; a complete URL: {entry.examples()}")
+
+
+def test_a_store_of_your_own_is_read_for_the_candidates_only() -> None:
+    rows = np.random.default_rng(5).normal(size=(900, 6)).astype(np.float32)
+
+    class Elsewhere(kr.Store):
+        """Vectors that are somewhere else."""
+
+        def __init__(self) -> None:
+            self.read: list[int] = []
+
+        def search(self, queries: Any, k: int) -> kr.Ranking:
+            return kr.stores.ArrayStore(rows).search(queries, k)
+
+        def vectors(self, ids: Any) -> Any:
+            self.read.append(len(ids))
+            return rows[ids]
+
+        def __len__(self) -> int:
+            return len(rows)
+
+    here = Elsewhere()
+    ranking = kr.rerank(QUERIES, here)
+    assert (ranking.meta["mode"], here.read) == ("candidates", [STORE_CANDIDATES] * 3)
+    np.testing.assert_array_equal(
+        ranking.indices, kr.rerank(QUERIES, rows, candidates=STORE_CANDIDATES).indices[:, :500]
+    )
+    with pytest.raises(ValueError, match=r"give queries; or `candidates=500`, or `candidates='all'` for one graph"):
+        kr.rerank(None, here)
+    assert kr.rerank(QUERIES, here, candidates="all").meta["mode"] == "joint"
+    for known in (rows, kr.stores.ArrayStore(rows)):
+        assert kr.rerank(QUERIES, known, "none").meta["mode"] == "joint"
+    with pytest.raises(ValueError, match="candidates='many' is not allowed; give a whole number >= 1, or 'all'"):
+        kr.rerank(QUERIES, rows, candidates="many")  # type: ignore[arg-type]

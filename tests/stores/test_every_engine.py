@@ -219,7 +219,8 @@ def large(engine: Harness) -> Iterator[Any]:
 def test_reranking_reads_the_candidates_of_each_query_only(
     engine: Harness, large: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, fetched = [], []
+    read: list[Any] = []
+    fetched: list[int] = []
     monkeypatch.setattr(large, "_scan", lambda *given: read.append(given))
     search, fetch = large._search, large._fetch
 
@@ -228,8 +229,12 @@ def test_reranking_reads_the_candidates_of_each_query_only(
         fetched.extend(len(hits.keys) for hits in found if vectors)
         return found
 
+    def count_fetched(keys: list[Any]) -> Any:
+        fetched.append(len(keys))
+        return fetch(keys)
+
     monkeypatch.setattr(large, "_search", count_found)
-    monkeypatch.setattr(large, "_fetch", lambda keys: fetched.append(len(keys)) or fetch(keys))
+    monkeypatch.setattr(large, "_fetch", count_fetched)
     ranking = kr.rerank(QUERIES[:2], large)
     assert (ranking.meta["mode"], ranking.meta["candidates"]) == ("candidates", STORE_CANDIDATES)
     assert ranking.depth == STORE_CANDIDATES
@@ -260,7 +265,7 @@ def test_a_full_read_says_first_how_much_it_reads(
         lambda: kr.Manifold.build(large, max_memory=50_000),
     ):
         with pytest.raises(MemoryError, match=re.escape(size) + ".* `max_memory` allows 50 KB; give a larger"):
-            read()  # type: ignore[no-untyped-call]
+            read()
 
 
 def test_a_manifold_is_built_searched_and_brought_up_to_date(engine: Harness) -> None:

@@ -348,7 +348,9 @@ def test_a_slow_answer_and_a_refusal(server: Server) -> None:
 
 
 def test_no_server() -> None:
-    with pytest.raises(ConnectionError, match="cannot be reached, tried twice"):
+    with pytest.raises(
+        ConnectionError, match=r"cannot be reached, tried twice: .*; a complete URL: qdrant://localhost:6333\?"
+    ):
         kr.open_store("qdrant://127.0.0.1:9/pictures")
 
 

@@ -66,7 +66,7 @@ def resolve_candidates(
             return None
         if every_item_queries:
             raise InputError(
-                f"are not given, so every item of {gallery!r} would query the others, which reads all of its vectors",
+                "are not given, so every item of the store would query the others, which reads all of its vectors",
                 parameter="queries",
                 remedy=f"give queries; or `candidates={STORE_CANDIDATES}`, or `candidates='all'` for one graph of all "
                 "items, to read them",
