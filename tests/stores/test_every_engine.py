@@ -366,6 +366,9 @@ def test_examples_of_urls_are_complete(engine: Harness, tmp_path: Path, monkeypa
             with pytest.raises((ValueError, OSError)) as refused:  # there is no such server, folder or file
                 kr.open_store(example)
             assert not re.search("has no option|needs|cannot be parsed", str(refused.value))
+            wrong_port = re.sub(r"//(user@host|localhost):\d+", "//127.0.0.1:9", example)
+            with pytest.raises((ValueError, OSError), match=re.escape(" or ".join(type(store).url_examples)) + "$"):
+                kr.open_store(wrong_port)
 
 
 def test_closed_store_raises(engine: Harness) -> None:
