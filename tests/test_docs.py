@@ -326,17 +326,22 @@ def test_the_advice_about_right_answers_is_the_same_everywhere() -> None:
 
 
 def test_the_readme_is_a_landing_page() -> None:
-    """It has few lines, a block whose output it shows, the command of the tests, and an URL for every engine."""
-    from kinrank.stores.base import ENGINES
-
+    """It has few lines, a block whose output it shows, and the command of the tests."""
     readme = ROOT / "README.md"
     text = readme.read_text("utf-8")
     assert len(text.splitlines()) <= 150
     assert "manifold" not in text.split("\n## ")[0].lower()
     assert len(PRINTED.findall(text)) == 1
     assert re.findall(r"^\$ (make \w+)", blocks(readme, "console")[0], flags=re.MULTILINE) == ["make demo", "make test"]
-    urls = [row[1] for row in table_under(readme, "engine")]
-    assert urls == [f"`{engine.example}`" for engine in ENGINES.values()]
+
+
+def test_pages_show_the_urls_that_refusals_show() -> None:
+    from kinrank.stores.url import ENGINES
+
+    examples = [[f"`{example}`" for example in engine.load().url_examples] for engine in ENGINES.values()]
+    assert [row[1] for row in table_under(ROOT / "README.md", "engine")] == [urls[0] for urls in examples]
+    table = table_under(DOCS / "stores" / "README.md", "engine")
+    assert [row[1] for row in table][: len(examples)] == [", ".join(urls) for urls in examples]
 
 
 def test_the_pictures_of_the_readme_show_what_is_computed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 import kinrank
+from engines.fake_engine import Engine
 from kinrank.chain import Chain
 from kinrank.joint_explanation import explain, explain_in_graph
 from kinrank.methods import LPMT
+from kinrank.methods.base import for_candidates
 from kinrank.problem import Items
 from kinrank.progress import SILENT
 from kinrank.stages import step_costs
@@ -223,3 +226,34 @@ def test_default_method_explains_and_an_explanation_is_a_value() -> None:
 def test_queries_of_another_dimension_are_refused() -> None:
     with pytest.raises(ValueError, match="dimensions"):
         explain(np.ones((1, 5)), arc(), query=0, item=0, method=METHOD)
+
+
+def test_candidates_are_explained_as_they_are_ranked() -> None:
+    rows, query = arc(), arc()[:1] + np.float32(0.01)
+    ids = [f"n{place:02d}" for place in range(len(rows))]
+    engine = Engine(Path()).make(rows, ids)
+    ranking = kinrank.rerank(query, engine, METHOD, candidates=15, k=15)
+    method = for_candidates(METHOD)
+    for place in (0, 7, 14):
+        found = explain(query, engine, item=ranking.ids[0, place], method=METHOD, candidates=15)
+        assert found.links[-1].name == ranking.ids[0, place]
+        number = int(ranking.ids[0, place][1:])
+        same = explain(query, rows, item=number, method=METHOD, candidates=15)
+        assert (same.total, same.items[1:], same.distance) == (
+            found.total,
+            tuple(int(name[1:]) for name in found.names),
+            found.distance,
+        )
+        small = np.sort(kinrank.rerank(query, rows, "none", k=15).indices[0])
+        joint = explain(query, rows[small], item=int(np.flatnonzero(small == number)[0]), method=method)
+        assert (joint.total, joint.costs) == (found.total, found.costs)
+    own = explain(None, engine, query="n03", item="n05", method=METHOD, candidates=10)
+    assert own.total == explain(None, rows, query=3, item=5, method=METHOD, candidates=10).total
+    whole = explain(None, engine, query="n03", item="n05", method=METHOD, candidates="all")
+    assert whole.total == explain(None, rows, query=3, item=5, method=METHOD).total
+    assert whole.links[-1].name == "n05"
+    for wrong in ("n39", "nobody"):
+        with pytest.raises(ValueError, match=f"item='{wrong}' is not an item of the graph; give the id of a result"):
+            explain(query, engine, item=wrong, method=METHOD, candidates=10)
+    with pytest.raises(ValueError, match="contains 'nobody', which MemoryStore"):
+        explain(None, engine, query="nobody", item="n05", method=METHOD, candidates=10)

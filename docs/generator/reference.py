@@ -14,7 +14,7 @@ from typing import Any
 from generator.pages import parameter_table, table
 from kinrank import METHODS
 from kinrank.methods import Method
-from kinrank.stores.base import ENGINES
+from kinrank.stores.url import ENGINES
 
 SOURCE = Path(inspect.getfile(importlib.import_module("kinrank"))).parent
 PUBLIC = {

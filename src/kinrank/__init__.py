@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kinrank.ranking import Ranking
     from kinrank.reranking import rerank
     from kinrank.stores import Store
-    from kinrank.stores.base import open_store
+    from kinrank.stores.url import open_store
     from kinrank.whitening import whiten
 
 __version__ = "0.2.0"
@@ -78,7 +78,7 @@ ORIGINS = {  # module -> its public names here, which are imported on first use:
     "ranking": "Ranking",
     "reranking": "rerank",
     "stores": "Store",
-    "stores.base": "open_store",
+    "stores.url": "open_store",
     "whitening": "whiten",
 }
 MODULES = [  # that users import from; they are imported on first use, too

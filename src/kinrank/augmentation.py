@@ -96,8 +96,9 @@ def augment(
     recipe = DBA() if recipe is None else recipe
     if not isinstance(recipe, DBA):
         raise InputError(parameter="recipe", given=recipe, allowed="a DBA, such as DBA(k=4)", context="augment")
-    items = read_gallery(gallery, metric)
+    report = Progress(progress)
+    items = read_gallery(gallery, metric, report=report)
     if not len(items):
         return items.rows
-    mixed = recipe.method().augment(items.items(None), Progress(progress))[find_first_equal(items.rows)]
+    mixed = recipe.method().augment(items.items(None), report)[find_first_equal(items.rows)]
     return mixed if items.space.scale is None else mixed * np.float32(items.space.scale)

@@ -76,9 +76,15 @@ class InputError(ValueError):
 
     def within(self: Error, context: str) -> Error:
         """Copy the error and put `context` in front of its message."""
+        return self._copy(context=f"{context}: {self.context}" if self.context else context)
+
+    def advise(self: Error, remedy: str) -> Error:
+        """Copy the error and put `remedy` at the end of its message."""
+        return self._copy(remedy=f"{self.remedy}; {remedy}" if self.remedy else remedy)
+
+    def _copy(self: Error, **changed: str) -> Error:
         copy = type(self).__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        copy.context = f"{context}: {self.context}" if self.context else context
+        copy.__dict__.update(self.__dict__, **changed)
         ValueError.__init__(copy, copy.compose())
         return copy
 

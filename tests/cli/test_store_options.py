@@ -52,6 +52,36 @@ def test_candidates_from_a_store(folder: Path) -> None:
     assert set(found.ids[found.indices >= 0].tolist()) == dogs
 
 
+def test_a_store_is_read_as_a_whole_only_if_asked_for(folder: Path) -> None:
+    words = ("rerank", "--store", url(folder), "-o", "@r.npz", "--json")
+    over = (*words, "--queries", "@q.npy")
+    assert json.loads(good(folder, *over))["mode"] == "candidates"
+    assert kr.Ranking.load(folder / "r.npz").meta["candidates"] == 500
+    assert json.loads(good(folder, *over, "--candidates", "all"))["mode"] == "joint"
+    np.testing.assert_array_equal(kr.Ranking.load(folder / "r.npz").ids, kr.rerank(ROWS[60:], ROWS[:60]).indices)
+    message = bad(folder, *words)
+    assert "--queries are not given" in message
+    assert "--candidates 500, or --candidates 'all'" in message
+    assert json.loads(good(folder, *words, "--candidates", "5"))["queries"] == 60
+    refused = bad(folder, *over, "--candidates", "some")
+    assert "give a whole number >= 1, or all" in refused
+    (folder / "qrels.txt").write_text("".join(f"{row} 0 {row} 1\n" for row in range(4)))
+    trials = (
+        "compare",
+        "--store",
+        url(folder),
+        "--queries",
+        "@q.npy",
+        "--truth",
+        "@qrels.txt",
+        "--methods",
+        "aqe",
+        "--json",
+    )
+    assert json.loads(good(folder, *trials))["mode"] == "candidates 500"
+    assert json.loads(good(folder, *trials, "--candidates", "all"))["mode"] == "joint"
+
+
 def test_a_manifold_of_a_store(folder: Path) -> None:
     message = json.loads(good(folder, "build", "--store", url(folder), "-o", "@m", "--json", "-q"))
     assert message["items"] == 60

@@ -40,7 +40,7 @@ class Engine(Harness):
         return ChromaStore(self.collection)
 
     def url(self) -> str:
-        return f"chroma:{self.folder}#{self.collection.name}"
+        return f"chroma:{self.folder}?table={self.collection.name}"
 
     def own_filter(self, kind: str) -> dict[str, Any]:
         return {"$and": [{"kind": {"$eq": kind}}, {"year": {"$gt": 0}}]}

@@ -41,7 +41,7 @@ class Engine(Harness):
         return f"pictures{self.made}"
 
     def url(self) -> str:
-        return f"lancedb://{self.folder}?vector=vector&key=id&metric={self.metric}#{self.table}"
+        return f"lancedb://{self.folder}?table={self.table}&vector=vector&key=id&metric={self.metric}"
 
     def own_filter(self, kind: str) -> str:
         return f"kind = '{kind}' AND year > 0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 from qdrant_client import QdrantClient, models
@@ -41,10 +42,11 @@ class Engine(Harness):
 
     def url(self) -> str:
         """Return the URL of a folder with the same points, which one client at a time can open."""
+        shutil.rmtree(self.folder / "qdrant", ignore_errors=True)
         client = QdrantClient(path=str(self.folder / "qdrant"))
         filled(client, *self.content)
         client.close()
-        return f"qdrant:{self.folder}/qdrant#pictures"
+        return f"qdrant:{self.folder}/qdrant?table=pictures"
 
     def own_filter(self, kind: str) -> models.Filter:
         return models.Filter(must=[models.FieldCondition(key="kind", match=models.MatchValue(value=kind))])

@@ -25,7 +25,7 @@ pytest.importorskip("sqlite_vec", reason="install kinrank[sqlite-vec]")
 import kinrank as kr
 from engines.sqlite_vec import Engine
 from kinrank.manifold.verify import verify
-from kinrank.stores.base import open_store
+from kinrank.stores.url import open_store
 from kinrank.web.settings import Settings
 from reference.waiting import soon
 from web.small_service import vectors

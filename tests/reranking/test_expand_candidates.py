@@ -90,5 +90,7 @@ def test_rounds_that_are_none(rounds: Any) -> None:
 
 
 def test_growing_needs_candidates() -> None:
-    with pytest.raises(ValueError, match="expand=1 expands candidates, and there are none; give `candidates`"):
+    with pytest.raises(
+        ValueError, match="expand=1 expands candidates, and there are none; give `candidates`, a number"
+    ):
         kr.rerank(QUERIES, GALLERY, expand=1)

@@ -198,9 +198,13 @@ def test_folders(tmp_path: Path) -> None:
     for url, message in [
         (f"chroma:{folder}#nothing", r"ChromaStore\(nothing\) refused: Collection \[nothing\] does not exist"),
         (f"chroma:{tmp_path}/new#pictures", "is not a Chroma folder"),
-        (f"chroma:{folder}", "needs the name of the collection after #"),
+        (
+            f"chroma:{folder}",
+            r"needs the name of a table or collection, as in \?table=items; a complete URL: chroma:///folder\?table=items",
+        ),
         (f"chroma:{folder}?https=true#pictures", "has no option 'https'"),
-        ("chroma://localhost:8000", "needs the name of the collection after the server"),
+        ("chroma://localhost:8000", "needs the name of a table or collection"),
+        (f"chroma:{folder}?table=pictures&vector=row", "vector='row' is not possible: .* it is always 'embedding'"),
     ]:
         with pytest.raises(ValueError, match=message):
             kr.open_store(url)

@@ -240,7 +240,7 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(store, DuckDBStore)
         assert (store.timeout, store.metric, repr(store)) == (9.0, "euclidean", "DuckDBStore(pictures)")
     for wrong, message in {
-        "duckdb:pictures.db": "needs the option table .*example of a URL: duckdb:///file.db",
+        "duckdb:pictures.db": "needs the name of a table .*a complete URL: duckdb:///folder/file.db",
         "duckdb:?table=pictures": "needs a file",
         "duckdb://pictures.db/?table=pictures": "needs a file",
         "duckdb:pictures.db?table=pictures&schema=x": "has no option 'schema'",

@@ -12,8 +12,11 @@ import pytest
 
 import kinrank as kr
 from engines.fake_engine import Engine, MemoryStore
-from kinrank.stores.base import QueryHits, StoreUrl, ranking_from_lists, to_id_array
+from kinrank.errors import MissingExtraError
+from kinrank.reranking.candidates import STORE_CANDIDATES
+from kinrank.stores.base import QueryHits, ranking_from_lists, to_id_array
 from kinrank.stores.client_utils import Condition, build_where_sql, parse_conditions
+from kinrank.stores.url import ENGINES, StoreUrl
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(40, 6)).astype(np.float32)
@@ -257,13 +260,13 @@ def test_neighbours_of_a_database_cannot_be_spread_over_workers() -> None:
 
 def test_joint_over_a_database_takes_its_filters_and_ids() -> None:
     engine = store([f"n{place:02d}" for place in range(40)])
-    some = kr.rerank(QUERIES, engine, where={"kind": "dog"})
+    some = kr.rerank(QUERIES, engine, candidates="all", where={"kind": "dog"})
     truth = kr.rerank(QUERIES, ROWS, where=list(range(1, 40, 2)))
     assert some.ids.tolist() == [[f"n{place:02d}" for place in row] for row in truth.indices.tolist()]
-    marked = kr.rerank(QUERIES[:1], engine, positives=["n03"])
+    marked = kr.rerank(QUERIES[:1], engine, candidates="all", positives=["n03"])
     assert marked.indices.tolist() == kr.rerank(QUERIES[:1], ROWS, positives=[3]).indices.tolist()
     with pytest.raises(ValueError, match="positives names 'x', which MemoryStore"):
-        kr.rerank(QUERIES[:1], engine, positives=["x"])
+        kr.rerank(QUERIES[:1], engine, candidates="all", positives=["x"])
 
 
 @pytest.mark.parametrize(
@@ -295,15 +298,39 @@ def test_values_are_bound_and_never_text() -> None:
 @pytest.mark.parametrize(
     ("url", "parts"),
     [
-        ("qdrant://localhost:6333/pictures", ("localhost", 6333, "pictures", "", {})),
-        ("lancedb:///data/db?key=id#table", (None, None, "/data/db", "table", {"key": "id"})),
-        ("faiss:index.faiss", (None, None, "index.faiss", "", {})),
-        ("postgresql://me:p%40ss@h/db?table=a.b", ("h", None, "db", "", {"table": "a.b"})),
+        ("qdrant://localhost:6333/pictures", ("localhost", 6333, "pictures", {})),
+        ("lancedb:///data/db?key=id#table", (None, None, "/data/db", {"key": "id", "table": "table"})),
+        ("faiss:index.faiss", (None, None, "index.faiss", {})),
+        ("postgresql://me:p%40ss@h/db?table=a.b", ("h", None, "db", {"table": "a.b"})),
+        ("duckdb:x.db?collection=a&id=b&embedding=c", (None, None, "x.db", {"table": "a", "key": "b", "vector": "c"})),
     ],
 )
 def test_parts_of_a_url(url: str, parts: tuple[Any, ...]) -> None:
     found = StoreUrl.parse(url)
-    assert (found.host, found.port, found.path, found.fragment, dict(found.options)) == parts
+    assert (found.host, found.port, found.path, dict(found.options)) == parts
+
+
+def test_the_path_of_a_server_is_a_table() -> None:
+    taken = StoreUrl.parse("qdrant://h:1/pictures?timeout=3").take_table_from_path()
+    assert (taken.path, dict(taken.options)) == ("", {"timeout": "3", "table": "pictures"})
+    assert StoreUrl.parse(str(taken)) == taken
+    local = StoreUrl.parse("qdrant:///folder#pictures")
+    assert local.take_table_from_path() == local
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("duckdb:x.db?table=a#b", "has `table=a` and #b; give one"),
+        ("duckdb:x.db?table=a&collection=b", "has `table=a` and collection=b; give one"),
+        ("duckdb:x.db?id=a&key=b", "has `key=a` and key=b; give one"),
+        ("chroma://localhost:9/a?table=b", "has `table=b` and /a; give one"),
+    ],
+)
+def test_a_url_does_not_contradict_itself(url: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kr.open_store(url)
+    assert StoreUrl.parse("duckdb:x.db?table=a&collection=a#a").options == {"table": "a"}
 
 
 def test_a_password_is_never_printed() -> None:
@@ -321,12 +348,62 @@ def test_a_password_is_never_printed() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("gallery.npy", "'gallery.npy' is not a store URL; give one such as qdrant://"),
+        ("gallery.npy", "'gallery.npy' is not a store URL; give one such as postgresql://.*, usearch:index.usearch"),
         (3, "3 is not a store URL"),
-        ("redis://localhost/x", "'redis' is not a supported engine; give one of: postgresql, qdrant"),
-        ("faiss:x?a=1&a=2", "contains an option twice"),
+        ("redis://localhost/x", "'redis' is not a supported engine; give a URL such as postgresql://.*, qdrant://"),
+        ("faiss:x?a=1&a=2", "contains an option twice; give each option once; a complete URL: faiss:index.faiss"),
+        ("qdrant://localhost:port/x", "the port as a number.* a complete URL: qdrant://localhost:6333"),
     ],
 )
 def test_invalid_urls(url: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kr.open_store(url)
+
+
+@pytest.mark.parametrize("scheme", ENGINES)
+def test_a_missing_package_and_a_complete_url(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, *_: Any) -> Any:
+        raise MissingExtraError(f"{name} is not installed; pip install '.[{scheme}]'")
+
+    entry = ENGINES[scheme]
+    monkeypatch.setattr(f"kinrank.stores.{entry.module}.import_extra", refuse)
+    (tmp_path / "index").write_bytes(b"")
+    (tmp_path / "chroma.sqlite3").write_bytes(b"")
+    place = {"faiss": "/index", "usearch": "/index"}.get(scheme, "?table=items")
+    with pytest.raises(MissingExtraError) as refused:
+        kr.open_store(f"{scheme}:{tmp_path}{place}")
+    assert str(refused.value).endswith(f"pip install '.[{scheme}]'; a complete URL: {entry.examples()}")
+
+
+def test_a_store_of_your_own_is_read_for_the_candidates_only() -> None:
+    rows = np.random.default_rng(5).normal(size=(900, 6)).astype(np.float32)
+
+    class Elsewhere(kr.Store):
+        """Vectors that are somewhere else."""
+
+        def __init__(self) -> None:
+            self.read: list[int] = []
+
+        def search(self, queries: Any, k: int) -> kr.Ranking:
+            return kr.stores.ArrayStore(rows).search(queries, k)
+
+        def vectors(self, ids: Any) -> Any:
+            self.read.append(len(ids))
+            return rows[ids]
+
+        def __len__(self) -> int:
+            return len(rows)
+
+    here = Elsewhere()
+    ranking = kr.rerank(QUERIES, here)
+    assert (ranking.meta["mode"], here.read) == ("candidates", [STORE_CANDIDATES] * 3)
+    np.testing.assert_array_equal(
+        ranking.indices, kr.rerank(QUERIES, rows, candidates=STORE_CANDIDATES).indices[:, :500]
+    )
+    with pytest.raises(ValueError, match=r"give queries; or `candidates=500`, or `candidates='all'` for one graph"):
+        kr.rerank(None, here)
+    assert kr.rerank(QUERIES, here, candidates="all").meta["mode"] == "joint"
+    for known in (rows, kr.stores.ArrayStore(rows)):
+        assert kr.rerank(QUERIES, known, "none").meta["mode"] == "joint"
+    with pytest.raises(ValueError, match="candidates='many' is not allowed; give a whole number >= 1, or 'all'"):
+        kr.rerank(QUERIES, rows, candidates="many")  # type: ignore[arg-type]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +15,10 @@ import pytest
 
 import kinrank as kr
 from engines.harness import Harness
+from kinrank.memory_limit import format_bytes
+from kinrank.reranking.candidates import STORE_CANDIDATES
 from kinrank.stores.base import to_id_array
+from kinrank.stores.engine import EXTRA_ITEMS
 from kinrank.vector_input import to_unit_rows
 
 pytestmark = pytest.mark.slow
@@ -42,6 +47,7 @@ IDS: dict[str, list[Any]] = {
     "uuid": [str(UUID(int=place + (1 << 100))) for place in range(90)],
 }
 NEW: dict[str, list[Any]] = {"int": [1000, 1003], "text": ["a", "b"], "uuid": [str(UUID(int=1)), str(UUID(int=2))]}
+LARGE_COUNT = 3000
 NOBODY: dict[str, Any] = {"int": 999_999, "text": "nobody", "uuid": str(UUID(int=5))}
 
 
@@ -192,9 +198,74 @@ def test_all_items_in_one_graph(engine: Harness) -> None:
     kind = engine.ids[0]
     with made(engine, kind) as store:
         truth = kr.rerank(QUERIES, store.vectors(IDS[kind]))
-        assert kr.rerank(QUERIES, store).ids.tolist() == named(kind, truth.indices)
+        assert kr.rerank(QUERIES, store, candidates="all").ids.tolist() == named(kind, truth.indices)
+        with pytest.raises(ValueError, match=r"queries are not given, so every item of .* would query the others"):
+            kr.rerank(None, store)
+        everyone = kr.rerank(None, store, candidates="all")
+        assert everyone.ids.tolist() == named(kind, kr.rerank(None, store.vectors(IDS[kind])).indices)
         everyone = kr.rerank(None, store, "none", candidates=10)
         assert everyone.ids.tolist() == named(kind, kr.rerank(None, ROWS, "none", candidates=10).indices)
+
+
+@pytest.fixture(scope="module")
+def large(engine: Harness) -> Iterator[Any]:
+    """Yield a store with more items than a default re-ranking may read."""
+    rows = RNG.normal(size=(LARGE_COUNT, 12)).astype(np.float32)
+    ids = [f"n{place:05d}" for place in range(LARGE_COUNT)] if "int" not in engine.ids else list(range(LARGE_COUNT))
+    with engine.make(rows, ids, ["cat"] * LARGE_COUNT, [2000] * LARGE_COUNT) as store:
+        yield store
+
+
+def test_reranking_reads_the_candidates_of_each_query_only(
+    engine: Harness, large: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Any] = []
+    fetched: list[int] = []
+    monkeypatch.setattr(large, "_scan", lambda *given: read.append(given))
+    search, fetch = large._search, large._fetch
+
+    def count_found(rows: Any, k: int, where: Any, vectors: bool) -> Any:
+        found = search(rows, k, where, vectors)
+        fetched.extend(len(hits.keys) for hits in found if vectors)
+        return found
+
+    def count_fetched(keys: list[Any]) -> Any:
+        fetched.append(len(keys))
+        return fetch(keys)
+
+    monkeypatch.setattr(large, "_search", count_found)
+    monkeypatch.setattr(large, "_fetch", count_fetched)
+    ranking = kr.rerank(QUERIES[:2], large)
+    assert (ranking.meta["mode"], ranking.meta["candidates"]) == ("candidates", STORE_CANDIDATES)
+    assert ranking.depth == STORE_CANDIDATES
+    assert ranking.meta["fetched"] <= 2 * STORE_CANDIDATES
+    assert sum(fetched) <= 2 * 2 * (STORE_CANDIDATES + EXTRA_ITEMS)  # an engine may search first, and fetch then
+    assert STORE_CANDIDATES <= sum(fetched) < len(large)
+    truth = kr.Truth.from_qrels({str(row): {str(ranking.ids[row, 0]): 1} for row in range(2)})
+    trials = kr.compare(QUERIES[:2], large, truth, methods=["aqe"])
+    assert trials.mode == f"candidates {STORE_CANDIDATES}"
+    best = ranking.ids[0, 0]
+    chain = kr.explain(QUERIES[:2], large, query=0, item=best.item() if hasattr(best, "item") else best)
+    assert chain.links[-1].name == best
+    assert not read
+
+
+def test_a_full_read_says_first_how_much_it_reads(
+    engine: Harness, large: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    size, labels = f"{LARGE_COUNT:,} x 12 numbers, {format_bytes(48 * LARGE_COUNT)}", []
+    with caplog.at_level("INFO", logger="kinrank"):
+        kr.rerank(QUERIES[:2], large, "none", candidates="all", progress=lambda label, *_: labels.append(label))
+    assert f"reading all {LARGE_COUNT:,} items of {large!r}: {size}" in caplog.text
+    assert labels[0] == f"reading {format_bytes(48 * LARGE_COUNT)} from {large!r}"
+    monkeypatch.setattr(large, "_scan", lambda *_: pytest.fail("it was read"))
+    for read in (
+        lambda: kr.rerank(QUERIES[:2], large, candidates="all", max_memory=50_000),
+        lambda: kr.rerank(None, large, candidates=5, max_memory=50_000),
+        lambda: kr.Manifold.build(large, max_memory=50_000),
+    ):
+        with pytest.raises(MemoryError, match=re.escape(size) + ".* `max_memory` allows 50 KB; give a larger"):
+            read()
 
 
 def test_a_manifold_is_built_searched_and_brought_up_to_date(engine: Harness) -> None:
@@ -250,6 +321,54 @@ def test_the_url_opens_the_same_store(engine: Harness) -> None:
         with kr.open_store(url) as opened:  # type: ignore[attr-defined]
             assert opened.search(QUERIES, 7).ids.tolist() == expected
             assert repr(opened) == repr(store)
+
+
+def test_every_engine_accepts_the_same_names_in_a_url(engine: Harness) -> None:
+    with made(engine) as store:
+        url = engine.url()
+        if url is None or "table=" not in url:
+            pytest.skip(f"{engine.name} has no tables")
+        place, options = url.split("?")[0], url.split("?")[1].split("&")
+        table = next(option for option in options if option.startswith("table=")).removeprefix("table=")
+        others = [option for option in options if not option.startswith("table=")]
+        aliases = re.sub(r"\bkey=", "id=", "&".join(others)).replace("vector=", "embedding=")
+        for other in (
+            f"{place}?{aliases}&collection={table}".replace("?&", "?"),
+            f"{place}?{'&'.join(others)}#{table}",
+        ):
+            with kr.open_store(other) as opened:  # type: ignore[attr-defined]
+                assert repr(opened) == repr(store)
+        with pytest.raises(ValueError, match=f"has `table={table}` and #other; give one; a complete URL: "):
+            kr.open_store(f"{url}#other")
+
+
+def test_every_refusal_shows_a_complete_url(engine: Harness) -> None:
+    with made(engine) as store:
+        url = engine.url()
+        if url is None:
+            pytest.skip(f"{engine.name} has no URL here")
+        complete = re.escape("; a complete URL: " + " or ".join(type(store).url_examples))
+        mark = "&" if "?" in url else "?"
+        wrong = [f"{url}{mark}colour=red", url.replace(str(engine.folder), "/no/such/folder").replace("@/", "@/no")]
+        if "table=" in url:
+            wrong += [re.sub(r"\btable=\w+", "", url), re.sub(r"\btable=\w+", "table=nothing", url)]
+            named_key = url if "key=" in url else f"{url}{mark}key=id"
+            wrong.append(named_key.replace("key=id", "key=nothing"))
+        for given in wrong:
+            with pytest.raises((ValueError, OSError), match=complete + "$"):
+                kr.open_store(given)
+
+
+def test_examples_of_urls_are_complete(engine: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with made(engine) as store:
+        for example in type(store).url_examples:
+            with pytest.raises((ValueError, OSError)) as refused:  # there is no such server, folder or file
+                kr.open_store(example)
+            assert not re.search("has no option|needs|cannot be parsed", str(refused.value))
+            wrong_port = re.sub(r"//(user@host|localhost):\d+", "//127.0.0.1:9", example)
+            with pytest.raises((ValueError, OSError), match=re.escape(" or ".join(type(store).url_examples)) + "$"):
+                kr.open_store(wrong_port)
 
 
 def test_closed_store_raises(engine: Harness) -> None:

@@ -251,7 +251,7 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong, message in {
         "lancedb:nowhere#pictures": "there is no folder nowhere",
         "lancedb:folder#others": "the folder folder has no table 'others'",
-        "lancedb:folder": "needs the name of the table after #.*example of a URL: lancedb:///folder",
+        "lancedb:folder": "needs the name of a table or collection.*a complete URL: lancedb:///folder",
         "lancedb://folder/x#pictures": "needs a folder: lancedb:///folder",
         "lancedb:folder?nprobes=many#pictures": "nprobes='many' is not allowed; give a whole number",
         "lancedb:folder?probes=3#pictures": "has no option 'probes'",

@@ -672,7 +672,7 @@ def test_error_does_not_repeat_an_invalid_dsn(dsn: str) -> None:
 
 
 def test_urls(engine: Engine) -> None:
-    with pytest.raises(ValueError, match=r"needs the name of a table, as in \?table=items.*example of a URL"):
+    with pytest.raises(ValueError, match=r"needs the name of a table or collection, as in \?table=items; a complete"):
         kr.open_store(engine.dsn)  # type: ignore[attr-defined]
     with pytest.raises(
         ValueError, match="postgresql: has no option 'colour'; give table, vector, key, metric, timeout"

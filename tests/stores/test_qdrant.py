@@ -205,9 +205,15 @@ def test_folders(tmp_path: Path) -> None:
             assert store.exact
     for url, message in [
         (f"qdrant:{tmp_path}/new#pictures", "is neither a folder of Qdrant's local mode"),
-        (f"qdrant:{folder}", "needs the name of the collection after #"),
-        ("qdrant://localhost", "needs the name of the collection after the server"),
-        (f"qdrant:{folder}?key=1#pictures", "has no option 'key'"),
+        (
+            f"qdrant:{folder}",
+            r"needs the name of a table or collection, as in \?table=items; a complete URL: qdrant://",
+        ),
+        ("qdrant://localhost", "needs the name of a table or collection"),
+        (
+            f"qdrant:{folder}?key=sku#pictures",
+            "key='sku' is not possible: with qdrant: it is always 'id'; leave it out",
+        ),
         (f"qdrant:{folder}?exact=1#pictures", "exact='1' is not allowed; give true or false"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -342,7 +348,9 @@ def test_a_slow_answer_and_a_refusal(server: Server) -> None:
 
 
 def test_no_server() -> None:
-    with pytest.raises(ConnectionError, match="cannot be reached, tried twice"):
+    with pytest.raises(
+        ConnectionError, match=r"cannot be reached, tried twice: .*; a complete URL: qdrant://localhost:6333\?"
+    ):
         kr.open_store("qdrant://127.0.0.1:9/pictures")
 
 

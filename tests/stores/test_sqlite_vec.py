@@ -338,7 +338,7 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(store, SqliteVecStore)
         assert (store.metric, repr(store)) == ("cosine", "SqliteVecStore(pictures)")
     for wrong, message in {
-        "sqlite:pictures.db": r"needs the option table .*example of a URL: sqlite:///file.db",
+        "sqlite:pictures.db": "needs the name of a table .*a complete URL: sqlite:///folder/file.db",
         "sqlite:?table=pictures": "needs a file",
         "sqlite://pictures.db/?table=pictures": "needs a file",
         "sqlite:pictures.db?table=pictures&timeout=3": "has no option 'timeout'",

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kinrank.stores.base import ENGINES, StoreUrl
+from kinrank.stores.url import ENGINES, StoreUrl
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -68,7 +68,7 @@ def build(
     kinrank build --gallery g.npy --ids names.txt --k2 7 --theta 0.3 -o gallery.manifold
     kinrank build --gallery g.npy --store faiss-hnsw -o gallery.manifold
     kinrank build --gallery shape.npy --gallery colour.npy --feature-weights 2,1 -o gallery.manifold
-    kinrank build --store 'qdrant://localhost:6333/pictures' -o pictures.manifold
+    kinrank build --store 'qdrant://localhost:6333?table=pictures' -o pictures.manifold
     kinrank search gallery.manifold --queries q.npy
 
     Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are searched exactly (array, faiss-flat)

@@ -81,7 +81,7 @@ def compare(
     kinrank compare --gallery all.npy --labels labels.csv
     kinrank compare --gallery g.npy --queries q.npy --query-labels ql.npy --gallery-labels gl.npy --methods lpmt,aqe
     kinrank compare --gallery g.npy --queries q.npy --truth qrels.txt -o table.html --plot table.png
-    kinrank compare --store qdrant://localhost:6333/pictures --queries q.npy --candidates 500 --truth qrels.txt
+    kinrank compare --store qdrant://localhost:6333?table=pictures --queries q.npy --truth qrels.txt
 
     Every method runs with its default parameters. The table shows every measure with its 95 % interval, the gain over
     no re-ranking with the interval and p-value of a paired test, and the time per query. Methods that cannot rank the

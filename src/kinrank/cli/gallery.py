@@ -124,8 +124,8 @@ def sync(
     """Apply the changes of the vector database that a gallery was built from.
 
     \b
-    kinrank build --store 'lancedb:///data/shop?key=id#items' -o items.manifold
-    kinrank sync items.manifold --store 'lancedb:///data/shop?key=id#items'
+    kinrank build --store 'lancedb:///data/shop?table=items&key=id' -o items.manifold
+    kinrank sync items.manifold --store 'lancedb:///data/shop?table=items&key=id'
 
     All ids and vectors are read and compared. New items are added, missing ones are removed, and items with another
     vector are replaced. Nothing is written to the database.

@@ -23,7 +23,7 @@ from kinrank.files.text_columns import parse_names, split_lines
 from kinrank.files.vector_files import read_piped_vectors, split_key
 from kinrank.filters import refuse_mask_of_numbers
 from kinrank.ids import id_from_text
-from kinrank.stores.base import ENGINES
+from kinrank.stores.url import ENGINES
 from kinrank.vector_input import load_with_ids
 
 if TYPE_CHECKING:

@@ -21,13 +21,30 @@ from kinrank.cli.methods import MaxMemory, MethodName, parse_method
 from kinrank.cli.option_groups import OptionGroup, option
 from kinrank.cli.output import RankingFile, describe_ranking
 from kinrank.errors import InputError
+from kinrank.reranking.candidates import STORE_CANDIDATES, CandidateOption
 
 if TYPE_CHECKING:
     from kinrank.stores import Store
 
+
+def parse_candidates(text: str) -> CandidateOption:
+    """Parse the value of --candidates: a number or "all"."""
+    if text == "all":
+        return "all"
+    if not text.isdecimal():
+        raise typer.BadParameter("give a whole number >= 1, or all")
+    return int(text)
+
+
 Candidates = Annotated[
-    int | None,
-    typer.Option("--candidates", help="Re-rank only this many nearest items per query, in a graph of their own."),
+    Any,  # a CandidateOption: typer accepts no union
+    typer.Option(
+        "--candidates",
+        parser=parse_candidates,
+        metavar="INTEGER|all",
+        help="Re-rank this many nearest items per query, in a graph of their own, or all items in one graph. Default: "
+        f"{STORE_CANDIDATES} with --store, else all.",
+    ),
 ]
 
 
@@ -91,14 +108,15 @@ def rerank(
     kinrank rerank --gallery all.npz:vectors --method aqe --method-k 4 -k 100 -o ranking.csv
     kinrank rerank --gallery all.csv --id-column name -o - | head
     kinrank rerank --store 'postgresql://me@host/shop?table=items&vector=embedding&key=id' \\
-        --queries q.npy --candidates 500 --filter kind=shoe -o ranking.csv
+        --queries q.npy --filter kind=shoe -o ranking.csv
 
     Every parameter of the method is a flag: `kinrank methods lpmt` lists those of LPMT with their meaning, default and
     range, `kinrank methods` lists all methods. --k1 60 and --k1=60 are the same, and so are dashes and underscores in
     names. The parameter k of a method is --method-k, because --k is the number of results.
 
     Vectors are read from npy, npz, csv, tsv, fvecs, bvecs, pkl, mat; with kinrank[io] also h5, parquet and safetensors.
-    Queries and gallery share one graph (joint) unless --candidates is given. One input can be -: a .npy or .csv file on
+    Queries and gallery share one graph (joint) unless --candidates is given; with --store each query has a graph of its
+    500 nearest items, because --candidates all reads the whole database. One input can be -: a .npy or .csv file on
     standard input. An output never overwrites an input.
     """
     inputs.check_source()

@@ -96,7 +96,7 @@ def search(
     kinrank search gallery.manifold --queries q.npy --where allowed.txt
     kinrank search gallery.manifold --queries one.npy --positives beach_3,beach_9 --negatives dune_4
     kinrank search gallery.manifold --queries shape.npy --queries colour.npy
-    kinrank search pictures.manifold --store qdrant://localhost:6333/pictures --queries q.npy --filter kind=cat
+    kinrank search pictures.manifold --store qdrant://localhost:6333?table=pictures --queries q.npy --filter kind=cat
 
     Without -o it prints the first results, or all of them as JSON. A k larger than the gallery returns all items. Items
     are listed by id; a gallery without ids uses item numbers, which do not change when other items are removed.

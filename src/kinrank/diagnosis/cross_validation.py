@@ -187,7 +187,7 @@ def tune(
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= 50:
         raise InputError(parameter="folds", given=folds, allowed="a whole number from 2 to 50")
     chosen_methods = resolve_methods(methods)
-    held = read_gallery(gallery, metric)
+    held = read_gallery(gallery, metric, report=Progress(progress))
     gallery_rows, space = held.rows, held.space
     query_rows = None if queries is None else held.convert(queries)
     diagnosis = diagnose(gallery_rows, queries=query_rows, metric=metric)

@@ -185,7 +185,7 @@ def diagnose(
     if right is not None:
         right = _check_right(right)
     report = Progress(progress)
-    gallery = read_gallery(features, metric, "features")
+    gallery = read_gallery(features, metric, "features", report=report)
     rows, space = gallery.rows, gallery.space
     if len(rows) < MIN_ITEMS:
         raise InputError(f"has {len(rows)} rows, but a diagnosis needs at least {MIN_ITEMS}", parameter="features")

@@ -21,6 +21,7 @@ from kinrank.methods.learned_method import LearnedMethod
 from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
 from kinrank.reranking import rerank
+from kinrank.reranking.candidates import CandidateOption, resolve_candidates
 from kinrank.stores import Store
 from kinrank.tables import align_columns
 from kinrank.vector_input import to_array
@@ -173,7 +174,7 @@ def compare(
     *,
     methods: Sequence[Method | str] | str = "all",
     measures: Sequence[str] | str | None = None,
-    candidates: int | None = None,
+    candidates: CandidateOption = None,
     k: int | None = None,
     max_memory: int | str | None = None,
     confidence: float = 0.95,
@@ -232,7 +233,7 @@ class TrialRun(NamedTuple):
 def make_runner(
     queries: ArrayLike | None,
     gallery: ArrayLike | Store,
-    candidates: int | None = None,
+    candidates: CandidateOption = None,
     k: int | None = None,
     max_memory: int | str | None = None,
     metric: str | None = None,
@@ -242,12 +243,13 @@ def make_runner(
     With candidates of an array, all items are ranked: those after the candidates keep the order of the search, so that
     measures of whole rankings mean the same as without candidates.
     """
-    if candidates is not None and k is None and isinstance(gallery, Sized):
+    each = resolve_candidates(candidates, gallery, queries is None)
+    if each is not None and k is None and isinstance(gallery, Sized):
         k = None if isinstance(gallery, Store) else max(1, len(gallery))
     limits: dict[str, Any] = {"candidates": candidates, "k": k, "max_memory": max_memory, "metric": metric}
 
     count = None  # of the items of one graph, if there is one
-    if candidates is None and isinstance(gallery, Sized):
+    if each is None and isinstance(gallery, Sized):
         count = len(gallery) + (len(queries) if isinstance(queries, Sized) else 0)
 
     def run(method: Method) -> Ranking:

@@ -96,7 +96,8 @@ class Manifold:
         Args:
             gallery: (n, d) rows, which are searched exactly; or a Store that knows its length, which then
                 finds the neighbours of its own items and later those of queries. A vector database is read once (ids
-                and vectors); the neighbours of items are found locally, those of queries by the database.
+                and vectors; the log says first how much that is). The neighbours of items are found locally, those of
+                queries by the database.
             method: a Method that supports prepared search, or its name. Default: LPMT().
             ids: one id per item: texts, whole numbers (up to 64 bits, also unsigned) or UUIDs, which are converted to
                 text. Ids must be unique, and numbers and texts cannot be mixed. Default: item numbers.
@@ -108,7 +109,8 @@ class Manifold:
         """
         prepared = require_prepared(resolve_method(method))
         prepared.load_weights()
-        items, report = read_gallery(gallery, metric), Progress(progress)
+        report = Progress(progress)
+        items = read_gallery(gallery, metric, max_memory=max_memory, report=report)
         return cls(build_snapshot(items, prepared, ids, max_memory, report, changes, observed_limit))
 
     def __len__(self) -> int:

@@ -84,14 +84,15 @@ def near_duplicates(
         [[0, 2]]
     """
     k = check_whole_number(k, "k")
-    vectors, names, space = _read_gallery(gallery, ids, metric)
+    report = Progress(progress)
+    vectors, names, space = _read_gallery(gallery, ids, metric, report)
     farthest = _check_threshold(max_distance, space)
     if len(vectors) < 2:
         return []
     first = find_first_equal(vectors)
     different = np.flatnonzero(first == np.arange(len(first)))  # copies would fill each other's lists
     rows = vectors if len(different) == len(vectors) else vectors[different]
-    lists = make_gallery(rows, None, Progress(progress), space.unit).lists(k + 1)
+    lists = make_gallery(rows, None, report, space.unit).lists(k + 1)
     distances = lists.distances[:, 1:].astype(np.float64)
     distances = 0.5 * distances**2 if space.scale is None else distances * space.scale  # of unit rows: 1 - cosine
     joined = stages.gaussian_graph.find_mutual(lists.indices)[:, 1:]
@@ -116,7 +117,9 @@ def _check_threshold(max_distance: Any, space: Space) -> float:
     return float(value)
 
 
-def _read_gallery(source: Any, ids: ArrayLike | None, metric: str | None) -> tuple[Vectors, NDArray[Any], Space]:
+def _read_gallery(
+    source: Any, ids: ArrayLike | None, metric: str | None, report: Progress
+) -> tuple[Vectors, NDArray[Any], Space]:
     """Return vectors, ids and vector space of the source."""
     if isinstance(source, Manifold):
         if ids is not None:
@@ -129,7 +132,7 @@ def _read_gallery(source: Any, ids: ArrayLike | None, metric: str | None) -> tup
                 f"differs from that of the manifold, which is {space.metric!r}", parameter="metric", given=metric
             )
         return source.snapshot.item_vectors, source.ids, space
-    gallery = read_gallery(source, metric)
+    gallery = read_gallery(source, metric, report=report)
     names = gallery.ids if ids is None else check_ids(ids, len(gallery))
     return gallery.rows, np.arange(len(gallery)) if names is None else names, gallery.space
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from kinrank.memory_limit import format_bytes
 from kinrank.methods import Method
 from kinrank.methods.base import rank_in_blocks
 from kinrank.neighbors import Neighbors, find_nearest_among, pairwise_distances
+from kinrank.parameters import check_whole_number
 from kinrank.problem import Items
 from kinrank.progress import SILENT, Progress
 from kinrank.ranking import Ranking
@@ -36,18 +37,46 @@ from kinrank.stores.base import (
     unify_id_types,
 )
 from kinrank.stores.engine import EngineStore
-from kinrank.stores.gallery import STORE_VECTORS, Gallery, read_rows
+from kinrank.stores.gallery import STORE_VECTORS, Gallery, read_database, read_rows
 from kinrank.vector_input import Vectors, check_magnitude, check_vectors, compute_rms_length, to_unit_rows
 from kinrank.vector_space import Space, prepare_rows
 
+STORE_CANDIDATES = 500  # re-ranked per query of a vector database, if the caller does not say otherwise
 NEAREST_SHARE = 0.5  # share of the candidates that are the nearest items of the query
 MEMBERS_PER_ROUND = 50  # members whose neighbours are requested in one batch
 NEIGHBORS_PER_MEMBER = 100  # neighbours of each
 RANK_OFFSET = 60  # the usual constant of reciprocal rank fusion: places after which a score has halved
 
+CandidateOption = int | Literal["all"] | None  # `candidates` of `rerank`
 Ids = NDArray[Any]
 Hits = tuple[Ids, NDArray[np.float32]]  # of one query: unique ids, nearest first, and their distances
 NO_ITEMS = np.empty(0, np.int64)
+
+
+def resolve_candidates(
+    candidates: CandidateOption, gallery: ArrayLike | Store, every_item_queries: bool = False
+) -> int | None:
+    """Return the number of candidates per query; None if queries and gallery share one graph.
+
+    By default that graph is for arrays and stores in memory; a vector database is never read as a whole unless the
+    caller says so.
+    """
+    if candidates is None:
+        if not isinstance(gallery, Store) or gallery.joint_by_default:
+            return None
+        if every_item_queries:
+            raise InputError(
+                "are not given, so every item of the store would query the others, which reads all of its vectors",
+                parameter="queries",
+                remedy=f"give queries; or `candidates={STORE_CANDIDATES}`, or `candidates='all'` for one graph of all "
+                "items, to read them",
+            )
+        return STORE_CANDIDATES
+    if isinstance(candidates, str):
+        if candidates != "all":
+            raise InputError(parameter="candidates", given=candidates, allowed="a whole number >= 1, or 'all'")
+        return None
+    return check_whole_number(candidates, "candidates")
 
 
 class ResultFilter(NamedTuple):
@@ -232,13 +261,12 @@ def rerank_candidates(given: RerankInput, candidates: int, expand: int) -> Ranki
     depth, budget = given.k, given.budget
     gallery, metric = given.gallery, resolve_metric(given.gallery, given.metric)
     store = gallery if isinstance(gallery, Store) else ArrayStore(gallery, metric)
-    source = CandidateSource(store)
-    space = replace(Space.of(gallery), scale=None if metric == "cosine" else 1.0)  # each graph has its own scale
+    source, space = CandidateSource(store), choose_space(gallery, metric)
     own: Ids | None = None
     if given.queries is not None:
         rows = space.rows(given.queries, "queries")
     elif source.engine is not None:
-        own, rows = source.engine.everything()
+        own, rows = read_database(source.engine, budget, given.report)
     else:
         rows = read_rows(store)
         own = np.arange(len(rows))
@@ -259,6 +287,11 @@ def rerank_candidates(given: RerankInput, candidates: int, expand: int) -> Ranki
     width = max(0, min(source.deepest - (own is not None), reach if depth is None else depth))
     cut = [QueryHits(entry.ids[:depth], entry.distances[:depth], entry.rows) for entry in lists]
     return ranking_from_lists(cut, given.complete(meta), width, source.engine is not None)
+
+
+def choose_space(gallery: ArrayLike | Store, metric: str) -> Space:
+    """Return the space of queries and candidates. Without unit length, each graph has its own scale."""
+    return replace(Space.of(gallery), scale=None if metric == "cosine" else 1.0)
 
 
 def _search_in_blocks(
@@ -302,7 +335,7 @@ def _rerank_query(task: CandidateTask, query: CandidateQuery) -> QueryHits:
     size = int(inside.sum()) if inside is not None else len(pool) - len(marked)
     if not size:
         return unchanged
-    items = _build_problem(query.row, _make_comparable(task, rows), task.space)
+    items = _build_problem(query.row, _make_comparable(task.source.store, task.space, rows), task.space)
     started = time.perf_counter()
     order, fresh = rank_in_blocks(task.method, items, size, task.budget, SILENT, inside, marks)
     task.source.seconds["rerank"] += time.perf_counter() - started
@@ -321,9 +354,29 @@ def _find_marks(marked: Marks, pool: Ids, store: Store) -> Marks:
     return Marks(*(np.flatnonzero(np.isin(pool, group)) for group in marked))
 
 
-def _make_comparable(task: CandidateTask, rows: Vectors) -> Vectors:
+def build_candidate_graph(
+    row: Vectors | None, item: Any, gallery: ArrayLike | Store, candidates: int, space: Space
+) -> tuple[Items, Ids]:
+    """Return the graph in which `rerank` ranks one query, and the ids of its candidates in their order.
+
+    Args:
+        row: (1, d) vector of the query; None if the query is an item of the gallery.
+        item: number or id of that item.
+        space: see `choose_space`.
+    """
+    store = gallery if isinstance(gallery, Store) else ArrayStore(gallery, space.metric)
+    source, own = CandidateSource(store), NO_ITEMS
+    if row is None:
+        own = to_id_array([item]) if source.engine else parse_item_numbers(len(store), [item], "query")
+        row = space.rows(store.vectors(own), "queries")
+    pool = np.unique(_drop_items(*source.search(row, candidates + len(own))[0], own)[0][:candidates])
+    present, rows = source.vectors(pool)
+    return _build_problem(row, _make_comparable(store, space, rows), space), pool[present]
+
+
+def _make_comparable(store: Store, space: Space, rows: Vectors) -> Vectors:
     """Return unit rows if directions are compared; the stores of kinrank return them so."""
-    ready = isinstance(task.source.store, (EngineStore, ArrayStore)) or not task.space.unit
+    ready = isinstance(store, (EngineStore, ArrayStore)) or not space.unit
     return rows if ready else to_unit_rows(rows, STORE_VECTORS)
 
 

@@ -15,7 +15,13 @@ from kinrank.methods.base import for_candidates, rank_in_blocks
 from kinrank.parameters import check_whole_number
 from kinrank.progress import Progress, ProgressOption
 from kinrank.ranking import Ranking
-from kinrank.reranking.candidates import RerankInput, ResultFilter, rerank_candidates
+from kinrank.reranking.candidates import (
+    CandidateOption,
+    RerankInput,
+    ResultFilter,
+    rerank_candidates,
+    resolve_candidates,
+)
 from kinrank.stores import Store
 from kinrank.stores.gallery import read_gallery
 
@@ -25,7 +31,7 @@ def rerank(
     gallery: ArrayLike | Store,
     method: Method | str | None = LPMT(),  # noqa: B008 - frozen
     *,
-    candidates: int | None = None,
+    candidates: CandidateOption = None,
     k: int | None = None,
     max_memory: int | str | None = None,
     progress: ProgressOption = None,
@@ -38,12 +44,14 @@ def rerank(
     """Re-rank the gallery for every query. Smaller distances are nearer.
 
     Args:
-        queries: (q, d) rows; None lets every gallery item query the others, without itself.
+        queries: (q, d) rows; None lets every gallery item query the others, without itself. That reads all vectors of a
+            vector database, so it needs `candidates` there.
         gallery: (n, d) rows, or a Store.
         method: a Method, or its name in METHODS; default LPMT().
-        candidates: None puts queries and gallery in one graph (joint). A number c instead takes the c nearest
-            items of each query from the store and re-ranks those in a graph of their own; the rest keeps the
-            order of the search.
+        candidates: a number c takes the c nearest items of each query from the store and re-ranks those in a graph of
+            their own; the rest keeps the order of the search. "all" puts queries and gallery in one graph (joint), for
+            which a vector database is read as a whole; the log and the progress say first how much that is. Default:
+            500 for a vector database or a store of your own, "all" for arrays, ArrayStore and FaissStore.
         k: number of items to return per query; all by default.
         max_memory: limit for working arrays and result together, in bytes or as text such as "2GB"; by default four
             fifths of the free memory. Checked before anything is allocated.
@@ -76,31 +84,31 @@ def rerank(
     Example:
         >>> ranking = kinrank.rerank(queries, gallery, kinrank.LPMT(k2=7))
     """
-    method = resolve_method(method) if candidates is None else for_candidates(resolve_method(method))
+    count = resolve_candidates(candidates, gallery, queries is None)
+    method = resolve_method(method) if count is None else for_candidates(resolve_method(method))
     method.load_weights()
-    candidates = None if candidates is None else check_whole_number(candidates, "candidates")
     k = None if k is None else check_whole_number(k, "k")
     budget = default_limit_bytes() if max_memory is None else parse_bytes(max_memory)
     unfiltered = where is None and positives is None and negatives is None
     result_filter = None if unfiltered else ResultFilter(where, positives, negatives)
     started = time.perf_counter()
     given = RerankInput(queries, gallery, method, k, budget, Progress(progress), metric, result_filter, started)
-    if expand and candidates is None:
+    if expand and count is None:
         raise InputError(
             "expands candidates, and there are none",
             parameter="expand",
             given=expand,
-            remedy="give `candidates`, or leave it out",
+            remedy="give `candidates`, a number, or leave it out",
         )
     if positives is not None or negatives is not None:
         method.require("feedback")
-    if candidates is None:
+    if count is None:
         return _rerank_joint(given)
-    return rerank_candidates(given, candidates, check_whole_number(expand, "expand", low=0))
+    return rerank_candidates(given, count, check_whole_number(expand, "expand", low=0))
 
 
 def _rerank_joint(given: RerankInput) -> Ranking:
-    gallery = read_gallery(given.gallery, given.metric)
+    gallery = read_gallery(given.gallery, given.metric, max_memory=given.budget, report=given.report)
     items = gallery.items(given.queries)
     longest = len(gallery) if given.queries is not None else max(len(gallery) - 1, 0)
     allowed, marks = None, None

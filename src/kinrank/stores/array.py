@@ -24,7 +24,7 @@ class ArrayStore(Store):
         Ranking(70 queries x 100 items, search)
     """
 
-    exact = filters = True
+    exact = filters = joint_by_default = True
 
     def __init__(self, vectors: ArrayLike, metric: str = "cosine") -> None:
         """Create a store over (n, d) rows. The metric "euclidean" does not normalise them."""

@@ -1,15 +1,12 @@
-"""Store: base class of everything that holds and searches vectors; store URLs; order and ids of its results."""
+"""Store: base class of everything that holds and searches vectors; order and ids of its results."""
 
 from __future__ import annotations
 
-import importlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from uuid import UUID
 
 import numpy as np
@@ -40,6 +37,8 @@ class Store(ABC):
         exact: True if a search always returns the nearest items.
         filters: True if `search` accepts `where`, a mask or item numbers. Otherwise kinrank filters the results.
         in_units: True if vectors and distances are divided by the scale of a Manifold.
+        joint_by_default: True if its vectors are in memory, so that `rerank` puts all of them in one graph unless
+            `candidates` is given. Otherwise it reads the nearest items of each query only.
         how: the features that the vectors were combined from, see `combine`; None for a single feature.
     """
 
@@ -47,6 +46,7 @@ class Store(ABC):
     exact: bool = False
     filters: bool = False
     in_units: bool = False
+    joint_by_default: bool = False
     how: Combination | None = None
 
     @abstractmethod
@@ -107,155 +107,6 @@ def describe_if_approximate(store: Store | None) -> str | None:
         return words
     plain = re.match(r"<(?:[\w.<>]*\.)?(\w+) object at 0x", words)  # leave out the memory address
     return plain[1] if plain else type(store).__name__
-
-
-class EngineEntry(NamedTuple):
-    """Module and class of the store of an engine, and an example of its URL."""
-
-    module: str
-    name: str
-    example: str
-
-
-ENGINES = {
-    "postgresql": EngineEntry(
-        "pgvector", "PgvectorStore", "postgresql://user@host/db?table=items&vector=embedding&key=id"
-    ),
-    "qdrant": EngineEntry("qdrant", "QdrantStore", "qdrant://localhost:6333/collection"),
-    "lancedb": EngineEntry("lancedb", "LanceDBStore", "lancedb:///folder?key=id#table"),
-    "chroma": EngineEntry("chroma", "ChromaStore", "chroma:///folder#collection"),
-    "duckdb": EngineEntry("duckdb", "DuckDBStore", "duckdb:///file.db?table=items&vector=embedding&key=id"),
-    "sqlite": EngineEntry("sqlite_vec", "SqliteVecStore", "sqlite:///file.db?table=items&vector=embedding&key=id"),
-    "faiss": EngineEntry("faiss", "FaissIndexStore", "faiss:index.faiss"),
-    "usearch": EngineEntry("usearch", "UsearchStore", "usearch:index.usearch"),
-}
-# Options whose names end like this are never printed, except `key`
-SECRET_SUFFIXES = ("password", "secret", "token", "key")
-ALIASES = {"postgres": "postgresql"}
-
-
-@dataclass(frozen=True)
-class StoreUrl:
-    """The parts of a store URL.
-
-    Attributes:
-        scheme: name of the engine, such as "qdrant".
-        host, port, user, password: of a server; None for a file or folder.
-        path: the part after the server, without its first slash; the path itself for a file or folder.
-        fragment: the part after "#": a table or collection in a folder.
-        options: the parameters after "?", by name.
-    """
-
-    scheme: str
-    host: str | None
-    port: int | None
-    user: str | None
-    password: str | None = field(repr=False)
-    path: str
-    fragment: str
-    options: Mapping[str, str] = field(repr=False)
-
-    @classmethod
-    def parse(cls, url: str) -> StoreUrl:
-        """Parse a URL such as postgresql://me@host:5432/db?table=items, lancedb:///folder#table or faiss:file.
-
-        Three slashes start an absolute path; `scheme:path` is a relative path.
-        """
-        if not isinstance(url, str) or ":" not in url:
-            raise InputError(
-                f"{url!r:.80} is not a store URL", remedy="give one such as qdrant://localhost:6333/collection"
-            )
-        scheme, rest = url.split(":", 1)
-        try:
-            parts = urlsplit(f"store:{rest}")  # the same rules for all schemes
-            port = parts.port
-            pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        except ValueError:  # its message may contain a part of the password
-            raise InputError(
-                f"the store URL {scheme}:... cannot be parsed",
-                remedy="write characters such as @ : / and % in a password as percent codes (%40 for @), the port as a "
-                "number, and options as name=value",
-            ) from None
-        options = dict(pairs)
-        if len(options) < len(pairs):
-            raise InputError(f"the store URL {scheme}:... contains an option twice", remedy="give each option once")
-        server = parts.netloc != ""
-        path = unquote(parts.path)
-        return cls(
-            scheme,
-            parts.hostname if server else None,
-            port,
-            parts.username and unquote(parts.username),
-            parts.password and unquote(parts.password),
-            path.removeprefix("/") if server else path,
-            unquote(parts.fragment),
-            options,
-        )
-
-    def __str__(self) -> str:
-        """Return the URL without password and other secrets, for messages."""
-        port = f":{self.port}" if self.port else ""
-        server = "" if self.host is None else f"//{self.host}{port}/"
-        printable = {name: value for name, value in self.options.items() if not _is_secret(name)}
-        shown = "&".join(f"{name}={quote(value, safe='/')}" for name, value in printable.items())
-        options, fragment = f"?{shown}" if shown else "", f"#{self.fragment}" if self.fragment else ""
-        return f"{self.scheme}:{server}{self.path}{options}{fragment}"
-
-    def check_options(self, *allowed: str) -> dict[str, str]:
-        """Return the options. Raise InputError if one is not among those allowed."""
-        unknown = [name for name in self.options if name not in allowed]
-        if unknown:
-            raise InputError(f"{self.scheme}: has no option {unknown[0]!r}", allowed=", ".join(allowed))
-        return dict(self.options)
-
-    def require(self, name: str, where: str) -> str:
-        """Return the path, the fragment or an option. Raise InputError if it is missing; `where` describes it."""
-        value = {"path": self.path, "fragment": self.fragment}.get(name) or self.options.get(name)
-        if not value:
-            raise InputError(f"{self.scheme}: needs {where}")
-        return value
-
-
-def parse_timeout(given: Any) -> float | None:
-    """Return the parameter `timeout` in seconds, from a number or a text; None for no limit."""
-    if given is None:
-        return None
-    try:
-        value = float(given)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1e9:
-        raise InputError(parameter="timeout", given=given, allowed="a number of seconds > 0")
-    return value
-
-
-def _is_secret(option: str) -> bool:
-    return option != "key" and option.endswith(SECRET_SUFFIXES)
-
-
-def open_store(url: str) -> Store:
-    """Open the store at a URL. Close a database store after use, or use it in a `with` block.
-
-    Args:
-        url: the scheme selects the engine. A password can be part of the URL or set in the environment variable that
-            the tools of the engine read, such as PGPASSWORD. It is never printed.
-
-    Example:
-        >>> with kinrank.open_store("postgresql://me@localhost/shop?table=items&vector=embedding&key=id") as store:
-        ...     ranking = kinrank.rerank(queries, store, candidates=500)
-    """
-    parsed = StoreUrl.parse(url)
-    engine = ENGINES.get(ALIASES.get(parsed.scheme, parsed.scheme))
-    if engine is None:
-        raise InputError(f"{parsed.scheme!r} is not a supported engine", allowed=f"one of: {', '.join(ENGINES)}")
-    kind: Any = getattr(importlib.import_module(f"kinrank.stores.{engine.module}"), engine.name)
-    try:
-        store: Store = kind.from_url(parsed)
-    except InputError as error:
-        if "needs" not in error.problem:
-            raise
-        raise InputError(f"{error} (example of a URL: {engine.example})") from error
-    return store
 
 
 def sort_and_dedupe(

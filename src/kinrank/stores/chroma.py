@@ -13,7 +13,6 @@ import numpy as np
 
 from kinrank.errors import InputError
 from kinrank.lazy_import import import_extra
-from kinrank.stores.base import StoreUrl, parse_timeout
 from kinrank.stores.client_utils import (
     call_with_timeout,
     check_header,
@@ -24,11 +23,13 @@ from kinrank.stores.client_utils import (
     parse_flag,
 )
 from kinrank.stores.engine import SCAN_ROWS, EngineStore, Hits
+from kinrank.stores.url import StoreUrl, parse_timeout
 from kinrank.vector_input import Vectors
 
 MIN_REQUESTED_ITEMS = 400  # Chroma's index finds the nearest items more reliably if more are requested
 METRICS = {"cosine": "cosine", "ip": "cosine", "l2": "euclidean"}
 REQUIREMENT = "ChromaStore", "chroma"
+FIXED_COLUMNS = {"vector": "embedding", "key": "id"}  # Chroma gives no choice
 
 
 class ChromaStore(EngineStore):
@@ -42,6 +43,7 @@ class ChromaStore(EngineStore):
         timeout: seconds to wait for an answer; None for no limit.
     """
 
+    url_examples = ("chroma:///folder?table=items", "chroma://localhost:8000?table=items")
     _client: Any = None  # set if this store opened it
 
     def __init__(self, collection: Any, *, timeout: float | None = None) -> None:
@@ -55,20 +57,20 @@ class ChromaStore(EngineStore):
 
     @classmethod
     def from_url(cls, url: StoreUrl) -> ChromaStore:
-        """Open chroma:///folder#collection, or chroma://user:password@host:8000/collection on a server.
+        """Open chroma:///folder?table=items, or chroma://user:password@host:8000?table=items on a server.
 
-        Options: timeout; for a server also https, tenant, database and token. The environment variable CHROMA_API_KEY
-        can replace the token.
+        Options: table, timeout; for a server also https, tenant, database and token. The environment variable
+        CHROMA_API_KEY can replace the token.
         """
         store = cls.__new__(cls)
         if url.host is None:
-            options = url.check_options("timeout")
+            options = url.check_options("table", "timeout", fixed=FIXED_COLUMNS)
             open_client = partial(_open_folder, url.require("path", "a folder or a server"))
-            store._name = url.require("fragment", "the name of the collection after #")
         else:
-            options = url.check_options("timeout", "https", "tenant", "database", "token")
+            url = url.take_table_from_path()
+            options = url.check_options("table", "timeout", "https", "tenant", "database", "token", fixed=FIXED_COLUMNS)
             open_client = partial(_connect_server, url, options)
-            store._name = url.require("path", "the name of the collection after the server")
+        store._name = url.require_table()
         store.timeout = parse_timeout(options.get("timeout", None if url.host is None else 30.0))
         store._client = store._call(store._call_client, open_client)
         try:

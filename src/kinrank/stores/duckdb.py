@@ -12,9 +12,9 @@ import numpy as np
 
 from kinrank.errors import InputError
 from kinrank.lazy_import import import_extra
-from kinrank.stores.base import parse_timeout
 from kinrank.stores.client_utils import build_where_sql
 from kinrank.stores.engine import SCAN_ROWS, Hits, TableStore, parse_integer_keys, quote_name
+from kinrank.stores.url import parse_timeout
 from kinrank.vector_input import Vectors
 
 DISTANCE_FUNCTIONS = {"cosine": "array_cosine_distance", "euclidean": "array_distance"}
@@ -46,6 +46,7 @@ class DuckDBStore(TableStore):
         timeout: seconds for one request.
     """
 
+    url_examples = ("duckdb:///folder/file.db?table=items&vector=embedding&key=id",)
     exact = True
     _url_options = ("table", "vector", "key", "metric", "timeout")
 

@@ -12,7 +12,7 @@ import threading
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,12 +24,12 @@ from kinrank.ranking import Ranking
 from kinrank.stores.base import (
     QueryHits,
     Store,
-    StoreUrl,
     drop_incomparable,
     rank_by_distance,
     ranking_from_lists,
     to_id_array,
 )
+from kinrank.stores.url import StoreUrl
 from kinrank.vector_input import Vectors
 from kinrank.vector_space import prepare_rows
 
@@ -71,8 +71,10 @@ class EngineStore(Store):
     Attributes:
         dimensions: length of the vectors; 0 if the database is empty and does not declare it.
         timeout: seconds after which a request is cancelled; None for no limit.
+        url_examples: complete URLs for `open_store`, which messages and the documentation print.
     """
 
+    url_examples: ClassVar[tuple[str, ...]] = ()
     filters = True
     dimensions: int = 0
     timeout: float | None = None
@@ -111,6 +113,11 @@ class EngineStore(Store):
 
     def _close(self) -> None:
         """Close what this store opened itself. Connections that the user passed in stay open."""
+
+    @classmethod
+    def from_url(cls, url: StoreUrl) -> EngineStore:
+        """Open the store at a URL, see `open_store`."""
+        raise InputError(f"a {cls.__name__} has no URL")
 
     # Public methods
 
@@ -380,7 +387,7 @@ class TableStore(EngineStore):
         Options: table, vector, key, metric, and timeout if the engine has one.
         """
         options: dict[str, Any] = url.check_options(*cls._url_options)
-        path, table = url.require("path", "a file"), url.require("table", "the option table")
+        path, table = url.require("path", "a file"), url.require_table()
         if url.host is not None:
             scheme = url.scheme
             raise InputError(f"{scheme}: needs a file: {scheme}:///file.db (absolute) or {scheme}:file.db (relative)")

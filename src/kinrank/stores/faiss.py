@@ -17,8 +17,9 @@ from kinrank.lazy_import import import_extra
 from kinrank.neighbors import Neighbors, find_nearest_among
 from kinrank.parameters import check_whole_number
 from kinrank.ranking import Ranking
-from kinrank.stores.base import IndicesAndDistances, Store, StoreUrl, check_item_numbers, mask_from_filter
+from kinrank.stores.base import IndicesAndDistances, Store, check_item_numbers, mask_from_filter
 from kinrank.stores.in_memory_index import InMemoryIndexStore, LabelHits, Labels, check_index_file, find_labels
+from kinrank.stores.url import StoreUrl
 from kinrank.vector_input import Vectors
 from kinrank.vector_space import METRICS, check_metric, find_combination, prepare_rows
 
@@ -84,7 +85,7 @@ class FaissStore(Store):
         >>> manifold = kinrank.Manifold.build(store)
     """
 
-    filters = True
+    filters = joint_by_default = True
 
     def __init__(
         self,
@@ -274,6 +275,8 @@ class FaissIndexStore(InMemoryIndexStore):
                 parameter="index",
                 remedy="pass the vectors as well: FaissStore.from_index(index, vectors)",
             ) from error
+
+    url_examples = ("faiss:index.faiss",)
 
     @classmethod
     def from_url(cls, url: StoreUrl) -> FaissIndexStore:

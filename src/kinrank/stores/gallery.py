@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinrank.errors import MemoryLimitError
+from kinrank.memory_limit import default_limit_bytes, format_bytes, parse_bytes
 from kinrank.problem import Items
+from kinrank.progress import SILENT, Progress
 from kinrank.stores.base import Store, resolve_metric
 from kinrank.stores.engine import EngineStore
 from kinrank.vector_input import Vectors, check_magnitude, check_vectors, to_unit_rows
 from kinrank.vector_space import Space
 
 STORE_VECTORS = "vectors of the store"
+NOTABLE_BYTES = 100_000_000  # vectors of a database: reading more is announced by a warning in the log
 BLOCK_ROWS = 1024  # rows normalised at once: this takes several times the memory of its input
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +55,46 @@ class Gallery:
         return Items.joint(self.convert(queries), self.rows, self.space.unit)
 
 
-def read_gallery(source: ArrayLike | Store, metric: str | None = None, name: str = "gallery") -> Gallery:
+def read_gallery(
+    source: ArrayLike | Store,
+    metric: str | None = None,
+    name: str = "gallery",
+    max_memory: int | str | None = None,
+    report: Progress = SILENT,
+) -> Gallery:
     """Read an array, a file or a store. `metric` is that of the store by default, else cosine.
 
-    `name` is the parameter of the caller, for errors.
+    `name` is the parameter of the caller, for errors. `max_memory` and `report` are for `read_database`.
     """
     ids, metric = None, resolve_metric(source, metric)
     if isinstance(source, EngineStore):
-        ids, rows = source.everything()
+        ids, rows = read_database(source, max_memory, report)
     else:
         rows = read_rows(source, metric, name)
     space = Space.of(source, None if metric == "cosine" else rows)
     rows = rows if space.unit else space.scale_rows(rows, name)
     return Gallery(rows, space, ids, source if isinstance(source, Store) else None)
+
+
+def read_database(
+    engine: EngineStore, max_memory: int | str | None = None, report: Progress = SILENT
+) -> tuple[NDArray[Any], Vectors]:
+    """Return the ids of all items of a vector database, ascending, and their vectors.
+
+    The log and the progress say first how much will be read. Raise MemoryLimitError if it exceeds `max_memory`, by
+    default four fifths of the free memory.
+    """
+    count, dimensions = len(engine), engine.dimensions
+    size = 4 * count * dimensions
+    what = f"all {count:,} items of {engine!r}: {count:,} x {dimensions} numbers, {format_bytes(size)}"
+    budget = default_limit_bytes() if max_memory is None else parse_bytes(max_memory)
+    if 2 * size > budget:
+        raise MemoryLimitError(
+            f"reading {what}, and joining them, needs {format_bytes(2 * size)} but `max_memory` allows "
+            f"{format_bytes(budget)}; give a larger `max_memory`, or re-rank a number of `candidates` per query"
+        )
+    log.log(logging.WARNING if size >= NOTABLE_BYTES else logging.INFO, "reading %s", what)
+    return report.run(f"reading {format_bytes(size)} from {engine!r}", engine.everything)
 
 
 def read_rows(source: ArrayLike | Store, metric: str | None = None, name: str = "gallery") -> Vectors:

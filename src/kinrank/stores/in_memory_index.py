@@ -19,8 +19,9 @@ from kinrank.errors import InputError, MissingFileError
 from kinrank.filters import SINGLE_OR_UNORDERED, looks_like_mask, parse_mask, refuse_mask_of_numbers
 from kinrank.ids import INTEGER_TEXT, to_list, unwrap_masked_array
 from kinrank.neighbors import find_nearest
-from kinrank.stores.base import StoreUrl, drop_incomparable
+from kinrank.stores.base import drop_incomparable
 from kinrank.stores.engine import SCAN_ROWS, EngineStore, Hits
+from kinrank.stores.url import StoreUrl
 from kinrank.vector_input import Vectors
 
 Labels = NDArray[Any]

@@ -15,7 +15,6 @@ import numpy as np
 from kinrank.errors import InputError
 from kinrank.lazy_import import import_extra
 from kinrank.parameters import check_whole_number
-from kinrank.stores.base import StoreUrl, parse_timeout
 from kinrank.stores.client_utils import (
     Condition,
     check_unit_rows,
@@ -25,6 +24,7 @@ from kinrank.stores.client_utils import (
     parse_flag,
 )
 from kinrank.stores.engine import SCAN_ROWS, EngineStore, Hits, parse_integer_keys
+from kinrank.stores.url import StoreUrl, parse_timeout
 from kinrank.vector_input import Vectors
 
 DISTANCE_TYPES = {"cosine": "cosine", "euclidean": "l2"}
@@ -51,6 +51,8 @@ class LanceDBStore(EngineStore):
         latest: read the newest version of the table; False for the version that is checked out.
     """
 
+    url_examples = ("lancedb:///folder?table=items&vector=vector&key=id",)
+
     def __init__(
         self,
         table: Any,
@@ -75,13 +77,14 @@ class LanceDBStore(EngineStore):
 
     @classmethod
     def from_url(cls, url: StoreUrl) -> LanceDBStore:
-        """Open lancedb:///folder?vector=vector&key=id#table, or lancedb:folder#table for a relative path.
+        """Open lancedb:///folder?table=items&vector=vector&key=id, or lancedb:folder?... for a relative path.
 
-        Options: vector, key, metric, timeout, nprobes, refine_factor, ef, and exact=true to search without an index.
+        Options: table, vector, key, metric, timeout, nprobes, refine_factor, ef, and exact=true to search without an
+        index.
         """
-        options = url.check_options("vector", "key", "metric", "timeout", "exact", *INTEGER_SETTINGS)
+        options = url.check_options("table", "vector", "key", "metric", "timeout", "exact", *INTEGER_SETTINGS)
         folder = Path(url.require("path", "a folder"))
-        name = url.require("fragment", "the name of the table after #")
+        name = url.require_table()
         if url.host is not None:
             raise InputError("lancedb: needs a folder: lancedb:///folder (absolute) or lancedb:folder (relative)")
         if not folder.is_dir():

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from kinrank.errors import InputError
 from kinrank.lazy_import import import_extra
-from kinrank.stores.base import StoreUrl, parse_timeout
 from kinrank.stores.client_utils import build_where_sql, check_pair
 from kinrank.stores.engine import SCAN_ROWS, EngineStore, Hits
+from kinrank.stores.url import StoreUrl, parse_timeout
 from kinrank.vector_input import Vectors
 
 STORE_NAME, EXTRA = "PgvectorStore", "pgvector"
@@ -79,6 +79,8 @@ class PgvectorStore(EngineStore):
         ...     ranking = kinrank.rerank(queries, store, candidates=500, where={"kind": "cat"})
     """
 
+    url_examples = ("postgresql://user@host:5432/db?table=items&vector=embedding&key=id",)
+
     def __init__(
         self,
         connection_or_dsn: Any,
@@ -109,7 +111,7 @@ class PgvectorStore(EngineStore):
     @classmethod
     def from_url(cls, url: StoreUrl) -> PgvectorStore:
         """Open postgresql://user@host/db?table=items. Options of libpq, such as sslmode, are accepted."""
-        table, options = url.require("table", "the name of a table, as in ?table=items"), url.options
+        table, options = url.require_table(), url.options
         return cls(
             build_dsn(url, URL_OPTIONS),
             table,

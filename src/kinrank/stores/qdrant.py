@@ -13,7 +13,6 @@ import numpy as np
 
 from kinrank.errors import InputError
 from kinrank.lazy_import import import_extra
-from kinrank.stores.base import StoreUrl, parse_timeout
 from kinrank.stores.client_utils import (
     check_header,
     check_unit_rows,
@@ -25,6 +24,7 @@ from kinrank.stores.client_utils import (
     parse_flag,
 )
 from kinrank.stores.engine import SCAN_ROWS, EngineStore, Hits
+from kinrank.stores.url import StoreUrl, parse_timeout
 from kinrank.vector_input import Vectors
 
 MAX_ANSWER_NUMBERS = 4_000_000  # in one answer, about 80 MB of JSON
@@ -48,6 +48,8 @@ class QdrantStore(EngineStore):
         exact: make the server compare queries with every point instead of using its index.
         api_key: key for a URL; by default the environment variable QDRANT_API_KEY.
     """
+
+    url_examples = ("qdrant://localhost:6333?table=items", "qdrant:///folder?table=items")
 
     def __init__(
         self,
@@ -81,21 +83,21 @@ class QdrantStore(EngineStore):
 
     @classmethod
     def from_url(cls, url: StoreUrl) -> QdrantStore:
-        """Open qdrant://host:6333/collection?vector=name, or qdrant:///folder#collection in local mode.
+        """Open qdrant://host:6333?table=items&vector=name, or qdrant:///folder?table=items in local mode.
 
-        Options: vector, https, timeout, exact, api_key. The environment variable QDRANT_API_KEY can replace the key.
+        Options: table, vector, https, timeout, exact, api_key. The environment variable QDRANT_API_KEY can replace the
+        key.
         """
-        options = url.check_options("vector", "https", "timeout", "exact", "api_key")
+        url = url.take_table_from_path()
+        options = url.check_options("table", "vector", "https", "timeout", "exact", "api_key", fixed={"key": "id"})
         if url.host is None:
             place = url.require("path", "a server or a folder")
-            name = url.require("fragment", "the name of the collection after #")
         else:
             host = f"[{url.host}]" if ":" in url.host else url.host
             place = f"{'https' if parse_flag(options, 'https') else 'http'}://{host}:{url.port or 6333}"
-            name = url.require("path", "the name of the collection after the server")
         return cls(
             place,
-            name,
+            url.require_table(),
             options.get("vector"),
             timeout=parse_timeout(options.get("timeout", 30.0)),
             exact=parse_flag(options, "exact"),

@@ -50,6 +50,7 @@ class SqliteVecStore(TableStore):
         metric: "cosine" or "euclidean"; by default the metric of a vec0 table, and cosine for other tables.
     """
 
+    url_examples = ("sqlite:///folder/file.db?table=items&vector=embedding&key=id",)
     exact = True
 
     def __init__(

@@ -9,9 +9,9 @@ import numpy as np
 
 from kinrank.errors import InputError
 from kinrank.lazy_import import import_extra
-from kinrank.stores.base import StoreUrl
 from kinrank.stores.client_utils import parse_flag
 from kinrank.stores.in_memory_index import InMemoryIndexStore, LabelHits, Labels, check_index_file
+from kinrank.stores.url import StoreUrl
 from kinrank.vector_input import Vectors
 from kinrank.vector_space import METRICS
 
@@ -32,6 +32,8 @@ class UsearchStore(InMemoryIndexStore):
         index: an index with one vector per key (multi=False) and the metric cos, l2sq, or ip over unit vectors.
         exact: compare queries with every vector instead of searching the graph.
     """
+
+    url_examples = ("usearch:index.usearch",)
 
     def __init__(self, index: Any, *, exact: bool = False) -> None:
         kind = import_extra("usearch.index", "UsearchStore", "usearch").Index

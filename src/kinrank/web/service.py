@@ -10,7 +10,7 @@ from typing import Any
 
 from kinrank.errors import InputError
 from kinrank.manifold import Manifold
-from kinrank.stores.base import open_store
+from kinrank.stores.url import open_store
 from kinrank.vector_input import Vectors
 from kinrank.web.collection import Collection
 from kinrank.web.page_data.example_query import find_example

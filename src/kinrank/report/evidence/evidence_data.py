@@ -37,6 +37,7 @@ from kinrank.report.evidence.item_maps import (
     reduce_vectors,
 )
 from kinrank.report.evidence.method_runs import DEFAULT_RUN, MethodResults, RunOptions, choose_runner, run_methods
+from kinrank.reranking.candidates import resolve_candidates
 from kinrank.stores.gallery import read_gallery
 from kinrank.vector_input import sample_evenly
 
@@ -137,9 +138,9 @@ def gather(
     stages_done = len(results.trials) + len(results.trials.refused) + len(results.trials.failed)
     last = stages_done + EXTRA_STAGES
     report.stage("chains", stages_done, last)
-    held = read_gallery(gallery, options.metric)
+    held = read_gallery(gallery, options.metric, max_memory=options.max_memory)
     vectors = None if queries is None else held.convert(queries)
-    nearest = results.before[:, : options.candidates]
+    nearest = results.before[:, : resolve_candidates(options.candidates, gallery)]
     chains = make_chains(results.method, vectors, held.rows, held.space, results.trials.mode, nearest)
     parts = {"features": reduce_vectors(held.rows[sample])}
     gains: list[GainChain] = []

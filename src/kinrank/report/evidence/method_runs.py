@@ -24,6 +24,7 @@ from kinrank.manifold import Manifold
 from kinrank.methods import Method
 from kinrank.progress import Progress
 from kinrank.ranking import Ranking
+from kinrank.reranking.candidates import CandidateOption
 from kinrank.warmup import warm_up_method
 
 RankOrder = NDArray[np.int32]
@@ -68,7 +69,7 @@ class RunOptions:
         online: one query at a time against a gallery that is prepared once; for queries outside the gallery.
     """
 
-    candidates: int | None = None
+    candidates: CandidateOption = None
     online: bool = False
     max_memory: int | str | None = None
     metric: str | None = None

@@ -131,7 +131,7 @@ def serve_writes(settings: Settings) -> Iterator[str | None]:
     if not (settings.writable or settings.store is not None):
         yield None
         return
-    from kinrank.stores.base import open_store
+    from kinrank.stores.url import open_store
     from kinrank.web.writes.gallery_writer import Writer
     from kinrank.web.writes.writer_socket import MAX_SOCKET_PATH_BYTES, WriterSocket
 

@@ -22,7 +22,7 @@ from kinrank.manifold.saved_folder import MANIFEST, check_target
 from kinrank.methods import Method
 from kinrank.progress import Progress, ProgressOption
 from kinrank.report.demo import embed_pixels
-from kinrank.stores.base import StoreUrl, open_store
+from kinrank.stores.url import StoreUrl, open_store
 from kinrank.sync_folder import SyncResult
 from kinrank.vector_input import load_with_ids
 from kinrank.web.collection import Collection
