@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,7 @@ from kinrank.cli.input_files import ItemIds, QueryIds, read_id_file, split_comma
 from kinrank.cli.option_groups import option
 from kinrank.cli.output import Json, check_paths_differ, print_json
 from kinrank.cli.truth_options import TruthOptions
+from kinrank.errors import TruncatedRankingWarning
 from kinrank.ranking import Ranking
 
 
@@ -43,10 +46,14 @@ def evaluate(
     check_paths_differ(None, query_ids, item_ids)
     loaded = Ranking.load(ranking, ties=ties)
     relevant = truth.read(read_id_file(query_ids), read_id_file(item_ids))
-    scores = kinrank.evaluate(loaded, relevant, split_commas(measures) if measures else None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncatedRankingWarning)  # printed below
+        scores = kinrank.evaluate(loaded, relevant, split_commas(measures) if measures else None)
     facts = {key: loaded.meta[key] for key in ("mode", "method") if key in loaded.meta}
     if json:
         print_json({**scores.to_dict(), **facts})
+        if scores.truncated is not None:
+            print(f"kinrank: {scores.truncated.describe()}", file=sys.stderr)
     else:
         print(scores)
         tied = _count_tied_queries(loaded) if ranking.suffix.lower() == ".trec" and ties == "rank" else 0
