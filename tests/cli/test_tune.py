@@ -248,7 +248,7 @@ def test_refusals_are_told_in_flags(folder: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("name", METHODS)
 def test_flags_of_a_method_are_read_back(name: str) -> None:
     from kinrank.diagnosis.parameter_choice import choose_parameters
-    from kinrank.evaluation.nested_choice import list_variants
+    from kinrank.evaluation.fold_choice import list_variants
 
     usual = METHODS[name]()
     assert format_flags(usual) == f"--method {name}"

@@ -12,7 +12,7 @@ import kinrank as kr
 from kinrank.diagnosis import Tuned, cross_validation
 from kinrank.diagnosis.vector_preparation import fit_preparation
 from kinrank.errors import MemoryLimitError
-from kinrank.evaluation.nested_choice import LPMT_GRID
+from kinrank.evaluation.fold_choice import LPMT_GRID
 from kinrank.testing.sample_data import toy
 from kinrank.vector_input import to_unit_rows
 from reference.diagnosis import nested

@@ -22,8 +22,8 @@ from kinrank.diagnosis.parameter_choice import resolve_methods
 from kinrank.diagnosis.vector_preparation import WAYS, Preparation, fit_preparation
 from kinrank.errors import EXPECTED_ERRORS, InputError
 from kinrank.evaluation import Truth, evaluate
+from kinrank.evaluation.fold_choice import DEFAULT_FOLDS, check_labelled_queries, choose_by_folds, list_variants
 from kinrank.evaluation.measures import Measure
-from kinrank.evaluation.nested_choice import DEFAULT_FOLDS, check_labelled_queries, choose_by_folds, list_variants
 from kinrank.evaluation.scores import Scores
 from kinrank.evaluation.significance import Comparison, compare_pairs
 from kinrank.evaluation.trials import BASELINE, describe_failure, format_points

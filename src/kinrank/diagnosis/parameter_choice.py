@@ -8,7 +8,7 @@ from dataclasses import replace
 from kinrank.diagnosis.gain_model import FEW_KIN_DROP
 from kinrank.diagnosis.neighborhood_facts import Facts
 from kinrank.errors import InputError
-from kinrank.evaluation.nested_choice import list_neighborhood_sizes
+from kinrank.evaluation.fold_choice import list_neighborhood_sizes
 from kinrank.evaluation.trials import label_methods
 from kinrank.methods import LPMT, Method
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinrank.errors import EXPECTED_ERRORS, InputError
-from kinrank.evaluation.nested_choice import (
+from kinrank.evaluation.fold_choice import (
     DEFAULT_FOLDS,
     Run,
     check_labelled_queries,
     list_candidates,
-    score_tuned,
+    score_by_folds,
 )
 from kinrank.evaluation.pair_tests import CORRECTIONS, run_pair_tests
 from kinrank.evaluation.scores import Scores, parse_measures, score_ranking
@@ -391,7 +391,7 @@ def run_trials(
     for label, method in {BASELINE: resolve_method(BASELINE), **methods}.items():
         try:
             if folds is not None and plain is not None:
-                tuned = score_tuned(run, method, truth, parsed, chance, folds)
+                tuned = score_by_folds(run, method, truth, parsed, chance, folds)
                 gains = {measure: compare_scores(plain, tuned.scores, measure, **chance) for measure in measures}
                 parts = full_repr(tuned.method), tuned.scores, gains, tuned.seconds
                 trial = Trial(label, *parts, tuned=tuned.by_fold, tried=tuned.tried)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.errors import InputError
 from kinrank.evaluation import Truth
-from kinrank.evaluation.nested_choice import Run
+from kinrank.evaluation.fold_choice import Run
 from kinrank.evaluation.trials import (
     BASELINE,
     Trials,

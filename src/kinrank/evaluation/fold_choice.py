@@ -78,7 +78,7 @@ class TunedScores(NamedTuple):
     seconds: float
 
 
-def score_tuned(
+def score_by_folds(
     run: Run, method: Method, truth: Truth, measures: Sequence[Measure], chance: dict[str, Any], folds: int
 ) -> TunedScores:
     """Rank with every candidate, and score each query with the one that is best by the first measure on other folds.
