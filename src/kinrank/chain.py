@@ -190,7 +190,7 @@ class Chain:
         return f'<img alt="{escape(str(self))}" src="data:image/svg+xml;base64,{content}">'
 
     def figure(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Return a matplotlib figure with one bar per step: its share of the cost and the moved mass. Save it to `path`."""
+        """Return a matplotlib figure with one bar per step: its share of the cost, and moved mass. Save to `path`."""
         matplotlib = import_extra("matplotlib.figure", "a figure", "plot")
         labels = [f"→ {name}" for name in self.names] if self.reached else []
         figure = matplotlib.Figure(figsize=(7, 1.2 + 0.4 * max(len(labels), 1)), layout="constrained")

@@ -50,37 +50,33 @@ def test_a_correction_of_nothing_real_finds_nothing() -> None:
     for seed in range(30):
         values = np.random.default_rng(seed).random((10, 30))
         for correction in hits:
-            found = run_pair_tests(values, 0, "mAP", correction=correction, **{**CHANCE, "resamples": 200})  # type: ignore[arg-type]
+            found = run_pair_tests(values, 0, correction, **{**CHANCE, "resamples": 200})  # type: ignore[arg-type]
             hits[correction] += any(found.beats)
     assert hits["holm"] <= 4  # about one in twenty
     assert hits["none"] >= 20
 
 
-def test_intervals_and_families(rng: np.random.Generator) -> None:
-    base = rng.random(50)
-    values = np.stack([base, base + 0.2 + 0.05 * rng.random(50), base + 0.201 + 0.05 * rng.random(50)])
+def test_each_family_is_corrected_by_its_own_size(rng: np.random.Generator) -> None:
+    values = np.cumsum(0.02 * rng.random((4, 60)), axis=0) + rng.random((4, 60))
     values[:, :4] = np.nan
-    found = run_pair_tests(values, 0, "mAP", correction="holm", **CHANCE)  # type: ignore[arg-type]
-    best = found.best
-    for row in range(3):
-        single = compare_pairs(values[best], values[row], "mAP", **CHANCE)  # type: ignore[arg-type]
-        gap = found.to_best[row]
-        assert (gap.low, gap.high, gap.better, gap.worse, gap.queries) == (
-            single.low,
-            single.high,
-            single.better,
-            single.worse,
-            46,
-        )
-    assert found.p_plain[0] == 1.0
-    assert found.p_plain[1:].max() < 0.01
-    assert found.to_best[best].p == 1.0
-    assert 0 in found.beats[1]
-    assert 0 in found.beats[2]
+    raw = compute_p_values(values[:, 4:], 10_000, seed=0)
+    found = run_pair_tests(values, 0, "holm", **CHANCE)  # type: ignore[arg-type]
+    best = int(values[:, 4:].mean(axis=1).argmax())
+    for row, p in ((0, found.p_plain), (best, found.p_to_best)):
+        others = np.arange(4) != row
+        np.testing.assert_array_equal(p[others], correct_by_holm(raw[row][others]))
+        assert p[row] == 1.0
+    single = run_pair_tests(values, 0, "none", **CHANCE)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(single.p_plain[1:], raw[0, 1:])
+
+
+def test_a_clear_difference_is_found(rng: np.random.Generator) -> None:
+    base = rng.random(50)
+    found = run_pair_tests(np.stack([base, base + 0.1, base - 0.1]), 0, "holm", **CHANCE)  # type: ignore[arg-type]
+    assert found.beats == [[2], [0, 2], []]
 
 
 @pytest.mark.parametrize("shape", [(1, 20), (3, 0), (1, 0)])
 def test_few_methods_and_no_queries(shape: tuple[int, int], rng: np.random.Generator) -> None:
-    found = run_pair_tests(rng.random(shape), 0, "mAP", correction="holm", **CHANCE)  # type: ignore[arg-type]
-    assert found.best < shape[0]
+    found = run_pair_tests(rng.random(shape), 0, "holm", **CHANCE)  # type: ignore[arg-type]
     assert found.beats == [[] for _ in range(shape[0])]

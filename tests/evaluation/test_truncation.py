@@ -38,7 +38,7 @@ def test_a_short_ranking_is_noticed_where_it_changes_the_value(measure: str) -> 
     assert truncated(whole, EVERYONE, measure) is None
     found = truncated(short, EVERYONE, measure)
     assert found is not None
-    assert found.measures == (measure,)
+    assert found.measures == [measure]
     assert (found.depth, found.queries, found.relevant, found.unlisted) == (5, 60, 60 * 19, 60 * 14)  # without itself
     scores = [kr.evaluate(ranking, EVERYONE, [measure], resamples=0)[measure].mean for ranking in (short, whole)]
     assert scores[0] < scores[1]

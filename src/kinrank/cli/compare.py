@@ -122,4 +122,4 @@ def compare(
 
 def _print_run(label: str, done: int, total: int) -> None:
     """Print the progress of a long comparison where no bar can be drawn."""
-    print(f"kinrank: {done} of {total}: {label}", file=sys.stderr)
+    print(f"kinrank: {done} of {total} {label}", file=sys.stderr)

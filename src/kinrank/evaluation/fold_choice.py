@@ -18,6 +18,7 @@ from kinrank.evaluation.measures import Measure
 from kinrank.evaluation.scores import Scores, make_scores, score_ranking
 from kinrank.evaluation.truth import Truth
 from kinrank.methods import Method
+from kinrank.methods.base import full_repr
 from kinrank.parameters import Parameter, list_parameters
 from kinrank.ranking import Ranking
 
@@ -61,21 +62,13 @@ def choose_by_folds(values: NDArray[np.float64], folds: int, seed: int) -> FoldC
 
 
 class TunedScores(NamedTuple):
-    """Scores of a method whose parameters were chosen by cross-validation.
-
-    Attributes:
-        scores: each query is scored with parameters that were chosen without it.
-        method: the method with the parameters that are best on all queries.
-        by_fold: parameters that were chosen for each fold.
-        tried: number of candidates that could rank the data.
-        seconds: time per query, the mean over the folds.
-    """
+    """Scores of a method, each query with parameters that were chosen without it, and the fields of its Trial."""
 
     scores: Scores
-    method: Method
-    by_fold: tuple[str, ...]
-    tried: int
+    parameters: str
     seconds: float
+    tuned: tuple[str, ...]
+    tried: int
 
 
 def score_by_folds(
@@ -101,11 +94,11 @@ def score_by_folds(
     chosen = np.where(choice.by_query < 0, np.nan, values[choice.by_query, :, np.arange(values.shape[2])].T)
     made = {"scores": make_scores(names, chosen, **chance), "resamples": chance["resamples"]}
     return TunedScores(
-        scores=dataclasses.replace(candidates[0][1], **made),
-        method=candidates[int(np.argmax(np.nanmean(values[:, 0], axis=1)))][0],
-        by_fold=tuple(repr(candidates[winner][0]) for winner in choice.by_fold),
-        tried=len(candidates),
-        seconds=float(np.mean([candidates[winner][2] for winner in choice.by_fold])),
+        dataclasses.replace(candidates[0][1], **made),
+        full_repr(candidates[int(np.argmax(np.nanmean(values[:, 0], axis=1)))][0]),
+        float(np.mean([candidates[winner][2] for winner in choice.by_fold])),
+        tuple(repr(candidates[winner][0]) for winner in choice.by_fold),
+        len(candidates),
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinrank.evaluation.hits import Values
-from kinrank.evaluation.scores import bootstrap_intervals
-from kinrank.evaluation.significance import Comparison, draw_signs
+from kinrank.evaluation.significance import draw_signs
 
 TEST_RESAMPLES = 10_000  # at least: with fewer, no p-value of hundreds of pairs could be small after the correction
 CORRECTIONS = ("holm", "none")
@@ -20,66 +19,42 @@ class PairTests(NamedTuple):
     """Results for one measure; methods are numbered by row.
 
     Attributes:
-        best: number of the method with the highest mean; the first of several.
-        p_plain: (methods,) p-value of each method against no re-ranking; 1 for itself.
-        to_best: comparison of each method with the best one; its difference is never above 0.
+        p_plain: p-value of each method against no re-ranking; 1 for itself.
+        p_to_best: p-value of each method against the one with the highest mean; 1 for itself.
         beats: for each method, the numbers of the methods that it is significantly better than, of all pairs.
     """
 
-    best: int
     p_plain: Values
-    to_best: list[Comparison]
+    p_to_best: Values
     beats: list[list[int]]
 
 
 def run_pair_tests(
-    values: Values, plain: int, measure: str, *, confidence: float, resamples: int, seed: int, correction: str
+    values: Values, plain: int, correction: str, *, confidence: float, resamples: int, seed: int
 ) -> PairTests:
-    """Test all pairs of (methods, queries) values; NaN marks queries that do not count. `plain` is no re-ranking.
+    """Test all pairs of (methods, queries) values; NaN: does not count. `plain` is the number of no re-ranking.
 
     Holm's method corrects three families of tests, each by its own size: every method against no re-ranking, every
-    method against the best, and all pairs. Intervals are those of single comparisons.
+    method against the best, and all pairs.
     """
     values = values[:, ~np.isnan(values).any(axis=0)]
-    count, queries = values.shape
-    means = bootstrap_intervals(values, confidence, 0, seed)[0]
-    best = int(np.argmax(means)) if queries else plain
     raw = compute_p_values(values, max(resamples, TEST_RESAMPLES) if resamples else 0, seed)
+    means, rows = values.sum(axis=1), np.arange(len(values))
 
-    def correct(p: Values) -> Values:
-        return correct_by_holm(p) if correction == "holm" else p
-
-    def test_against(row: int) -> Values:
-        others = np.arange(count) != row
-        p = np.ones(count)
-        p[others] = correct(raw[row, others])
+    def correct(first: Any, second: Any) -> Values:
+        p = np.ones(raw.shape)
+        p[first, second] = correct_by_holm(raw[first, second]) if correction == "holm" else raw[first, second]
         return p
 
-    gaps = values - values[best]
-    differences, lows, highs = bootstrap_intervals(gaps, confidence, resamples, seed)
-    p_best = test_against(best)
-    to_best = [
-        Comparison(
-            measure=measure,
-            mean_a=float(means[best]),
-            mean_b=float(means[row]),
-            difference=float(differences[row]),
-            low=float(lows[row]),
-            high=float(highs[row]),
-            p=float(p_best[row]),
-            better=int((gaps[row] > 0).sum()),
-            worse=int((gaps[row] < 0).sum()),
-            queries=queries,
-            confidence=confidence,
-        )
-        for row in range(count)
-    ]
-    upper = np.triu_indices(count, 1)
-    pairs = np.ones((count, count))
-    pairs[upper] = correct(raw[upper])
-    pairs = np.minimum(pairs, pairs.T)
-    wins = (pairs < 1.0 - confidence) & (means[:, None] > means)
-    return PairTests(best, test_against(plain), to_best, [np.flatnonzero(row).tolist() for row in wins])
+    def test_against(row: int) -> Values:
+        p: Values = correct(row, rows[rows != row])[row]
+        return p
+
+    pairs = correct(*np.triu_indices(len(values), 1))
+    wins = (np.minimum(pairs, pairs.T) < 1.0 - confidence) & (means[:, None] > means)
+    return PairTests(
+        test_against(plain), test_against(int(means.argmax())), [np.flatnonzero(row).tolist() for row in wins]
+    )
 
 
 def compute_p_values(values: Values, resamples: int, seed: int) -> Values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ class Scores(Mapping[str, Score]):
             if per_query:
                 measures[name]["per_query"] = [_to_json(value) for value in score.per_query]
         facts = {key: getattr(self, key) for key in JSON_FIELDS}
-        facts["truncated"] = None if self.truncated is None else self.truncated.to_dict()
+        facts["truncated"] = None if self.truncated is None else asdict(self.truncated)
         if per_query and self.query_ids is not None:
             facts["query_ids"] = self.query_ids.tolist()
         return {"measures": measures, **facts}

@@ -16,7 +16,6 @@ from kinrank.evaluation.fold_choice import (
     DEFAULT_FOLDS,
     Run,
     check_labelled_queries,
-    list_candidates,
     score_by_folds,
 )
 from kinrank.evaluation.pair_tests import CORRECTIONS, run_pair_tests
@@ -38,7 +37,6 @@ from kinrank.warmup import warm_up_method
 log = logging.getLogger(__name__)
 
 BASELINE = "none"
-MIN_METHODS_FOR_CHANCE_NOTE = 10  # with so many methods, some are better or worse by chance
 MAX_LISTED_METHODS = 6  # methods that a sentence names, the worst first
 VARIANTS = ("lpmt-ablation", "lpmt-as-published")  # of LPMT, in kinrank-bench; measured only if they are named
 
@@ -53,7 +51,7 @@ class Trial:
         scores: all measures with their intervals.
         gains: measure -> paired comparison with no re-ranking; above 0 if the method is better.
         seconds: time per query, without compilation.
-        to_best: measure -> paired comparison with the best method; never above 0.
+        p_to_best: measure -> p-value of the difference to the best method; 1 for itself.
         beats: measure -> methods that this one is significantly better than, by the tests of all pairs.
         tuned: parameters that were chosen for each fold; empty if the method was not tuned.
         tried: number of candidates that they were chosen among.
@@ -64,7 +62,7 @@ class Trial:
     scores: Scores
     gains: dict[str, Comparison]
     seconds: float
-    to_best: dict[str, Comparison] = field(default_factory=dict)
+    p_to_best: dict[str, float] = field(default_factory=dict)
     beats: dict[str, list[str]] = field(default_factory=dict)
     tuned: tuple[str, ...] = ()
     tried: int = 1
@@ -124,22 +122,17 @@ class Trials(Sequence[Trial]):
     def ties(self, measure: str) -> list[str]:
         """List the methods that are not significantly different from the best one."""
         best = self.best(measure)
-        return [t.method for t in self.trials if t is not best and t.to_best[measure].p >= self.alpha]
+        return [t.method for t in self.trials if t is not best and t.p_to_best[measure] >= self.alpha]
 
     @property
     def notes(self) -> list[str]:
         """Sentences about the tests, tuned parameters, and measures that need longer rankings."""
-        count, sentences = len(self.trials) - 1, []
-        if count and self.trials[0].scores.resamples:
-            rule = f"Significant means p < {self.alpha:g}, by paired randomization tests."
+        sentences = []
+        if len(self.trials) > 1 and self.trials[0].scores.resamples:
+            rule = "Every p is that of a single comparison: by chance, one in twenty is below 0.05."
             if self.correction == "holm":
-                rule += " Holm's method corrects the p-values of each column for the number of methods; intervals are "
-                rule += "those of single comparisons."
-            elif count >= MIN_METHODS_FOR_CHANCE_NOTE:
-                rule += " Every p is that of a single comparison: by chance, one in twenty is below 0.05."
-            else:
-                rule += " Every p is that of a single comparison."
-            sentences.append(rule)
+                rule = "Holm's method corrects each column of p for the number of methods; intervals are not corrected."
+            sentences.append(f"Significant means p < {self.alpha:g}, by paired randomization tests. {rule}")
         tuned = [trial for trial in self.trials if trial.tuned]
         if tuned:
             sentences.append(
@@ -169,12 +162,11 @@ class Trials(Sequence[Trial]):
             )
         elif others and others[0].scores.resamples:  # without them there are no intervals to judge by
             sentences.append(f"No method is clearly better than no re-ranking in {measure} here.")
-        if len(others) > 1 and not math.isnan(self.trials[-1].to_best[measure].p):
-            best, *ties = (name_in_text(name) for name in (self.best(measure).method, *self.ties(measure)))
-            if ties:
-                sentences.append(f"Best in {measure}: {best}. Not significantly different from it: {', '.join(ties)}.")
-            else:
-                sentences.append(f"Best in {measure}: {best}, significantly better than all others.")
+        if len(others) > 1 and not math.isnan(self.trials[-1].p_to_best[measure]):
+            names = [self.best(measure).method, *self.ties(measure)]
+            best, *ties = ("no re-ranking" if name == BASELINE else name for name in names)
+            equal = f". Not significantly different from it: {', '.join(ties)}."
+            sentences.append(f"Best in {measure}: {best}{equal if ties else ', significantly better than all others.'}")
         for measure in self.measures:
             gains = [(trial.gains[measure], trial.method) for trial in others]
             hurt = sorted((gain.difference, name) for gain, name in gains if gain.high < 0 and gain.p < self.alpha)
@@ -202,7 +194,7 @@ class Trials(Sequence[Trial]):
                 "seconds_per_query": trial.seconds,
                 "measures": trial.scores.to_dict()["measures"],
                 "gains": {measure: gain.to_dict() for measure, gain in trial.gains.items()},
-                "to_best": {measure: gap.to_dict() for measure, gap in trial.to_best.items()},
+                "p_to_best": {measure: None if math.isnan(p) else p for measure, p in trial.p_to_best.items()},
                 "beats": trial.beats,
                 "tuned": list(trial.tuned),
                 "tried": trial.tried,
@@ -210,11 +202,10 @@ class Trials(Sequence[Trial]):
             for trial in self.trials
         ]
         names = ("queries", "items", "mode", "confidence", "correction", "refused", "failed", "verdict", "notes")
-        best = {measure: self.best(measure).method for measure in self.measures}
-        ties = {measure: self.ties(measure) for measure in self.measures}
-        truncated = self.trials[0].scores.to_dict()["truncated"]
-        facts = {"best": best, "ties": ties, "truncated": truncated}
-        return {**{name: getattr(self, name) for name in names}, **facts, "methods": methods}
+        facts: dict[str, Any] = {name: getattr(self, name) for name in names}
+        facts["best"] = {measure: self.best(measure).method for measure in self.measures}
+        facts["ties"] = {measure: self.ties(measure) for measure in self.measures}
+        return {**facts, "truncated": self.trials[0].scores.to_dict()["truncated"], "methods": methods}
 
     def table(self) -> list[list[str]]:
         """Return rows of text, the heading first: first measure in percent, its gain, the time, the other measures."""
@@ -237,7 +228,7 @@ class Trials(Sequence[Trial]):
         """Format the p-value of the difference to the best method, and say so if it is not significant."""
         if trial is self.best(measure):
             return "best"
-        p = trial.to_best[measure].p
+        p = trial.p_to_best[measure]
         return f"{p:.4f}, tie" if p >= self.alpha else f"{p:.4f}"
 
     def __str__(self) -> str:
@@ -303,29 +294,11 @@ def compare(
         gallery = to_array(gallery, "gallery")  # a file, for example, has no length
     run = make_runner(queries, gallery, candidates, k, max_memory, metric)
     chance: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
-    if tune:
-        count, report = 1 + sum(len(list_candidates(method)) for method in chosen.values()), Progress(progress)
-        steps = run_trials(_report_runs(run, report, count), chosen, truth, wanted, chance, DEFAULT_FOLDS)
-    else:
-        steps = Progress(progress).each("methods", run_trials(run, chosen, truth, wanted, chance), 1 + len(chosen))
-    runs = [trial_run._replace(ranking=None) for trial_run in steps]  # all rankings may not fit in memory
-    if tune:
-        report.stage("methods", count, count)
+    steps = run_trials(run, chosen, truth, wanted, chance, DEFAULT_FOLDS if tune else None)
+    report = Progress(progress).each("methods", steps, 1 + len(chosen))
+    runs = [trial_run._replace(ranking=None) for trial_run in report]  # all rankings may not fit in memory
     items = len(gallery) if isinstance(gallery, Sized) else None
     return summarize_trials(runs, wanted, len(truth), items, confidence, correction)
-
-
-def _report_runs(run: Run, report: Progress, count: int) -> Run:
-    """Return a function that reports every run before it starts."""
-    done = 0
-
-    def run_and_report(method: Method) -> Ranking:
-        nonlocal done
-        report.stage(repr(method), done, count)
-        done += 1
-        return run(method)
-
-    return run_and_report
 
 
 class TrialRun(NamedTuple):
@@ -393,9 +366,7 @@ def run_trials(
             if folds is not None and plain is not None:
                 tuned = score_by_folds(run, method, truth, parsed, chance, folds)
                 gains = {measure: compare_scores(plain, tuned.scores, measure, **chance) for measure in measures}
-                parts = full_repr(tuned.method), tuned.scores, gains, tuned.seconds
-                trial = Trial(label, *parts, tuned=tuned.by_fold, tried=tuned.tried)
-                yield TrialRun(label, method, trial=trial)
+                yield TrialRun(label, method, trial=Trial(method=label, gains=gains, **tuned._asdict()))
                 continue
             ranking = run(method)
         except EXPECTED_ERRORS as error:
@@ -427,25 +398,25 @@ def summarize_trials(
 ) -> Trials:
     """Collect the results of methods that were run, and test them. The first one is no re-ranking."""
     trials = [entry.trial for entry in tried if entry.trial is not None]
-    for measure in measures:
-        trials = _test_trials(trials, measure, correction)
     refused = {entry.label: entry.refused for entry in tried if entry.refused}
     failed = {entry.label: entry.failed for entry in tried if entry.failed}
     best = sorted(trials, key=lambda trial: -sorting_score(trial, measures[0]))
+    for measure in measures:
+        best = _test_trials(best, measure, correction)
     return Trials(best, refused, measures, queries, items, tried[0].mode, confidence, failed, correction)
 
 
 def _test_trials(trials: list[Trial], measure: str, correction: str) -> list[Trial]:
-    """Return the trials with the tests of a measure; the first one is no re-ranking."""
+    """Return the trials with the tests of a measure."""
     values, settings = np.stack([trial.scores[measure].per_query for trial in trials]), trials[0].scores
     chance: dict[str, Any] = {name: getattr(settings, name) for name in ("confidence", "resamples", "seed")}
-    tests = run_pair_tests(values, 0, measure, correction=correction, **chance)
     names = [trial.method for trial in trials]
+    tests = run_pair_tests(values, names.index(BASELINE), correction, **chance)
     return [
         replace(
             trial,
             gains={**trial.gains, measure: replace(trial.gains[measure], p=float(tests.p_plain[row]))},
-            to_best={**trial.to_best, measure: tests.to_best[row]},
+            p_to_best={**trial.p_to_best, measure: float(tests.p_to_best[row])},
             beats={**trial.beats, measure: [names[other] for other in tests.beats[row]]},
         )
         for row, trial in enumerate(trials)
@@ -485,11 +456,6 @@ def label_methods(methods: Sequence[Method | str] | str) -> dict[str, Method]:
 def list_untrained_methods() -> list[str]:
     """List the names of all methods that need no weights."""
     return [name for name, kind in METHODS.items() if name not in VARIANTS and not issubclass(kind, LearnedMethod)]
-
-
-def name_in_text(method: str) -> str:
-    """Return the name of a method for a sentence."""
-    return "no re-ranking" if method == BASELINE else method
 
 
 def _format_score(trial: Trial, measure: str) -> tuple[str, str]:

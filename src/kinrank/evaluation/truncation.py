@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class Truncation:
         alternative: a measure that the ranking does support, such as mAP@5; None if there is none.
     """
 
-    measures: tuple[str, ...]
+    measures: list[str]
     depth: int
     needed: int | None
     unlisted: int
@@ -52,10 +52,6 @@ class Truncation:
             f"{remedy}{other}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {**asdict(self), "measures": list(self.measures)}
-
 
 def find_truncation(hits: Hits, measures: Sequence[Measure]) -> Truncation | None:
     """Find the measures and queries whose values are too low because the ranking stops early; None without any."""
@@ -64,12 +60,10 @@ def find_truncation(hits: Hits, measures: Sequence[Measure]) -> Truncation | Non
     found = np.bincount(hits.query, minlength=len(hits.truth))
     short: dict[Measure, Any] = {}
     for measure in measures:
-        first_only = measure.name in FIRST_POSITIVE_ONLY
-        if measure.name == "MRR" and measure.k is None:
-            continue
+        first_only, always = measure.name in FIRST_POSITIVE_ONLY, measure.name == "MRR" and measure.k is None
         incomplete = (hits.listed >= 0) & (hits.listed < np.minimum(_count_needed(measure), available))
         incomplete &= (found == 0) & (hits.positives > 0) if first_only else found < hits.positives
-        if incomplete.any():
+        if incomplete.any() and not always:
             short[measure] = incomplete
     if not short:
         return None
@@ -79,7 +73,7 @@ def find_truncation(hits: Hits, measures: Sequence[Measure]) -> Truncation | Non
         needed = min(needed, int(available[queries].max()))
     cuts = (measure for measure in short if MEASURES[measure.name].cut != "none" and measure.name != "bullseye")
     return Truncation(
-        measures=tuple(map(str, short)),
+        measures=list(map(str, short)),
         depth=depth,
         needed=None if needed == np.inf else int(needed),
         unlisted=int((hits.positives - found)[queries].sum()),

@@ -69,16 +69,13 @@ def describe_table(trials: Trials) -> str:
 
 def comparison_csv(trials: Trials) -> str:
     """Return a line per method and measure, shares from 0 to 1; a refusal has its sentence and no numbers."""
-    numbers = ["mean", "low", "high", "difference", "difference_low", "difference_high", "p"]
-    numbers += ["to_best", "to_best_low", "to_best_high", "p_to_best"]
+    numbers = ["mean", "low", "high", "difference", "difference_low", "difference_high", "p", "p_to_best"]
     rows: list[list[str]] = []
     for trial in trials:
         for measure in trials.measures:
             score, gain = trial.scores[measure], trial.gains[measure]
-            values = [score.mean, score.low, score.high]
-            for change in (gain, trial.to_best[measure]):
-                values += [change.difference, change.low, change.high, change.p]
-            cells = [f"{value:.6g}" for value in [*values, trial.seconds]]
+            values = [score.mean, score.low, score.high, gain.difference, gain.low, gain.high, gain.p]
+            cells = [f"{value:.6g}" for value in [*values, trial.p_to_best[measure], trial.seconds]]
             words = [";".join(trial.beats[measure]), trials.correction, ";".join(trial.tuned)]
             rows.append([trial.method, trial.parameters, measure, *cells, *words, ""])
     for name, sentence in {**trials.refused, **trials.failed}.items():
