@@ -23,8 +23,7 @@ from kinrank.diagnosis.vector_preparation import WAYS, Preparation, fit_preparat
 from kinrank.errors import EXPECTED_ERRORS, InputError
 from kinrank.evaluation import Truth, evaluate
 from kinrank.evaluation.fold_choice import DEFAULT_FOLDS, check_labelled_queries, choose_by_folds, list_variants
-from kinrank.evaluation.measures import Measure
-from kinrank.evaluation.scores import Scores
+from kinrank.evaluation.scores import Scores, parse_measures
 from kinrank.evaluation.significance import Comparison, compare_pairs
 from kinrank.evaluation.trials import BASELINE, describe_failure, format_points
 from kinrank.methods import Method, resolve_method
@@ -170,7 +169,7 @@ def tune(
         >>> print(tuned)
         >>> kinrank.rerank(tuned.prepared(queries), tuned.prepared(gallery), tuned.method)
     """
-    measure = str(Measure.parse(measure))
+    measure = str(parse_measures(measure, truth)[0])
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= 50:
         raise InputError(parameter="folds", given=folds, allowed="a whole number from 2 to 50")
     chosen_methods = resolve_methods(methods)
