@@ -74,7 +74,8 @@ def test_right_answers_that_are_known(folder: Path) -> None:
 def test_the_output_does_not_contradict_itself(folder: Path) -> None:
     two = good(folder, "diagnose", "--gallery", "@curves.npy", "--relevant", "2")
     assert two.startswith("Re-ranking with LPMT is expected to change little: +0 points")
-    assert "Keep the search as it is" in two
+    assert "Little will change. If you re-rank, this loses least" in two
+    assert "Keep the search as it is" in good(folder, "diagnose", "--gallery", "@curves.npy", "--right", "1")
     many = good(folder, "diagnose", "--gallery", "@curves.npy", "--relevant", "50")
     assert many.startswith("Re-ranking with LPMT is expected to help: +")
     assert "Keep the search as it is" not in many

@@ -72,6 +72,18 @@ def test_nothing_is_missing_if_the_gallery_or_all_positives_are_listed() -> None
     assert "it needs all items, or all relevant ones" in found.describe()
 
 
+def test_lists_of_different_lengths() -> None:
+    truth = kr.Truth.from_lists([[0, 3], [0, 3]], [[], [1]], gallery_size=9)
+    found = truncated([[5, 6, 0], [5, 1, 0]], truth, "P@5")  # junk takes no rank
+    assert found is not None
+    assert (found.depth, found.shortest, found.alternative) == (3, 2, "P@2")
+    assert "the ranking lists 2 to 3 items per query" in found.describe()
+    assert truncated([[5, 6, 0], [5, 1, 0]], truth, "P@2") is None
+    found = truncated([[1, -1], [1, -1]], kr.Truth.from_lists([[0], [0]], [[1], [1]], gallery_size=9), "P@5")
+    assert found is not None
+    assert found.alternative is None
+
+
 def test_queries_that_the_ranking_does_not_have_are_not_cut_off() -> None:
     truth = kr.Truth.from_qrels({"a": {"x": 1}, "b": {"x": 1}})
     ranking = kr.Ranking(
@@ -88,7 +100,7 @@ def test_the_sentence_says_what_to_do() -> None:
         "mAP and mINP are incomplete and may be too low: the ranking lists 5 items per query, but they need 59, or all "
         "relevant ones; 840 of 1140 relevant items of 60 queries are not listed and count as not found; rank more items"
     )
-    with pytest.warns(TruncatedRankingWarning, match=re.escape(f"{sentence} (k=None in `rerank` ranks all)")) as caught:
+    with pytest.warns(TruncatedRankingWarning, match=re.escape(f"{sentence} (k=len(gallery) ranks all)")) as caught:
         scores = kr.evaluate(order()[:, :6], EVERYONE, ["mAP", "mINP", "R@1"])
     assert str(caught[0].message).endswith(", or use mAP@5")
     assert caught[0].filename == __file__

@@ -134,8 +134,10 @@ def diagnose(
         print_json({**diagnosis.to_dict(), "sentences": sentences, "parameters": parameters})
         return
     print("\n".join(sentences))
-    keep = diagnosis.helps is False
-    head = "Keep the search as it is. If you re-rank, this loses least" if keep else "Chosen without labels"
+    head = "Chosen without labels"
+    if diagnosis.helps is False:
+        loses = diagnosis.gain is None or round(diagnosis.gain.points) < 0
+        head = f"{'Keep the search as it is' if loses else 'Little will change'}. If you re-rank, this loses least"
     print(f"\n{head}; add --gallery, --queries and -o:")
     for method in chosen:
         print(_format_command(method, features.metric))

@@ -169,7 +169,7 @@ def tune(
         >>> print(tuned)
         >>> kinrank.rerank(tuned.prepared(queries), tuned.prepared(gallery), tuned.method)
     """
-    measure = str(parse_measures(measure, truth)[0])
+    measure = str(parse_measures([measure], truth)[0])
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= 50:
         raise InputError(parameter="folds", given=folds, allowed="a whole number from 2 to 50")
     chosen_methods = resolve_methods(methods)

@@ -89,8 +89,9 @@ class Diagnosis:
         if self.right is not None:
             if self.right <= parameter_choice.FEW_RIGHT_ANSWERS:
                 sentences.append(
-                    "With so few relevant items, there are no others through which they could be found. Neighbourhoods "
-                    "of half the size, as chosen here, lose almost nothing."
+                    "With so few relevant items, there are hardly others through which they could be found. "
+                    "Neighbourhoods of half the size, as chosen here, lose almost nothing with one, and on most "
+                    "published sets gain a little with two."
                 )
             return sentences
         if facts.drop > gain_model.FEW_KIN_DROP:

@@ -25,16 +25,9 @@ from kinrank.ranking import Ranking
 Run = Callable[[Method], Ranking]  # raises one of EXPECTED_ERRORS if the method cannot rank these data
 DEFAULT_FOLDS = 5
 MIN_JUDGED_QUERIES = 10  # fewer labelled queries are not enough to choose
+LPMT_VALUES = {"k2": (3, 8), "k1": (30, 120), "theta": (0.2, 0.6), "direct": (0.0, 0.5, 0.9)}
 LPMT_GRID: tuple[dict[str, Any], ...] = (
-    {"k2": 3},
-    {"k2": 8},
-    {"k1": 30},
-    {"k1": 120},
-    {"theta": 0.2},
-    {"theta": 0.6},
-    {"direct": 0.0},
-    {"direct": 0.5},
-    {"direct": 0.9},
+    *({name: value} for name, values in LPMT_VALUES.items() for value in values),
     {"direct_k": 320, "direct_support": 256},
 )
 

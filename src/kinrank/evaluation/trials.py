@@ -143,7 +143,7 @@ class Trials(Sequence[Trial]):
             folds = ", ".join(f"{name} in {trial.tuned.count(name)}" for name in dict.fromkeys(trial.tuned))
             sentences.append(f"{trial.method}: {folds} of {len(trial.tuned)} folds; {trial.tried} candidates.")
         truncated = self.trials[0].scores.truncated
-        return sentences if truncated is None else [*sentences, f"{truncated.describe('rank more items (k)')}."]
+        return sentences if truncated is None else [*sentences, f"{truncated.describe()}."]
 
     @property
     def verdict(self) -> list[str]:

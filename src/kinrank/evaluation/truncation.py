@@ -24,7 +24,7 @@ class Truncation:
 
     Attributes:
         measures: names of the incomplete measures.
-        depth: number of items that the ranking lists per query, at most and without ignored ones.
+        depth, shortest: most and fewest items that the ranking lists for one of these queries, without ignored ones.
         needed: number of items that would be enough: the largest cut or the whole gallery; None if its size is unknown.
         unlisted, relevant: number of relevant items that are not listed, and of all, of these queries.
         queries: number of queries with incomplete values.
@@ -33,6 +33,7 @@ class Truncation:
 
     measures: list[str]
     depth: int
+    shortest: int
     needed: int | None
     unlisted: int
     relevant: int
@@ -43,10 +44,11 @@ class Truncation:
         """Return a sentence that says what is missing, and what to do."""
         several = len(self.measures) > 1
         names = f"{', '.join(self.measures[:-1])} and {self.measures[-1]}" if several else self.measures[0]
+        listed = self.depth if self.depth == self.shortest else f"{self.shortest} to {self.depth}"
         needed = "all items" if self.needed is None else self.needed
         other = "" if self.alternative is None else f", or use {self.alternative}"
         return (
-            f"{names} {'are' if several else 'is'} incomplete and may be too low: the ranking lists {self.depth} items "
+            f"{names} {'are' if several else 'is'} incomplete and may be too low: the ranking lists {listed} items "
             f"per query, but {'they need' if several else 'it needs'} {needed}, or all relevant ones; {self.unlisted} "
             f"of {self.relevant} relevant items of {self.queries} queries are not listed and count as not found; "
             f"{remedy}{other}"
@@ -60,26 +62,27 @@ def find_truncation(hits: Hits, measures: Sequence[Measure]) -> Truncation | Non
     found = np.bincount(hits.query, minlength=len(hits.truth))
     short: dict[Measure, Any] = {}
     for measure in measures:
-        first_only, always = measure.name in FIRST_POSITIVE_ONLY, measure.name == "MRR" and measure.k is None
+        first_only = measure.name in FIRST_POSITIVE_ONLY
         incomplete = (hits.listed >= 0) & (hits.listed < np.minimum(_count_needed(measure), available))
         incomplete &= (found == 0) & (hits.positives > 0) if first_only else found < hits.positives
-        if incomplete.any() and not always:
+        if incomplete.any() and measure != Measure("MRR"):
             short[measure] = incomplete
     if not short:
         return None
     queries = np.logical_or.reduce(list(short.values()))
-    depth, needed = int(hits.listed[queries].max()), max(map(_count_needed, short))
+    shortest, needed = int(hits.listed[queries].min()), max(map(_count_needed, short))
     if size is not None:
         needed = min(needed, int(available[queries].max()))
     cuts = (measure for measure in short if MEASURES[measure.name].cut != "none" and measure.name != "bullseye")
     return Truncation(
         measures=list(map(str, short)),
-        depth=depth,
+        depth=int(hits.listed[queries].max()),
+        shortest=shortest,
         needed=None if needed == np.inf else int(needed),
         unlisted=int((hits.positives - found)[queries].sum()),
         relevant=int(hits.positives[queries].sum()),
         queries=int(queries.sum()),
-        alternative=next((str(Measure(measure.name, depth)) for measure in cuts if depth), None),
+        alternative=next((str(Measure(measure.name, shortest)) for measure in cuts if shortest), None),
     )
 
 

@@ -28,10 +28,11 @@ def verdict_and_table(trials: Trials) -> str:
     """Render the verdict in sentences, a row per method, and refusals."""
     sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in trials.verdict)
     table = f'<div class="verdict">{sentences}</div><div class="scroll" tabindex="0">{_html_table(trials)}</div>'
+    table += "".join(f"<p>{escape(sentence)}</p>" for sentence in trials.notes)
     for heading, reasons in (("Refused", trials.refused), ("Failed", trials.failed)):
         rows = "".join(f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in reasons.items())
         table += f"<h2>{heading}</h2><ul>{rows}</ul>" if rows else ""
-    return table + "".join(f"<p>{escape(sentence)}</p>" for sentence in trials.notes)
+    return table
 
 
 def _html_table(trials: Trials) -> str:
