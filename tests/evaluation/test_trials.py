@@ -273,7 +273,6 @@ def test_superscripts_are_the_letters_of_the_methods_that_it_beats(tests_of: kr.
             assert (r"\textbf" in cell) == (trial is tests_of.best(measure))
     assert "Superscripts: the methods that a method is significantly better than" in text
     assert "broken failed: ValueError" in text
-    assert len({comparison._letter(place) for place in range(200)}) == 200
 
 
 def test_one_method_and_equal_methods(data: tuple[Rows, NDArray[np.int64]]) -> None:

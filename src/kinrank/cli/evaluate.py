@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 from typing import Annotated
@@ -47,13 +46,12 @@ def evaluate(
     loaded = Ranking.load(ranking, ties=ties)
     relevant = truth.read(read_id_file(query_ids), read_id_file(item_ids))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncatedRankingWarning)  # printed below
+        if not json:  # the table says the same
+            warnings.simplefilter("ignore", TruncatedRankingWarning)
         scores = kinrank.evaluate(loaded, relevant, split_commas(measures) if measures else None)
     facts = {key: loaded.meta[key] for key in ("mode", "method") if key in loaded.meta}
     if json:
         print_json({**scores.to_dict(), **facts})
-        if scores.truncated is not None:
-            print(f"kinrank: {scores.truncated.describe()}", file=sys.stderr)
     else:
         print(scores)
         tied = _count_tied_queries(loaded) if ranking.suffix.lower() == ".trec" and ties == "rank" else 0

@@ -1,9 +1,7 @@
 """Choice of a method and its parameters by cross-validation over labelled queries.
 
-Every candidate ranks all queries; labels are only used to choose. The queries are split into folds. For each fold, the
-candidate that is best on the other folds is scored on this one. Together these scores are the nested score: the value
-of the choice on queries that had no part in it. The score of the chosen candidate on all queries is optimistic, and is
-reported for comparison.
+The nested score is the value of the choice on queries that had no part in it, see `kinrank.evaluation.fold_choice`. The
+score of the chosen candidate on all queries is optimistic, and is reported for comparison.
 """
 
 from __future__ import annotations
@@ -236,8 +234,8 @@ def _cross_validate(
     """Choose the best candidate, and score the choice by nested cross-validation."""
     values = np.stack([candidate.scores[measure].per_query for candidate in candidates])  # (candidates, queries)
     counted = np.flatnonzero(~np.isnan(values[0]))
-    choice = choose_by_folds(values, folds, seed)
-    nested = np.where(choice.by_query < 0, np.nan, values[choice.by_query, np.arange(values.shape[1])])
+    by_fold, by_query = choose_by_folds(values, folds, seed)
+    nested = np.where(by_query < 0, np.nan, values[by_query, np.arange(values.shape[1])])
     order = sorted(range(len(candidates)), key=lambda position: -values[position, counted].mean())
     best = candidates[order[0]]
     plain = values[0]  # the first candidate is no re-ranking of the original vectors
@@ -247,7 +245,7 @@ def _cross_validate(
         nested=compare_pairs(plain, nested, measure),
         on_all=compare_pairs(plain, values[order[0]], measure),
         candidates=[candidates[position] for position in order],
-        folds=[candidates[winner].label for winner in choice.by_fold],
+        folds=[candidates[winner].label for winner in by_fold],
         refused=refused,
         diagnosis=diagnosis,
         measure=measure,

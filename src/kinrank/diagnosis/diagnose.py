@@ -77,10 +77,9 @@ class Diagnosis:
                 "Whether re-ranking with LPMT helps depends on the number of relevant items per query, which vectors "
                 "do not tell. Expected gain, joint, with default parameters:"
             )
-            last = max(self.by_right)
             for count, gain in self.by_right.items():
-                items = "item" if count == 1 else "items or more" if count == last else "items"
-                sentences.append(f"  {count} relevant {items}: {gain}")
+                more = " or more" * (count == max(self.by_right))
+                sentences.append(f"  {count} relevant item{'s' * (count > 1)}{more}: {gain}")
             sentences.append("Give `right`, the number of relevant items per query, if you know it.")
         if gain_model.measure_relatedness(facts) < 0.5:
             sentences.append(

@@ -1,20 +1,21 @@
 """Choice among parameters of a method by nested cross-validation over labelled queries.
 
-Every candidate ranks all queries; labels are only used to choose. The queries are split into folds. For each fold, the
-candidate that is best on the other folds is scored on this one, so that no query has a part in the choice for it.
+Every candidate ranks all queries. They are split into folds; for each fold, the candidate that is best on the others is
+scored on it, so that no query has a part in the choice for it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinrank.errors import EXPECTED_ERRORS, InputError
+from kinrank.evaluation.hits import Values
 from kinrank.evaluation.measures import Measure
+from kinrank.evaluation.ragged_lists import Integers
 from kinrank.evaluation.scores import Scores, make_scores, score_ranking
 from kinrank.evaluation.truth import Truth
 from kinrank.methods import Method
@@ -32,17 +33,11 @@ LPMT_GRID: tuple[dict[str, Any], ...] = (
 )
 
 
-class FoldChoice(NamedTuple):
-    """The candidate chosen for each fold, by number, and for each query; -1 for queries that do not count."""
-
-    by_fold: list[int]
-    by_query: NDArray[np.int64]
-
-
-def choose_by_folds(values: NDArray[np.float64], folds: int, seed: int) -> FoldChoice:
+def choose_by_folds(values: Values, folds: int, seed: int) -> tuple[list[int], Integers]:
     """Choose for each fold the candidate that is best on the others; `values` is (candidates, queries), NaN: left out.
 
-    Ties go to the earlier candidate, so list the simpler ones first.
+    Returns the candidate for each fold, and the one for each query, or -1 if it is left out. Ties go to the earlier
+    candidate, so list the simpler ones first.
     """
     counted = np.flatnonzero(~np.isnan(values[0]))
     fold = np.random.default_rng(seed).permutation(len(counted)) % folds
@@ -51,28 +46,19 @@ def choose_by_folds(values: NDArray[np.float64], folds: int, seed: int) -> FoldC
         best = int(np.argmax(values[:, counted[fold != number]].mean(axis=1)))
         by_query[counted[fold == number]] = best
         by_fold.append(best)
-    return FoldChoice(by_fold, by_query)
-
-
-class TunedScores(NamedTuple):
-    """Scores of a method, each query with parameters that were chosen without it, and the fields of its Trial."""
-
-    scores: Scores
-    parameters: str
-    seconds: float
-    tuned: tuple[str, ...]
-    tried: int
+    return by_fold, by_query
 
 
 def score_by_folds(
     run: Run, method: Method, truth: Truth, measures: Sequence[Measure], chance: dict[str, Any], folds: int
-) -> TunedScores:
+) -> dict[str, Any]:
     """Rank with every candidate, and score each query with the one that is best by the first measure on other folds.
 
+    Returns scores, parameters, seconds, tuned and tried, as they are in a Trial.
     Candidates that cannot rank the data are left out, unless it is the method as it was given.
     """
     candidates: list[tuple[Method, Scores, float]] = []
-    for candidate in list_candidates(method):
+    for candidate in dict.fromkeys([method, *list_variants(method)]):
         try:
             ranking = run(candidate)
         except EXPECTED_ERRORS:
@@ -83,16 +69,16 @@ def score_by_folds(
         candidates.append((candidate, scores, float(ranking.meta["seconds"]) / max(1, len(ranking))))
     names = list(map(str, measures))
     values = np.array([[scores[name].per_query for name in names] for _, scores, _ in candidates])
-    choice = choose_by_folds(values[:, 0], folds, chance["seed"])
-    chosen = np.where(choice.by_query < 0, np.nan, values[choice.by_query, :, np.arange(values.shape[2])].T)
+    by_fold, by_query = choose_by_folds(values[:, 0], folds, chance["seed"])
+    chosen = np.where(by_query < 0, np.nan, values[by_query, :, np.arange(values.shape[2])].T)
     made = {"scores": make_scores(names, chosen, **chance), "resamples": chance["resamples"]}
-    return TunedScores(
-        dataclasses.replace(candidates[0][1], **made),
-        full_repr(candidates[int(np.argmax(np.nanmean(values[:, 0], axis=1)))][0]),
-        float(np.mean([candidates[winner][2] for winner in choice.by_fold])),
-        tuple(repr(candidates[winner][0]) for winner in choice.by_fold),
-        len(candidates),
-    )
+    return {
+        "scores": dataclasses.replace(candidates[0][1], **made),
+        "parameters": full_repr(candidates[int(np.argmax(np.nanmean(values[:, 0], axis=1)))][0]),
+        "seconds": float(np.mean([candidates[winner][2] for winner in by_fold])),
+        "tuned": tuple(repr(candidates[winner][0]) for winner in by_fold),
+        "tried": len(candidates),
+    }
 
 
 def check_labelled_queries(labelled: int, folds: int) -> None:
@@ -103,11 +89,6 @@ def check_labelled_queries(labelled: int, folds: int) -> None:
             f"the truth has relevant items for {labelled} queries, but {folds} folds need at least {needed}",
             remedy="label more queries, or choose without labels",
         )
-
-
-def list_candidates(method: Method) -> list[Method]:
-    """List the method as it is, and its variants."""
-    return list(dict.fromkeys([method, *list_variants(method)]))
 
 
 def list_variants(method: Method) -> list[Method]:

@@ -46,9 +46,8 @@ def run_pair_tests(
         p[first, second] = correct_by_holm(raw[first, second]) if correction == "holm" else raw[first, second]
         return p
 
-    def test_against(row: int) -> Values:
-        p: Values = correct(row, rows[rows != row])[row]
-        return p
+    def test_against(row: int) -> Any:
+        return correct(row, rows[rows != row])[row]
 
     pairs = correct(*np.triu_indices(len(values), 1))
     wins = (np.minimum(pairs, pairs.T) < 1.0 - confidence) & (means[:, None] > means)

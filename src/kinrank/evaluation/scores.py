@@ -153,8 +153,8 @@ def evaluate(
     chance: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     scores = score_ranking(ranking, truth, parse_measures(measures, truth), **chance)
     if scores.truncated is not None:
-        message = scores.truncated.describe("rank more items (k=len(gallery) ranks all)")
-        warnings.warn(message, TruncatedRankingWarning, stacklevel=2)
+        remedy = "rank more items (k=len(gallery) ranks all)"
+        warnings.warn(scores.truncated.describe(remedy), TruncatedRankingWarning, stacklevel=2)
     return scores
 
 

@@ -220,16 +220,11 @@ class Trials(Sequence[Trial]):
                 f"{gain.p:.4f}",
             ]
             row = [trial.method, *_format_score(trial, first), *(["", "", ""] if trial.method == BASELINE else gained)]
-            row += [self._format_tie(trial, first), f"{1000 * trial.seconds:.3g}"]
+            p = trial.p_to_best[first]
+            to_best = "best" if trial is self.best(first) else f"{p:.4f}{', tie' * (p >= self.alpha)}"
+            row += [to_best, f"{1000 * trial.seconds:.3g}"]
             rows.append(row + [cell for measure in rest for cell in _format_score(trial, measure)])
         return rows
-
-    def _format_tie(self, trial: Trial, measure: str) -> str:
-        """Format the p-value of the difference to the best method, and say so if it is not significant."""
-        if trial is self.best(measure):
-            return "best"
-        p = trial.p_to_best[measure]
-        return f"{p:.4f}, tie" if p >= self.alpha else f"{p:.4f}"
 
     def __str__(self) -> str:
         rows = self.table()
@@ -365,8 +360,8 @@ def run_trials(
         try:
             if folds is not None and plain is not None:
                 tuned = score_by_folds(run, method, truth, parsed, chance, folds)
-                gains = {measure: compare_scores(plain, tuned.scores, measure, **chance) for measure in measures}
-                yield TrialRun(label, method, trial=Trial(method=label, gains=gains, **tuned._asdict()))
+                gains = {measure: compare_scores(plain, tuned["scores"], measure, **chance) for measure in measures}
+                yield TrialRun(label, method, trial=Trial(method=label, gains=gains, **tuned))
                 continue
             ranking = run(method)
         except EXPECTED_ERRORS as error:

@@ -44,12 +44,11 @@ class Truncation:
         """Return a sentence that says what is missing, and what to do."""
         several = len(self.measures) > 1
         names = f"{', '.join(self.measures[:-1])} and {self.measures[-1]}" if several else self.measures[0]
-        listed = self.depth if self.depth == self.shortest else f"{self.shortest} to {self.depth}"
-        needed = "all items" if self.needed is None else self.needed
+        listed = " to ".join(map(str, sorted({self.shortest, self.depth})))
         other = "" if self.alternative is None else f", or use {self.alternative}"
         return (
             f"{names} {'are' if several else 'is'} incomplete and may be too low: the ranking lists {listed} items "
-            f"per query, but {'they need' if several else 'it needs'} {needed}, or all relevant ones; {self.unlisted} "
+            f"per query, but {'they need' if several else 'it needs'} {self.needed or 'all items'}, or all relevant ones; {self.unlisted} "
             f"of {self.relevant} relevant items of {self.queries} queries are not listed and count as not found; "
             f"{remedy}{other}"
         )
@@ -88,6 +87,5 @@ def find_truncation(hits: Hits, measures: Sequence[Measure]) -> Truncation | Non
 
 def _count_needed(measure: Measure) -> float:
     """Return the number of items after which nothing changes the measure; infinity without a cut."""
-    if measure.k is None:
-        return np.inf
-    return measure.k - (measure.name == "bullseye")  # the query itself counts as the first
+    own = measure.name == "bullseye"  # the query itself counts as the first
+    return np.inf if measure.k is None else measure.k - own

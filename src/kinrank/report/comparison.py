@@ -11,7 +11,7 @@ from kinrank.lazy_import import import_extra
 from kinrank.report.html import document, masthead, read_asset
 from kinrank.tables import escape_latex, render_csv
 
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # of methods, in LaTeX
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # of methods in LaTeX, then a1, b1
 DRAWN, GAINED = 3, 3  # position of the drawing, and column of the gain before the drawing is inserted
 
 
@@ -108,7 +108,7 @@ def _markdown_row(cells: list[str]) -> str:
 
 def comparison_latex(trials: Trials) -> str:
     """Return a table environment. Superscripts are the letters of the methods that a method significantly beats."""
-    letters = {trial.method: _letter(place) for place, trial in enumerate(trials)}
+    letters = {trial.method: LETTERS[n % 52] + str(n // 52 or "") for n, trial in enumerate(trials)}
     rule = "Holm's correction over all pairs" if trials.correction == "holm" else "not corrected for their number"
     caption = (
         f"{trials.about}. Bold: the best mean of a column. Superscripts: the methods that a method is significantly "
@@ -137,12 +137,6 @@ def comparison_latex(trials: Trials) -> str:
     notes = [*trials.verdict, *trials.notes, *left_out]
     lines += [r"\par\smallskip", *(rf"{{\footnotesize {escape_latex(note)}\par}}" for note in notes)] if notes else []
     return "\n".join([*lines, r"\end{table}"]) + "\n"
-
-
-def _letter(place: int) -> str:
-    """Return the letter of a method; beyond the alphabet, letters with a number."""
-    turn, place = divmod(place, len(LETTERS))
-    return LETTERS[place] + (str(turn) if turn else "")
 
 
 def comparison_figure(trials: Trials) -> Any:
