@@ -47,10 +47,10 @@ class Truncation:
         listed = " to ".join(map(str, sorted({self.shortest, self.depth})))
         other = "" if self.alternative is None else f", or use {self.alternative}"
         return (
-            f"{names} {'are' if several else 'is'} incomplete and may be too low: the ranking lists {listed} items "
-            f"per query, but {'they need' if several else 'it needs'} {self.needed or 'all items'}, or all relevant ones; {self.unlisted} "
-            f"of {self.relevant} relevant items of {self.queries} queries are not listed and count as not found; "
-            f"{remedy}{other}"
+            f"{names} {'are' if several else 'is'} incomplete and may be too low: the ranking lists {listed} items per "
+            f"query, but {'they need' if several else 'it needs'} {self.needed or 'all items'}, or all relevant ones; "
+            f"{self.unlisted} of {self.relevant} relevant items of {self.queries} queries are not listed and count as "
+            f"not found; {remedy}{other}"
         )
 
 
