@@ -35,7 +35,8 @@ JOINT_NOTE = (
 )
 LPMT_NOTE = (
     "LPMT here is kinrank's: the paper's, plus a direct comparison of wide neighbourhoods (direct), at kinrank's "
-    f"defaults. The row below it has {variants.SETTINGS['paper'][0]} and no direct comparison."
+    f"defaults. The row below it has {variants.SETTINGS['paper'][0]} and no direct comparison. The last row has "
+    "nothing that kinrank added."
 )
 ABLATION_NOTE = "LPMT is measured without its direct comparison of wide neighbourhoods (direct=0), as in the paper."
 Record = dict[str, Any]
