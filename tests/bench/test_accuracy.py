@@ -517,11 +517,11 @@ def test_the_documentation_reads_every_mode(data: Path, tmp_path: Path, monkeypa
     online = page.split("## Accuracy online")[1]
     assert "[`aqe`](methods/aqe.md)" in online
     assert "gnn" not in online
-    assert "| gain |" in readme.parts(found)[0].splitlines()[0]
+    assert "| gain, with its 95 % interval |" in readme.parts(found)[0].splitlines()[0]
     for results in found.scores.values():
         results["lpmt"] |= {"gain_low": -0.2, "gain_high": -0.1}
     found.scores["lfw", "class", "mAP"]["lpmt"] |= {"gain_low": 0.1, "gain_high": 0.2}
     found.scores["lfw", "class", "R@1"]["lpmt"] |= {"gain_low": -0.1, "gain_high": 0.2}
-    lines = {tuple(line.split(" | ")[:2]): line for line in readme.parts(found)[0].splitlines()[2:]}
-    assert ["**" in lines[key] for key in lines] == [key == ("| LFW", "mAP") for key in lines]
-    assert ["↓" in lines[key] for key in lines] == ["LFW" not in key[0] for key in lines]
+    lines = readme.parts(found)[0].splitlines()[2:]
+    assert lines
+    assert ["**" in line for line in lines] == ["| LFW |" in line for line in lines]

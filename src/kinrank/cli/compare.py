@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
@@ -104,7 +103,7 @@ def compare(
             candidates=options.candidates,
             k=options.k,
             max_memory=options.max_memory,
-            progress=_print_run if options.tune and not (output.quiet or output.progress) else output.progress,
+            progress=output.progress,
             metric=features.metric,
             correction=options.correction,
             tune=options.tune,
@@ -118,8 +117,3 @@ def compare(
         for path in files:
             print(f"written: {path}")
     exit_if_failed(trials.failed)
-
-
-def _print_run(label: str, done: int, total: int) -> None:
-    """Print the progress of a long comparison where no bar can be drawn."""
-    print(f"kinrank: {done} of {total} {label}", file=sys.stderr)
