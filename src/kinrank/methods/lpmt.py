@@ -39,13 +39,14 @@ SINKHORN_START = 4  # cost of the initialisation, in rounds
 
 @dataclass(frozen=True, eq=False)
 class JointState:
-    """Queries and gallery in one graph: states, steps between them (or None), wide states, and the measured powers."""
+    """Queries and gallery in one graph: states, steps between them (or None), wide states, the measured powers, and k."""
 
     items: Items
     states: Rows
     steps: Rows | None
     wide: Rows
     powers: Powers
+    k: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,7 +159,7 @@ class LPMT(PreparedMethod, LpmtSettings):
         prepared = stages.pipeline.prepare_graph(
             search, items.vectors, self, progress=progress, unit=items.unit, products=products
         )
-        return JointState(items, prepared.states, prepared.steps, prepared.wide, prepared.powers)
+        return JointState(items, prepared.states, prepared.steps, prepared.wide, prepared.powers, self.k)
 
     def distances(self, prepared: JointState, queries: NDArray[np.int64]) -> NDArray[Any]:
         items = prepared.items
@@ -264,6 +265,7 @@ class LPMT(PreparedMethod, LpmtSettings):
         rho, direct, shared = graph.pricing.rho, graph.mixture.direct, 0.0
         if direct:
             gaps = stages.online_query.wide_distances_to_items(graph, request)
+            direct = stages.distance_fusion.measure_direct_share(direct, gaps[None], graph.mixture.k, False)
             shared = 1.0 - float(gaps[item]) if (query[0] != gallery.vectors[item]).any() else 1.0
         plans = [
             transport.solve_exact_flows(a, b, gallery.vectors, rho, gallery.unit) for a, b in itertools.pairwise(states)

@@ -22,7 +22,7 @@ class LpmtSettings:
         high=1000,
     )
     theta: float = parameter(
-        0.4, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
+        0.35, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
     )
     rho: float | None = parameter(
         None,
@@ -74,12 +74,13 @@ class LpmtSettings:
     iterations: int = parameter(2, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
     direct: float | None = parameter(
         None,
-        "share of a direct comparison of wide states, which the paper does not have; 0: chains only",
+        "largest share of a direct comparison of wide states, which the paper does not have; a query gets less if its "
+        "wide state overlaps little with those of its nearest items; 0: chains only",
         low=0,
         high=1,
     )
     direct_k: int = parameter(
-        160,
+        180,
         "number of items, by a wider diffusion, whose states are averaged into a wide state; all among up to 1,024",
         low=1,
     )
@@ -90,5 +91,5 @@ class LpmtSettings:
         high=1000,
     )
     direct_support: int = parameter(
-        128, "number of largest entries of a wide state to keep; fewer if `direct` is small", low=1
+        144, "number of largest entries of a wide state to keep", low=1
     )

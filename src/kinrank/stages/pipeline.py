@@ -19,6 +19,7 @@ from kinrank.neighbors import Neighbors, find_nearest
 from kinrank.progress import SILENT, Progress
 from kinrank.stages import diffusion, gaussian_graph, states, step_costs
 from kinrank.stages.csr import Rows, order_by_locality
+from kinrank.stages.distance_fusion import MIN_DIRECT_SHARE
 from kinrank.stages.kernels.compiler import THREAD_RUNNER, Runner
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.states import PackedRows
@@ -28,8 +29,8 @@ from kinrank.vector_input import Vectors, sample_evenly
 NEAR_RANK, FAR_RANK = 1, 60  # ranks of the neighbours whose distances define the contrast
 SPARE_NEIGHBORS = 10  # kept beyond the needed ones: some may be removed before a list is searched again
 NEIGHBORS_COMPARED = 5  # nearest items that trust in chains is measured from
-THIN_DIFFERENCE = 0.33  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
-MIN_DIRECT_SHARE, MAX_DIRECT_SHARE = 0.1, 0.9  # limits of the share of the direct comparison
+THIN_DIFFERENCE = 0.42  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
+MAX_DIRECT_SHARE = 0.95  # of the direct comparison; the smallest is MIN_DIRECT_SHARE
 HALF_UNITS = np.float32(1024)  # F is at most 2; times this it uses the range of float16
 States = TypeVar("States", Rows, PackedRows)  # of a joint graph, and of a prepared gallery
 MAX_TRUST_ITEMS, BLOCK_ROWS = 20_000, 2_000  # items that trust is measured from, and rows worked on at a time
@@ -105,7 +106,7 @@ def measure_powers(lists: Neighbors, settings: LpmtSettings, contrast: float | N
     """
     c = max(distance_contrast(lists) if contrast is None else contrast, 1e-3)
     return Powers(
-        rho=float(np.clip(0.55 / c, 0.4, 4.0)) if settings.rho is None else settings.rho,
+        rho=float(np.clip(min(1.0, 0.55 / c) * max(1.0, 0.2 / c) ** 3, 0.4, 4.0)) if settings.rho is None else settings.rho,
         gamma=float(np.clip(2.0 + 1.4 * c, 2.0, 4.0)) if settings.gamma is None else settings.gamma,
         share=float(np.clip((c - 0.4) / 0.3, 0.0, 1.0)) if settings.share is None else settings.share,
         direct=_choose_direct_share(lists, settings),
@@ -150,8 +151,9 @@ def measure_trust(lists: NDArray[np.int32]) -> ChainTrust:
 
 
 def choose_direct_share(trust: ChainTrust, thin: float = THIN_DIFFERENCE) -> float:
-    """Return the share of the direct comparison: 1 - (mutual - common) / thin, within its limits."""
-    return float(np.clip(1.0 - (trust.mutual - trust.common) / thin, MIN_DIRECT_SHARE, MAX_DIRECT_SHARE))
+    """Return the largest share of the direct comparison: 1 - ((mutual - common) / thin)^2, within its limits."""
+    ratio = max(trust.mutual - trust.common, 0.0) / thin
+    return float(np.clip(1.0 - ratio**2, MIN_DIRECT_SHARE, MAX_DIRECT_SHARE))
 
 
 def transport_settings(settings: LpmtSettings, powers: Powers, unit: bool = True) -> TransportSettings:
