@@ -39,7 +39,7 @@ SINKHORN_START = 4  # cost of the initialisation, in rounds
 
 @dataclass(frozen=True, eq=False)
 class JointState:
-    """Queries and gallery in one graph: states, steps between them (or None), wide states, the measured powers, and k."""
+    """Queries and gallery in one graph: states, steps between them (or None), wide states, the powers, and LPMT's k."""
 
     items: Items
     states: Rows

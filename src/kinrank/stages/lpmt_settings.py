@@ -90,6 +90,4 @@ class LpmtSettings:
         low=0.01,
         high=1000,
     )
-    direct_support: int = parameter(
-        144, "number of largest entries of a wide state to keep", low=1
-    )
+    direct_support: int = parameter(144, "number of largest entries of a wide state to keep", low=1)

@@ -100,17 +100,22 @@ def measure_powers(lists: Neighbors, settings: LpmtSettings, contrast: float | N
     """Return rho, gamma, share and direct: those given, otherwise measured without labels.
 
     The first three follow from the contrast of the distances, the last from the lists (`measure_trust`). If distances
-    are concentrated (deep features: contrast 0.1 to 0.4), a larger rho separates near from far within one transition.
-    If they are spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F selects
-    confident neighbours better than the distance. docs/decisions/ has the measurements.
+    are very concentrated (contrast below 0.2), a larger rho separates near from far within one transition. If they are
+    spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F selects confident
+    neighbours better than the distance. docs/decisions/ has the measurements.
     """
     c = max(distance_contrast(lists) if contrast is None else contrast, 1e-3)
     return Powers(
-        rho=float(np.clip(min(1.0, 0.55 / c) * max(1.0, 0.2 / c) ** 3, 0.4, 4.0)) if settings.rho is None else settings.rho,
+        rho=_choose_rho(c) if settings.rho is None else settings.rho,
         gamma=float(np.clip(2.0 + 1.4 * c, 2.0, 4.0)) if settings.gamma is None else settings.gamma,
         share=float(np.clip((c - 0.4) / 0.3, 0.0, 1.0)) if settings.share is None else settings.share,
         direct=_choose_direct_share(lists, settings),
     )
+
+
+def _choose_rho(contrast: float) -> float:
+    """Return rho: 1 for usual distances, more if they are concentrated, less if they are spread."""
+    return float(np.clip(min(1.0, 0.55 / contrast) * max(1.0, 0.2 / contrast) ** 3, 0.4, 4.0))
 
 
 def _choose_direct_share(lists: Neighbors, settings: LpmtSettings) -> float:
