@@ -1,8 +1,9 @@
 """Measure again what README and docs print and what is not of the current code: `make bench-all`.
 
 `python benchmarks/renew.py --data DIR` runs the benchmarks one after the other and appends their records to
-results.jsonl. What is of the current code is skipped, so the same command continues after an interruption. `--list`
-only prints what remains; names of benchmarks (`renew.py speed candidates`) restrict it to these.
+results.jsonl. What is of the current code is skipped, so the same command continues after an interruption. What the
+tables have room for but nobody has measured is measured, too: LPMT as published, and the paper's features in the
+folder. `--list` only prints what remains; names of benchmarks (`renew.py speed candidates`) restrict it to these.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
 from generator.records import Measurements, Result, read  # noqa: E402
+from generator.two_lpmts import AS_PUBLISHED, DEFAULTS  # noqa: E402
+
+from kinrank_bench.datasets import find_feature_sets  # noqa: E402
+from kinrank_bench.paper.feature_selection import TABLE_BY_FEATURES  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results.jsonl"
 LARGE_SIZES = (1_000_000,)  # measured separately: they take longest
@@ -26,10 +31,11 @@ BEGIN = "from kinrank_entry.start import main; main()"
 
 
 class Job(NamedTuple):
-    """A command `kinrank bench ...`, and the printed results that it measures."""
+    """A command `kinrank bench ...`, the printed results that it measures, and names of what was never measured."""
 
     words: list[str]
     results: list[Result]
+    missing: tuple[str, ...] = ()
 
     @property
     def earlier(self) -> list[Result]:
@@ -45,9 +51,7 @@ def list_jobs(found: Measurements, data: str) -> Iterator[Job]:
     for name in ("service", "photos", "diagnosis"):
         if record := getattr(found, name):
             yield Job([name, *folder], [record])
-    if found.paper:
-        features = ["--sets", _join(found.paper["found"], "set"), "--features", _join(found.paper["found"], "features")]
-        yield Job(["paper", *folder, *features, "--output", "out/paper"], [found.paper])
+    yield from _list_paper_jobs(found, data)
     for learned_on, record in found.whitening.items():
         yield Job(["whitening", *folder, "--on", learned_on], [record])
     yield from _list_scale_jobs(found, folder)
@@ -63,10 +67,37 @@ def list_jobs(found: Measurements, data: str) -> Iterator[Job]:
     if found.learned:
         yield Job(["learned", *folder], [found.learned])
     yield Job(["stores", *folder], [row for part in found.stores.values() for row in part])
+    if missing := tuple(dict.fromkeys(key[0] for key, row in found.scores.items() if _lacks_published(row))):
+        chosen = ["--modes", "joint", "--sets", ",".join(missing), "--methods", AS_PUBLISHED]
+        yield Job(["accuracy", *folder, *chosen], [], missing)
     for mode, scores in {"joint": found.scores, **found.apart}.items():
         results = _flatten(scores.values())
         methods, sets = _join_earlier(results, "method"), _join_earlier(results, "set")
         yield Job(["accuracy", *folder, "--modes", mode, "--sets", sets, "--methods", methods], results)
+
+
+def _list_paper_jobs(found: Measurements, data: str) -> Iterator[Job]:
+    """Yield one command for the features that are printed and those of the paper in the folder."""
+    if not found.paper:
+        return
+    measured = [(entry["set"], entry["features"]) for entry in found.paper["found"]]
+    present = find_feature_sets(data) if Path(data).is_dir() else []
+    more = [
+        (entry.set, entry.features)
+        for entry in present
+        if entry.features in TABLE_BY_FEATURES and not entry.distractors
+    ]
+    missing = [f"{name}_{features}" for name, features in more if (name, features) not in measured]
+    methods = {row["method"]: row for row in found.paper["scores"]}
+    missing += [AS_PUBLISHED] * _lacks_published(methods)
+    sets, features = (",".join(dict.fromkeys(names)) for names in zip(*measured, *more, strict=True))
+    chosen = ["--sets", sets, "--features", features, "--output", "out/paper"]
+    yield Job(["paper", "--data", data, *chosen], [found.paper], tuple(missing))
+
+
+def _lacks_published(row: dict[str, Result]) -> bool:
+    """True if a row has a result of LPMT with its defaults only."""
+    return DEFAULTS in row and AS_PUBLISHED not in row
 
 
 def _list_scale_jobs(found: Measurements, folder: list[str]) -> Iterator[Job]:
@@ -98,9 +129,9 @@ def _join_earlier(results: list[Result], key: str) -> str:
 
 
 def list_remaining(results: Path, data: str, names: list[str]) -> list[Job]:
-    """Return the jobs with results that are not of the current code."""
+    """Return the jobs with results that are missing or not of the current code."""
     jobs = list_jobs(read(results.parent), data)
-    return [job for job in jobs if job.earlier and (not names or job.words[0] in names)]
+    return [job for job in jobs if (job.earlier or job.missing) and (not names or job.words[0] in names)]
 
 
 def run_job(job: Job, results: Path) -> bool:
@@ -110,9 +141,11 @@ def run_job(job: Job, results: Path) -> bool:
 
 
 def format_job(job: Job) -> str:
-    """The command, and how much of what it measures is of an earlier version."""
+    """The command, how much of what it measures is of an earlier version, and what was never measured."""
     words = " ".join(word if word else "''" for word in job.words)
-    return f"kinrank bench {words}   ({len(job.earlier)} of {len(job.results)} results are of an earlier version)"
+    earlier = [f"{len(job.earlier)} of {len(job.results)} results are of an earlier version"] if job.results else []
+    missing = [f"never measured: {', '.join(job.missing)}"] if job.missing else []
+    return f"kinrank bench {words}   ({'; '.join([*earlier, *missing])})"
 
 
 def main(arguments: list[str]) -> int:

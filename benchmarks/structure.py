@@ -46,7 +46,7 @@ LIMITS = {
     "rerank --store": 40,
     "functions with eight or more parameters": 15,
     "private access across packages": 0,
-    "lines in src": 52_000,
+    "lines in src": 53_000,
 }
 
 

@@ -344,6 +344,18 @@ def test_pages_show_the_urls_that_refusals_show() -> None:
     assert [row[1] for row in table][: len(examples)] == [", ".join(urls) for urls in examples]
 
 
+def test_the_home_page_has_the_picture_and_three_cards() -> None:
+    text = (DOCS / "index.md").read_text("utf-8")
+    hero, _, rest = text.partition('<div class="grid cards" markdown>')
+    assert [f"before-and-after-{name}.png#only-{name}" in hero for name in ("light", "dark")] == [True, True]
+    cards = re.findall(r"^-   \*\*(.+)\*\*$", rest, flags=re.MULTILINE)
+    assert cards == ["I have vectors", "I have a vector database", "I have pictures or texts"]
+    assert len(re.findall(r"^    \[[^\]]+\]\([\w/-]+\.md\)$", rest, flags=re.MULTILINE)) == len(cards), "a link each"
+    sentence = re.search(r"kinrank improves .*?\.$", hero, flags=re.DOTALL | re.MULTILINE)
+    assert sentence is not None
+    assert " ".join(sentence[0].split()) in " ".join((ROOT / "README.md").read_text("utf-8").replace("**", "").split())
+
+
 def test_the_pictures_of_the_readme_show_what_is_computed() -> None:
     pytest.importorskip("PIL", reason="reading the pictures needs Pillow: pip install '.[web]'")
     sys.path.insert(0, str(DOCS))

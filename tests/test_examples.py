@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SHOWS = {
     "candidates_from_store.py": r"candidates, LPMT",
     "evaluate_labels.py": r"better on \d+, worse on 0 of 8 queries",
-    "explain_result.py": r"-> item \d+ +cost",
+    "explain_result.py": r"-> item \d+ +\d+% of the cost",
     "haystack_reranker.py": r"10 of the first 10 are right after kinrank",
     "lancedb_reranker.py": r"10 of the first 10 are right after kinrank",
     "langchain_compressor.py": r"10 of the first 10 are right after kinrank",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,9 @@ def test_words_and_dictionary_tell_the_same_chain() -> None:
     assert lines[0] == "query 0"
     assert len(lines) == len(found.items) + 1
     assert lines[-2].startswith("  -> item 20 ")
+    pattern = re.compile(r"  -> item \d+   (\d+)% of the cost, moves \d+%, entropy \S+")
+    shares = [int(pattern.sub(r"\1", line)) for line in lines[1:-1]]
+    assert abs(sum(shares) - 100) <= len(shares) / 2
 
 
 @pytest.mark.parametrize(

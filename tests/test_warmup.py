@@ -272,6 +272,21 @@ def test_loops_are_compiled_while_something_else_is_done(
         assert len(children) == 2
 
 
+def test_a_block_can_wait_for_the_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(warmup.shipped_code, "is_stored", lambda kernel: False)
+    children: list[Any] = []
+    start = subprocess.Popen
+    work = [sys.executable, "-c", "import time; time.sleep(0.5)"]
+    monkeypatch.setattr(subprocess, "Popen", lambda _, **options: children.append(start(work)) or children[-1])
+    with warmup.compile_meanwhile("prepared", needed=True) as finish:
+        assert finish() == 0
+    assert children[0].returncode == 0  # it was not terminated
+    monkeypatch.setattr(warmup.shipped_code, "is_stored", lambda kernel: True)
+    with warmup.compile_meanwhile("prepared", needed=True) as finish:
+        assert finish() is None  # nothing to compile
+
+
 def full(*_: Any) -> None:
     raise OSError(28, "No space left on device")
 

@@ -9,14 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinrank.memory_limit import format_bytes
-from kinrank.tables import align_columns
+from kinrank.tables import align_columns, escape_latex
 
 BEST = "**"  # on both sides of the best cell of a column
-LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "↑": r"$\uparrow$", "↓": r"$\downarrow$", "–": "--", "−": "$-$", "±": r"$\pm$", "×": r"$\times$",
-}  # fmt: skip
 Row = Mapping[str, Any]
 ERROR_KEYS = {"error", "failed"}  # of a row without measurements
 
@@ -167,9 +162,3 @@ def render_latex(tables: Sequence[Table]) -> str:
             ]
         parts.append("\n".join([*lines, r"\end{table}"]))
     return "\n\n".join(parts) + "\n"
-
-
-def escape_latex(text: str) -> str:
-    """Escape a text for LaTeX."""
-    signed = re.sub(r"(?<![\w.)])-(?=\d)", "−", " ".join(text.split()))  # a minus sign instead of a hyphen
-    return "".join(LATEX.get(letter, letter) for letter in signed)

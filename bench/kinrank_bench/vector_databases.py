@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinrank.errors import InputError
+from kinrank.errors import InputError, TruncatedRankingWarning
 from kinrank.evaluation import Truth, evaluate
 from kinrank.lazy_import import import_extra
 from kinrank.manifold import Manifold
@@ -371,7 +372,9 @@ def _measure_expansion(gallery: Any, queries: Any, truths: dict[str, Truth], rep
 
 
 def _score_ranking(ranking: Ranking, truth: Truth) -> dict[str, float]:
-    score = evaluate(ranking, truth, ["mAP"])["mAP"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncatedRankingWarning)  # items that are no candidates count as not found
+        score = evaluate(ranking, truth, ["mAP"])["mAP"]
     return {"mAP": float(score.mean), "low": float(score.low), "high": float(score.high)}
 
 

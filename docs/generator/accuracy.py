@@ -7,8 +7,7 @@ from generator.origins import Origins
 from generator.pages import table
 from generator.records import Result, Scores
 from generator.titles import TITLES
-from generator.two_lpmts import COLUMNS, describe_columns
-from kinrank import METHODS
+from generator.two_lpmts import AS_PUBLISHED, COLUMNS, describe_columns
 from kinrank_bench.accuracy import gain_verdict
 
 HEADS = {
@@ -71,8 +70,9 @@ def table_of(scores: Scores) -> str:
 
 
 def _method_link(name: str) -> str:
-    """The name of a method with a link to its page, or the heading of LPMT as published, which has none."""
-    return f"[`{name}`](methods/{name}.md)" if name in METHODS else f"[{COLUMNS.get(name, name)}](methods/lpmt.md)"
+    """The name of a method with a link to its page; LPMT as published by the heading that it has in other tables."""
+    shown = COLUMNS[name] if name == AS_PUBLISHED else f"`{name}`"
+    return f"[{shown}](methods/{name}.md)"
 
 
 def is_paired(scores: Scores) -> bool:

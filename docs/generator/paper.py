@@ -8,6 +8,7 @@ from typing import Any
 from generator.origins import tell_origin
 from generator.pages import table
 from generator.records import Measurements
+from generator.two_lpmts import AS_PUBLISHED, COLUMNS, DEFAULTS
 from kinrank_bench.paper.comparison_tables import build_comparison_tables
 from kinrank_bench.paper.figures import build_figures
 from kinrank_bench.paper.order_checks import OrderTable, build_orders
@@ -15,7 +16,7 @@ from kinrank_bench.paper.paper_numbers import MEASURED, PRINTED, Cell, Column, C
 from kinrank_bench.paper.paper_page import paper_summary
 from kinrank_bench.paper.variants import PAPER_LPMT
 
-BRIEF = ("none", "cas", "conaff", "lpmt", PAPER_LPMT)
+BRIEF = ("none", "cas", AS_PUBLISHED, DEFAULTS)
 
 
 def parts(found: Measurements) -> list[str]:
@@ -45,8 +46,8 @@ def reproduced_briefly(found: Measurements) -> list[str]:
     made = []
     for one in _reproduced_tables(found.paper):
         made += [
-            "A table of the paper, reproduced with its kind of features; mAP printed in the paper / measured, joint:",
             _side_by_side(one, BRIEF, "mAP"),
+            "A table of the paper, reproduced with its kind of features: mAP printed in the paper / measured. "
             f"[All methods](docs/paper.md#results). Printed by `kinrank bench paper`. {tell_origin(found.paper)}",
         ]
     return made
@@ -63,15 +64,21 @@ def _measured_columns(one: ComparisonTable) -> list[Column]:
 
 
 def _side_by_side(one: ComparisonTable, methods: Sequence[str] = (), measure: str = "") -> str:
-    """A cell per method and column: printed / measured; only of these methods and this measure, if given."""
+    """A cell per method and column: printed / measured, both LPMT next to the printed one; only of these methods and
+    this measure, if given."""
     columns = [column for column in _measured_columns(one) if measure in ("", column.measure)]
     heads = [f"{column.group}, {column.name}" for column in columns]
     rows: list[tuple[str, ...]] = [("method", *heads)]
+    cells = {
+        (line.method, head.block, head.column): cell
+        for line in one.lines
+        for head, cell in zip(one.heads, line.cells, strict=True)
+    }
     for line in one.lines:
-        cells = {(head.block, head.column): cell for head, cell in zip(one.heads, line.cells, strict=True)}
-        shown = [(cells[PRINTED, column], cells[MEASURED, column]) for column in columns]
+        printed = DEFAULTS if line.method == AS_PUBLISHED else line.method  # the paper has one LPMT
+        shown = [(cells[printed, PRINTED, column], cells[line.method, MEASURED, column]) for column in columns]
         if any(measured.mean is not None for _, measured in shown) and (not methods or line.method in methods):
-            rows.append((line.name, *(" / ".join(map(_plain, pair)) for pair in shown)))
+            rows.append((COLUMNS.get(line.method, line.name), *(" / ".join(map(_plain, pair)) for pair in shown)))
     return table(rows)
 
 

@@ -150,9 +150,9 @@ class Chain:
         if not self.reached:
             return f"no chain leads to {self.links[-1].name}; {distance}{ranks}"
         lines = [str(self.links[0].name)]
-        steps = zip(self.names, self.costs, self.shares, self.moved, self.entropy, strict=True)
-        for name, cost, share, moved, entropy in steps:
-            lines.append(f"  -> {name}   cost {cost:.4g} ({share:.0%}), moves {moved:.0%}, entropy {entropy:.3g}")
+        steps = zip(self.names, self.shares, self.moved, self.entropy, strict=True)
+        for name, share, moved, entropy in steps:
+            lines.append(f"  -> {name}   {share:.0%} of the cost, moves {moved:.0%}, entropy {entropy:.3g}")
         count = "1 step" if len(self.costs) == 1 else f"{len(self.costs)} steps"
         direct = ""
         if self.direct:
@@ -169,7 +169,7 @@ class Chain:
         return ranks + (f"d' {self.total:.3g}" if self.reached else f"no chain leads to {self.links[-1].name}")
 
     def to_svg(self) -> str:
-        """Return the content of an .svg file with one bar per step, its cost, and the mass it moves."""
+        """Return the content of an .svg file with one bar per step: its share of the cost, and the mass it moves."""
         highest, rows = max(self.costs, default=0.0) or 1.0, []
         for place, (name, cost, share, moved) in enumerate(
             zip(self.names, self.costs, self.shares, self.moved, strict=False)
@@ -190,17 +190,17 @@ class Chain:
         return f'<img alt="{escape(str(self))}" src="data:image/svg+xml;base64,{content}">'
 
     def figure(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Return a matplotlib figure with one bar per step: its cost and the mass it moves. Save it to `path`."""
+        """Return a matplotlib figure with one bar per step: its share of the cost, and moved mass. Save to `path`."""
         matplotlib = import_extra("matplotlib.figure", "a figure", "plot")
         labels = [f"→ {name}" for name in self.names] if self.reached else []
         figure = matplotlib.Figure(figsize=(7, 1.2 + 0.4 * max(len(labels), 1)), layout="constrained")
         axes, places = figure.subplots(), range(len(labels))
-        bars = axes.barh(places, self.costs, color=plots.LIGHT["after"])
+        bars = axes.barh(places, [100 * share for share in self.shares], color=plots.LIGHT["after"])
         axes.bar_label(bars, [f"moves {moved:.0%}" for moved in self.moved], padding=3, fontsize=8)
         axes.set_yticks(places, labels)
         axes.invert_yaxis()
         axes.margins(x=0.18)
-        axes.set_xlabel("cost of the step")
+        axes.set_xlabel("share of the cost, %")
         axes.set_title(self._title, fontsize=10)
         if path is not None:
             figure.savefig(path)

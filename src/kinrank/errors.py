@@ -154,6 +154,10 @@ class BenchmarkMismatchWarning(UserWarning):
     """Counts or ground truth of a set differ from the published ones, so scores cannot be compared with papers."""
 
 
+class TruncatedRankingWarning(UserWarning):
+    """A measure needs more items than the ranking lists, so its value is too low."""
+
+
 class LogAppliedWarning(UserWarning):
     """Changes that a killed service had acknowledged were applied to the folder before another change."""
 

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -71,15 +71,17 @@ def warm_up(processes: int | None = None, progress: ProgressOption = None) -> fl
 
 
 @contextlib.contextmanager
-def compile_meanwhile(*jobs: str, needed: bool = False) -> Iterator[None]:
+def compile_meanwhile(*jobs: str, needed: bool = False) -> Iterator[Callable[[], object]]:
     """Compile loops of LPMT in another process until the block ends, which does something else meanwhile.
+
+    Yields a function that waits until all of them are compiled.
 
     Args:
         jobs: what to compile: "lpmt" for joint re-ranking, "steps" for its second half, "prepared" for a gallery.
         needed: the block needs these loops at its end; otherwise only later, so it has priority, and no time is logged.
     """
     if (os.cpu_count() or 1) == 1 or all(shipped_code.is_stored(LAST_KERNELS[job]) for job in jobs):
-        yield
+        yield lambda: None
         return
     niceness = 0 if needed else 19
     program = f"import gc, os; gc.disable(); getattr(os, 'nice', int)({niceness}); from kinrank import warmup; "
@@ -88,7 +90,7 @@ def compile_meanwhile(*jobs: str, needed: bool = False) -> Iterator[None]:
     with block_interrupts():
         child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stderr=messages)
     try:
-        yield
+        yield child.wait
     finally:
         child.terminate()
         child.wait()

@@ -12,7 +12,7 @@ import pytest
 
 import kinrank
 from reference.browser import seen_in
-from reference.commands import bad, good
+from reference.commands import bad, good, run
 
 pytestmark = pytest.mark.slow
 
@@ -126,6 +126,43 @@ def test_tables_as_files(folder: Path) -> None:
     assert any("lpmt refused: " in line for line in markdown)
 
 
+def test_a_table_for_latex(folder: Path) -> None:
+    good(folder, *EVERYONE, "--methods", "aqe,dfs", "--measures", "mAP,R@1", "-o", "@table.tex")
+    text = (folder / "table.tex").read_text()
+    assert text.startswith("\\begin{table}\n\\caption{Percent, 48 queries, 48 items, joint; best mAP first.")
+    assert r"& method & mAP & R@1 & ms/query \\" in text
+    assert re.search(r"^a & \w+ & \\textbf\{\d+\.\d\d\}", text, re.MULTILINE)
+
+
+def test_parameters_are_tuned_and_tests_are_corrected(folder: Path) -> None:
+    words = (*EVERYONE, "--methods", "aqe,dfs")
+    found = json.loads(good(folder, *words, "--tune", "--json"))
+    assert found["correction"] == "holm"
+    assert {method["method"]: len(method["tuned"]) for method in found["methods"]} == {"none": 0, "aqe": 5, "dfs": 5}
+    plain = json.loads(good(folder, *words, "--json"))
+    raw = json.loads(good(folder, *words, "--correction", "none", "--json"))
+    for corrected, single in zip(plain["methods"], raw["methods"], strict=True):
+        assert corrected["gains"]["mAP"]["p"] >= single["gains"]["mAP"]["p"]
+    assert "Every p is that of a single comparison" in raw["notes"][0]
+    told = run(folder, *(word for word in words if word != "-q"), "--tune")
+    assert "kinrank: 1 of 3 methods" in told.stderr
+    assert "Parameters of each method were chosen by 5-fold cross-validation" in told.stdout
+    assert "--correction 'all' is not allowed; give holm | none" in bad(folder, *words, "--correction", "all")
+
+
+def test_short_rankings_are_noted(folder: Path) -> None:
+    message = good(folder, *EVERYONE, "--methods", "aqe", "-k", "5", "--measures", "mAP,R@1")
+    assert "mAP is incomplete and may be too low: the ranking lists 5 items per query, but it needs 47" in message
+    good(folder, "rerank", "--gallery", "@all.npy", "-m", "none", "-k", "5", "-o", "@short.npz", "-q")
+    done = run(folder, "evaluate", "@short.npz", "--labels", "@labels.csv")
+    assert "mAP is incomplete" in done.stdout
+    assert done.stderr == ""
+    done = run(folder, "evaluate", "@short.npz", "--labels", "@labels.csv", "--json")
+    assert json.loads(done.stdout)["truncated"]["measures"] == ["mAP"]
+    assert done.stderr.startswith("kinrank: mAP is incomplete")
+    assert "incomplete" not in good(folder, "evaluate", "@short.npz", "--labels", "@labels.csv", "--measures", "R@1")
+
+
 LOOK = """
 const box = document.querySelector(".scroll");
 return {rows: [...document.querySelectorAll("tbody tr")].map(row => row.cells[0].textContent),
@@ -174,7 +211,7 @@ def test_a_figure(folder: Path, ending: str) -> None:
         (["--gallery", "@all.npy", "--labels", "@labels.csv", "--measures", "mAPP"], "measure 'mAPP' is unknown"),
         (["--gallery", "@all.npy", "--labels", "@gl.npy"], "48 queries but the truth has 40"),
         (["--gallery", "@absent.npy", "--labels", "@gl.npy"], "does not exist"),
-        (["--gallery", "@absent.npy", "-o", "@table.xlsx"], "give .csv | .html | .md | .json"),
+        (["--gallery", "@absent.npy", "-o", "@table.xlsx"], "give .csv | .html | .md | .tex | .json"),
         (["--gallery", "@absent.npy", "--plot", "@figure.gif"], "give .png | .svg | .pdf"),
     ],
 )

@@ -59,7 +59,8 @@ def test_without_labels(folder: Path) -> None:
     message = good(folder, "diagnose", "--gallery", "@curves.npy", "--methods", "lpmt, aqe")
     found = kr.diagnose(np.load(folder / "curves.npy"))
     assert message.splitlines()[0] == found.sentences[0]
-    assert "Give --right if you know it." in message
+    assert "Give --right, the number of relevant items per query, if you know it." in message
+    assert "Keep the search as it is" not in message
     assert "right=" not in message
     assert [parsed(line) for line in commands_in(message)] == [found.parameters("lpmt"), found.parameters("aqe")]
 
@@ -68,6 +69,16 @@ def test_right_answers_that_are_known(folder: Path) -> None:
     message = good(folder, "diagnose", "--gallery", "@curves.npy", "--right", "1")
     assert message.startswith("Re-ranking with LPMT is more likely to hurt than to help: -4 points")
     assert [parsed(line) for line in commands_in(message)] == [kr.LPMT(k2=3)]
+
+
+def test_the_output_does_not_contradict_itself(folder: Path) -> None:
+    two = good(folder, "diagnose", "--gallery", "@curves.npy", "--relevant", "2")
+    assert two.startswith("Re-ranking with LPMT is expected to change little: +0 points")
+    assert "Little will change. If you re-rank, this loses least" in two
+    assert "Keep the search as it is" in good(folder, "diagnose", "--gallery", "@curves.npy", "--right", "1")
+    many = good(folder, "diagnose", "--gallery", "@curves.npy", "--relevant", "50")
+    assert many.startswith("Re-ranking with LPMT is expected to help: +")
+    assert "Keep the search as it is" not in many
 
 
 def test_queries_that_lie_apart(folder: Path) -> None:
@@ -237,8 +248,8 @@ def test_refusals_are_told_in_flags(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", METHODS)
 def test_flags_of_a_method_are_read_back(name: str) -> None:
-    from kinrank.diagnosis.cross_validation import _list_variants
     from kinrank.diagnosis.parameter_choice import choose_parameters
+    from kinrank.evaluation.fold_choice import list_variants
 
     usual = METHODS[name]()
     assert format_flags(usual) == f"--method {name}"
@@ -248,7 +259,7 @@ def test_flags_of_a_method_are_read_back(name: str) -> None:
         if entry.kind is bool
     ]
     named = [type(usual)(**{entry.name: choice}) for entry in usual.parameters() for choice in (entry.choices or ())]
-    for method in (choose_parameters(usual, FEW_KIN), *_list_variants(usual), *switched, *named):
+    for method in (choose_parameters(usual, FEW_KIN), *list_variants(usual), *switched, *named):
         words = shlex.split(format_flags(method))
         assert parse_method(words[1], words[2:]) == method
 

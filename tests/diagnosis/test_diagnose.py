@@ -31,12 +31,13 @@ def groups(count: int, size: int, noisy: float, dimensions: int = 32) -> np.ndar
 def test_twins_lose() -> None:
     found = kr.diagnose(groups(120, 2, 0.1))
     assert not found.helps
-    assert found.gain.points <= 0
+    assert found.gain is None
+    assert kr.diagnose(groups(120, 2, 0.1), right=1).gain.points < 0  # type: ignore[union-attr]
     assert found.facts.kin == 1
     assert found.parameters() == found.parameters("lpmt") == kr.LPMT(k2=3)
     assert found.parameters("aqe").k == 2  # type: ignore[attr-defined]
     assert found.parameters(kr.LPMT(k1=20)) == kr.LPMT(k1=20, k2=3)
-    assert found.sentences[0].startswith("Re-ranking with LPMT is more likely to hurt than to help: -")
+    assert found.sentences[1].startswith("  1 relevant item: -4 points of mAP (between -8 and +0")
     assert "Distances grow sharply after about 1 neighbour (drop" in str(found)
 
 
@@ -44,18 +45,18 @@ def test_twins_lose() -> None:
 @pytest.mark.parametrize("shape", [(60, 8), (300, 64), (1000, 16)])
 def test_noise_promises_nothing(shape: tuple[int, int], seed: int) -> None:
     found = kr.diagnose(noise(*shape, seed))
-    assert found.gain.points < 3
-    assert found.by_right[16].points < 3
+    assert found.helps is False
+    assert all(gain.points < 3 for gain in found.by_right.values())
     assert LOOKS_LIKE_NOISE in str(found)
 
 
 def test_curves_gain() -> None:
     found = kr.diagnose(curves(300, 32))
-    assert found.helps
-    assert found.gain.points > 5
+    assert found.helps is None
+    assert found.by_right[16].points > 5
     assert found.facts.thin > 0.2
     assert found.parameters() == kr.LPMT()
-    assert found.sentences[0].startswith("Re-ranking with LPMT is expected to help: +")
+    assert kr.diagnose(curves(300, 32), right=16).sentences[0].startswith("Re-ranking with LPMT is expected to help: +")
     assert LOOKS_LIKE_NOISE not in str(found)
     assert "Distances grow sharply" not in str(found)
 
@@ -64,16 +65,18 @@ def test_what_is_predicted_happens_on_made_up_classes() -> None:
     rows, labels = groups(40, 10, 1.0), np.repeat(np.arange(40), 10)
     truth = kr.Truth.from_labels(labels)
     none, lpmt = (kr.evaluate(kr.rerank(None, rows, name), truth, resamples=0)["mAP"].mean for name in ("none", "lpmt"))
-    for right in (None, 9):
-        found = kr.diagnose(rows, right=right)
-        assert found.helps == (lpmt > none)
-        assert found.gain.low <= 100 * (lpmt - none) <= found.gain.high
-        assert found.parameters() == kr.LPMT()
+    found = kr.diagnose(rows, right=9)
+    assert found.gain is not None
+    assert found.helps == (lpmt > none)
+    assert found.gain.low <= 100 * (lpmt - none) <= found.gain.high
+    assert found.parameters() == kr.diagnose(rows).parameters() == kr.LPMT()
 
 
 def test_right_answers_decide() -> None:
     rows = curves(300, 32)
-    gains = [kr.diagnose(rows, right=right).gain.points for right in (1, 1.5, 2, 3, 4, 8, 16, 100)]
+    found_gains = [kr.diagnose(rows, right=right).gain for right in (1, 1.5, 2, 3, 4, 8, 16, 100)]
+    gains = [gain.points for gain in found_gains if gain is not None]
+    assert len(gains) == 8
     assert all(a <= b for a, b in itertools.pairwise(gains))
     assert gains[0] < 0
     assert gains[-1] > 5
@@ -82,10 +85,11 @@ def test_right_answers_decide() -> None:
     assert not two.helps
     assert many.helps
     for found in (one, two):
-        assert "With so few right answers, there are no others" in str(found)
+        assert "With so few relevant items, there are hardly others" in str(found)
         assert found.parameters() == kr.LPMT(k2=3)
     assert many.parameters() == kr.LPMT()
-    assert "It depends on the number" not in str(many)
+    assert "depends on the number" not in str(many)
+    assert two.sentences[0].startswith("Re-ranking with LPMT is expected to change little: +0 points")
     assert {count: gain.points for count, gain in many.by_right.items()}[1] == gains[0]
     assert kr.diagnose(rows, right=np.int64(2)).right == 2  # type: ignore[arg-type]
     json.dumps(kr.diagnose(rows, right=np.float32(2)).to_dict(), allow_nan=False)  # type: ignore[arg-type]
@@ -93,8 +97,17 @@ def test_right_answers_decide() -> None:
 
 def test_what_it_depends_on_is_told() -> None:
     output = str(kr.diagnose(curves(300, 32)))
-    assert "It depends on the number of right answers per query: -4 with 1, +0 with 2, +" in output
-    assert "with 16 or more. Give `right` if you know it." in output
+    lines = output.splitlines()
+    assert lines[0].startswith("Whether re-ranking with LPMT helps depends on the number of relevant items per query")
+    assert [line.split(":")[0] for line in lines[1:6]] == [
+        "  1 relevant item",
+        "  2 relevant items",
+        "  4 relevant items",
+        "  8 relevant items",
+        "  16 relevant items or more",
+    ]
+    assert lines[6].startswith("Give `right`, the number of relevant items per query")
+    assert not any("expected to" in line or "likely" in line for line in lines)  # there is no other prediction
 
 
 def test_queries_that_lie_apart() -> None:
@@ -155,8 +168,9 @@ def test_the_same_bits_twice_and_nothing_is_changed() -> None:
 )
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_small_and_odd_data(rows: Any, metric: str) -> None:
-    found = kr.diagnose(rows, queries=rows[:3], metric=metric)
+    found = kr.diagnose(rows, queries=rows[:3], metric=metric, right=3)
     json.dumps(found.to_dict(), allow_nan=False)
+    assert found.gain is not None
     assert found.gain.low <= found.gain.points <= found.gain.high
     assert f"{len(rows)} items of {rows.shape[1]} dimension" in str(found)
     assert not re.search(r"-0(\.0+)?(?![.\d])", str(found)), "less than nothing"
@@ -165,9 +179,12 @@ def test_small_and_odd_data(rows: Any, metric: str) -> None:
 def test_a_diagnosis_is_told_in_many_ways() -> None:
     found = kr.diagnose(curves(100, 16))
     assert str(found).splitlines() == found.sentences == found.to_dict()["sentences"]
-    assert repr(found) == f"Diagnosis(100 items, expected gain {found.gain})"
+    assert repr(found).startswith("Diagnosis(100 items, expected gain -4 to +")
+    known = kr.diagnose(curves(100, 16), right=8)
+    assert repr(known) == f"Diagnosis(100 items, expected gain {known.gain})"
+    assert known.to_dict()["gain"] == known.by_right[8].to_dict()
     document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert document["helps"] is found.helps
+    assert document["helps"] is found.helps is document["gain"] is None
     assert document["facts"]["items"] == 100
     assert document["by_right"]["4"] == found.by_right[4].to_dict()
     assert [change["way"] for change in document["preparations"]] == ["centred", "half-whitened"]

@@ -15,6 +15,8 @@ import kinrank as kr
 from kinrank.evaluation import Measure
 from reference import measures as reference
 
+pytestmark = pytest.mark.filterwarnings("ignore::kinrank.errors.TruncatedRankingWarning")
+
 
 def random_case(seed: int, queries: int = 12, gallery: int = 40, depth: int | None = None):
     rng = np.random.default_rng(seed)

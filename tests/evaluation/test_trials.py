@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +21,10 @@ from kinrank.evaluation import trials as trials_module
 from kinrank.evaluation.trials import VARIANTS
 from kinrank.methods import METHODS
 from kinrank.methods.base import Method, full_repr
+from kinrank.parameters import parameter
 from kinrank.problem import Items
 from kinrank.progress import Progress
+from kinrank.report import comparison
 
 Rows = NDArray[np.float64]
 
@@ -47,6 +53,17 @@ class Backwards(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Copy(Backwards):
+    """Method that ranks as no re-ranking does."""
+
+    name: ClassVar[str] = "copy"
+    number: int = parameter(0, "makes the copies differ", low=0)
+
+    def distances(self, prepared: Items, queries: NDArray[np.int64]) -> NDArray[Any]:
+        return prepared.query_distances(queries)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Learned(Backwards):
     """Method that refuses, as a learned method without weights does."""
 
@@ -68,7 +85,7 @@ def test_every_number_is_that_of_its_parts(data: tuple[Rows, NDArray[np.int64]])
         for measure in ("mAP", "R@1"):
             assert repr(trial.scores[measure]) == repr(scores[measure])
             gain = kr.evaluation.compare_scores(plain, scores, measure, resamples=2000)
-            assert trial.gains[measure].to_dict() == gain.to_dict()
+            assert replace(trial.gains[measure], p=0.0) == replace(gain, p=0.0)  # p is corrected
         assert trial.seconds > 0
     means = [trial.scores["mAP"].mean for trial in trials]
     assert means == sorted(means, reverse=True)
@@ -184,7 +201,9 @@ def test_many_comparisons_come_with_a_warning(data: tuple[Rows, NDArray[np.int64
     rows, labels = data
     methods = [kr.methods.AQE(k=k) for k in range(2, 14)]
     trials = kr.compare(None, rows, kr.Truth.from_labels(labels), methods=methods, resamples=100)
-    assert "by chance, one in twenty is below 0.05" in trials.verdict[-1]
+    assert "Holm's method corrects each column of p" in trials.notes[0]
+    trials = kr.compare(None, rows, kr.Truth.from_labels(labels), methods=methods, resamples=100, correction="none")
+    assert "by chance, one in twenty is below 0.05" in trials.notes[0]
 
 
 def test_a_sentence_names_only_the_worst(data: tuple[Rows, NDArray[np.int64]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,8 +211,135 @@ def test_a_sentence_names_only_the_worst(data: tuple[Rows, NDArray[np.int64]], m
     monkeypatch.setattr("kinrank.evaluation.trials.MAX_LISTED_METHODS", 1)
     methods = [kr.methods.AQE(k=40), Backwards()]
     trials = kr.compare(None, rows, kr.Truth.from_labels(labels), methods=methods)
-    assert "Re-ranking hurts mAP here with backwards (-" in trials.verdict[1]
-    assert " and 1 more: " in trials.verdict[1]
+    assert trials.verdict[1] == "Best in mAP: no re-ranking, significantly better than all others."
+    assert "Re-ranking hurts mAP here with backwards (-" in trials.verdict[2]
+    assert " and 1 more: " in trials.verdict[2]
+
+
+@pytest.fixture
+def tests_of(data: tuple[Rows, NDArray[np.int64]]) -> kr.evaluation.Trials:
+    rows, labels = data
+    methods = [kr.methods.AQE(k=2), kr.methods.AQE(k=3), Backwards(), Broken()]
+    return kr.compare(None, rows, kr.Truth.from_labels(labels), methods=methods, measures=["mAP", "R@1"])
+
+
+def test_every_method_is_tested_against_the_best(tests_of: kr.evaluation.Trials) -> None:
+    for measure in tests_of.measures:
+        best = tests_of.best(measure)
+        assert best.scores[measure].mean == max(trial.scores[measure].mean for trial in tests_of)
+        for trial in tests_of:
+            p, same = trial.p_to_best[measure], kr.evaluation.compare_scores(best.scores, trial.scores, measure)
+            assert p >= same.p * 0.9  # Holm's correction never makes it smaller
+            assert (trial.method in tests_of.ties(measure)) == (trial is not best and p >= 0.05)
+        assert "backwards" in best.beats[measure]
+        (worst,) = (trial for trial in tests_of if trial.method == "backwards")
+        assert worst.beats[measure] == []
+    sentence = next(sentence for sentence in tests_of.verdict if sentence.startswith("Best in mAP: "))
+    assert all(name in sentence for name in tests_of.ties("mAP") if name != "none")
+
+
+def test_all_outputs_say_the_same(tests_of: kr.evaluation.Trials) -> None:
+    document = json.loads(json.dumps(tests_of.to_dict(), allow_nan=False))
+    lines = list(csv.DictReader(io.StringIO(comparison.comparison_csv(tests_of))))
+    page, markdown = comparison.comparison_page(tests_of), comparison.comparison_markdown(tests_of)
+    heading, *rows = tests_of.table()
+    column = heading.index("p to best")
+    assert document["best"]["mAP"] == tests_of[0].method
+    assert document["ties"] == {measure: tests_of.ties(measure) for measure in tests_of.measures}
+    for entry, row in zip(document["methods"], rows, strict=True):
+        line = next(one for one in lines if (one["method"], one["measure"]) == (entry["method"], "mAP"))
+        p = entry["p_to_best"]["mAP"]
+        assert float(line["p_to_best"]) == pytest.approx(p, rel=1e-5)
+        assert float(line["p"]) == pytest.approx(entry["gains"]["mAP"]["p"], rel=1e-5)
+        assert (line["beats"], line["correction"]) == (";".join(entry["beats"]["mAP"]), "holm")
+        tie = ", tie" if entry["method"] in document["ties"]["mAP"] else ""
+        assert row[column] == ("best" if entry["method"] == document["best"]["mAP"] else f"{p:.4f}{tie}")
+        assert f"<td>{row[column]}</td>" in page
+        assert f"| {row[column]} |" in markdown
+    for sentence in (*tests_of.verdict, *tests_of.notes):
+        assert f"* {sentence}" in markdown
+        assert sentence in str(tests_of)
+        assert escape(sentence) in page
+
+
+def test_superscripts_are_the_letters_of_the_methods_that_it_beats(tests_of: kr.evaluation.Trials) -> None:
+    text = comparison.comparison_latex(tests_of)
+    letters = {trial.method: letter for trial, letter in zip(tests_of, "abcd", strict=True)}
+    for trial in tests_of:
+        row = next(line for line in text.splitlines() if line.startswith(f"{letters[trial.method]} & "))
+        for cell, measure in zip(row.split(" & ")[2:], tests_of.measures, strict=False):
+            beaten = "".join(letters[name] for name in letters if name in trial.beats[measure])
+            assert cell.endswith(rf"$^{{\mathrm{{{beaten}}}}}$") == bool(beaten)
+            assert (r"\textbf" in cell) == (trial is tests_of.best(measure))
+    assert "Superscripts: the methods that a method is significantly better than" in text
+    assert "broken failed: ValueError" in text
+
+
+def test_one_method_and_equal_methods(data: tuple[Rows, NDArray[np.int64]]) -> None:
+    rows, labels = data
+    truth = kr.Truth.from_labels(labels)
+    alone = kr.compare(None, rows, truth, methods="none")
+    assert (alone.verdict, alone.notes, alone.ties("mAP"), alone.to_dict()["best"]["mAP"]) == ([], [], [], "none")
+    assert comparison.comparison_latex(alone).count("\\textbf") == 2
+    two = kr.compare(None, rows, truth, methods="aqe")
+    assert not any(sentence.startswith("Best in") for sentence in two.verdict)
+    (method,) = (trial for trial in two if trial.method == "aqe")
+    assert two[1].p_to_best["mAP"] == method.gains["mAP"].p  # the same two methods
+    equal = kr.compare(None, rows, truth, methods=[Copy(number=number) for number in range(3)])
+    assert len(equal.ties("mAP")) == 3
+    assert all(trial.p_to_best["mAP"] == 1.0 and trial.beats["mAP"] == [] for trial in equal)
+    assert "Not significantly different from it: " in equal.verdict[1]
+    untested = kr.compare(None, rows, truth, methods=["aqe", "dfs"], resamples=0)
+    assert math.isnan(untested[0].gains["mAP"].p)
+    assert (untested.verdict, untested.notes) == ([], [])
+    json.dumps(untested.to_dict(), allow_nan=False)
+
+
+def test_queries_without_positives_take_no_part_in_tests(data: tuple[Rows, NDArray[np.int64]]) -> None:
+    rows, labels = data
+    odd = labels.copy()
+    odd[:5] = np.arange(100, 105)  # the only item of their label
+    trials = kr.compare(None, rows, kr.Truth.from_labels(odd), methods=["aqe", "dfs"])
+    assert np.isnan(trials[0].scores["mAP"].per_query).sum() == 5
+    assert {trial.gains["mAP"].queries for trial in trials} == {55}
+    assert all(trial.p_to_best["mAP"] <= 1 for trial in trials)
+
+
+def test_tuned_parameters_are_chosen_without_the_query_they_are_scored_on(
+    data: tuple[Rows, NDArray[np.int64]],
+) -> None:
+    rows, labels = data
+    truth = kr.Truth.from_labels(labels)
+    told: list[tuple[str, int, int]] = []
+    trials = kr.compare(
+        None, rows, truth, methods=["aqe", Broken()], tune=True, progress=lambda *step: told.append(step)
+    )
+    tuned = next(trial for trial in trials if trial.method == "aqe")
+    found = kr.tune(None, rows, truth, methods=["aqe"], prepare=False)
+    candidates = [entry for entry in found.candidates if entry.method.name == "aqe"]
+    values = {repr(entry.method): entry.scores["mAP"].per_query for entry in candidates}
+    fold = np.random.default_rng(0).permutation(60) % 5
+    for number, chosen in enumerate(tuned.tuned):
+        assert values[chosen][fold != number].mean() == max(rest[fold != number].mean() for rest in values.values())
+        np.testing.assert_array_equal(tuned.scores["mAP"].per_query[fold == number], values[chosen][fold == number])
+    assert tuned.tried == len(values) == 3
+    assert tuned.parameters == full_repr(candidates[0].method)
+    assert list(trials.failed) == ["broken"]
+    assert "each query is scored with parameters that were chosen without it" in str(trials)
+    assert "aqe: " in str(trials)
+    assert told == [("methods", done, 3) for done in (1, 2, 3)]
+    with pytest.raises(InputError, match="relevant items for 4 queries, but 5 folds need at least 10"):
+        kr.compare(rows[:4], rows, kr.Truth.from_labels(labels[:4], labels), methods="aqe", tune=True)
+
+
+def test_short_rankings_are_told_once(data: tuple[Rows, NDArray[np.int64]]) -> None:
+    rows, labels = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trials = kr.compare(None, rows, kr.Truth.from_labels(labels), methods="aqe", k=5)
+    assert str(trials).count("mAP is incomplete and may be too low") == 1
+    assert trials.to_dict()["truncated"]["depth"] == 5
+    assert kr.compare(None, rows, kr.Truth.from_labels(labels), methods="aqe").to_dict()["truncated"] is None
 
 
 def test_without_anything_right_there_are_no_numbers_and_no_error(data: tuple[Rows, NDArray[np.int64]]) -> None:

@@ -286,14 +286,15 @@ def test_near_duplicates_are_stacked(page: Page, tmp_path: Path) -> None:
 
 def test_folders_are_browsed_and_names_keep_their_end(page: Page, tmp_path: Path) -> None:
     long = "holidays/a very long name of a photo that has no room at all in a small card 0042.jpg"
-    ids = [long, *(f"{'home' if number % 3 else 'home/cats'}/{number:02d}.jpg" for number in range(59))]
+    usual = "holidays/canon_003228.jpg"
+    ids = [long, usual, *(f"{'home' if number % 3 else 'home/cats'}/{number:02d}.jpg" for number in range(58))]
     with listening(settings_in(tmp_path, ids)) as address:
-        page.looks().open(f"{address}/?item={quote(ids[1])}&k=59")
+        page.looks().open(f"{address}/?item={quote(ids[2])}&k=59")
         page.until("document.querySelectorAll('#folder option').length === 4")
         assert [one.text.strip() for one in page.all("#folder option")] == [
             "All folders",
-            "holidays (1)",
-            "home (59)",
+            "holidays (2)",
+            "home (58)",
             "cats (20)",
         ]
         page.js("const one = document.querySelector('#folder'); one.value = 'home/cats'")
@@ -302,6 +303,7 @@ def test_folders_are_browsed_and_names_keep_their_end(page: Page, tmp_path: Path
         shot = f'.shot[data-id="{long}"]'
         assert page.text(f"{shot} .folder") == "holidays/"
         assert page.text(f"{shot} .base > :last-child") == " 0042.jpg"
+        assert page.text(f'.shot[data-id="{usual}"] .base > :last-child') == "03228.jpg"
         start = page.find(f"{shot} .start")
         assert page.js("return arguments[0].scrollWidth > arguments[0].clientWidth", start), "the middle is cut"
         page.find("#words").send_keys("a dog on a beach")

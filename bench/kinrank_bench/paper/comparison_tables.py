@@ -9,7 +9,7 @@ from typing import Any
 from kinrank.methods import METHODS
 from kinrank_bench.datasets.feature_folders import LANDMARK_SETS
 from kinrank_bench.paper import variants
-from kinrank_bench.paper.feature_selection import PAPER_SETTINGS_ROW, find_table, method_rows
+from kinrank_bench.paper.feature_selection import OWN_ROWS, find_table, method_rows
 from kinrank_bench.paper.paper_numbers import (
     CLASS_COLUMNS,
     LEVEL_COLUMNS,
@@ -35,7 +35,8 @@ JOINT_NOTE = (
 )
 LPMT_NOTE = (
     "LPMT here is kinrank's: the paper's, plus a direct comparison of wide neighbourhoods (direct), at kinrank's "
-    f"defaults. The row below it has {variants.SETTINGS['paper'][0]} and no direct comparison."
+    f"defaults. The row below it has {variants.SETTINGS['paper'][0]} and no direct comparison. The last row has "
+    "nothing that kinrank added."
 )
 ABLATION_NOTE = "LPMT is measured without its direct comparison of wide neighbourhoods (direct=0), as in the paper."
 Record = dict[str, Any]
@@ -60,7 +61,7 @@ def _paper_table(table: PaperTable, record: Record) -> ComparisonTable:
     lookup, table_notes = _make_lookup(table.kind, record), TableNotes()
     lines = []
     ablation = table.kind in ("lse", "tmt")
-    for row in (*table.rows, *([PAPER_SETTINGS_ROW] if available and not ablation else [])):
+    for row in (*table.rows, *(OWN_ROWS if available and not ablation else ())):
         printed = [Cell(mean=number) for number in row.numbers] or [Cell(word="-")] * len(columns)
         measured = [_make_cell(lookup(row, column), row, table.kind, table_notes) for column in available]
         lines.append(Line(row.name, row.method, (*printed, *measured, *[Cell(word="-")] * bool(missing)), row.ruled))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from itertools import groupby
 
+from kinrank.tables import escape_latex
 from kinrank.tables import render_csv as render_plain_csv
 from kinrank_bench import tables
 from kinrank_bench.paper.paper_numbers import MEASURED, PRINTED, Cell, ColumnHead, ComparisonTable
@@ -140,4 +141,4 @@ def _tex_cell(cell: Cell) -> str:
 
 
 def _tex(text: str) -> str:
-    return tables.escape_latex(text).replace("α", r"$\alpha$")
+    return escape_latex(text).replace("α", r"$\alpha$")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
@@ -24,6 +25,7 @@ WRITERS: dict[str, Callable[[Trials], str]] = {
     ".csv": comparison.comparison_csv,
     ".html": comparison.comparison_page,
     ".md": comparison.comparison_markdown,
+    ".tex": comparison.comparison_latex,
     ".json": lambda trials: json.dumps(trials.to_dict(), indent=2, ensure_ascii=False, allow_nan=False),
 }
 Methods = Annotated[str, typer.Option("--methods", help="Names separated by commas, see `kinrank methods`, or all.")]
@@ -40,15 +42,17 @@ class TrialOptions(OptionGroup):
 
 
 class CompareOptions(TrialOptions):
-    """Methods to compare, and how many items they rank."""
+    """Methods to compare, how many items they rank, and how they are tested."""
 
+    tune: bool = option(False, "Choose the parameters of every method by cross-validation. Takes many times as long.")
+    correction: str = option("holm", "Correction of the p-values for the number of methods: holm or none.")
     k: int | None = option(None, "Number of items to rank per query. Default: all, or --candidates.", "-k", "--k")
 
 
 class ComparisonOutput(OutputOptions):
     """Files for the comparison."""
 
-    output: File = option(None, "File for the table: .html, .md, .csv or .json.", "--output", "-o")
+    output: File = option(None, "File for the table: .html, .md, .csv, .json or .tex.", "--output", "-o")
     plot: File = option(None, "File for a figure of the intervals: .png, .svg or .pdf.")
 
     def check(self, *inputs: File) -> None:
@@ -83,9 +87,11 @@ def compare(
     kinrank compare --gallery g.npy --queries q.npy --truth qrels.txt -o table.html --plot table.png
     kinrank compare --store qdrant://localhost:6333?table=pictures --queries q.npy --truth qrels.txt
 
-    Every method runs with its default parameters. The table shows every measure with its 95 % interval, the gain over
-    no re-ranking with the interval and p-value of a paired test, and the time per query. Methods that cannot rank the
-    data, for example because they need too much memory, are listed with the reason. Figures need kinrank[plot].
+    Every method runs with its default parameters, or, with --tune, with parameters that were chosen on other queries.
+    The table shows every measure with its 95 % interval, the gain over no re-ranking with its interval, the p-values of
+    paired tests against no re-ranking and against the best method, and the time per query. A .tex file has superscripts
+    for all significant differences. Methods that cannot rank the data, for example because they need too much memory,
+    are listed with the reason. Figures need kinrank[plot].
     """
     vectors.check_source()
     output.check(*vectors.paths, *truth.paths)
@@ -98,8 +104,10 @@ def compare(
             candidates=options.candidates,
             k=options.k,
             max_memory=options.max_memory,
-            progress=output.progress,
+            progress=_print_run if options.tune and not (output.quiet or output.progress) else output.progress,
             metric=features.metric,
+            correction=options.correction,
+            tune=options.tune,
         )
     trials = replace(trials, refused=spell_reasons(trials.refused, context.command))
     files = output.write(trials)
@@ -110,3 +118,8 @@ def compare(
         for path in files:
             print(f"written: {path}")
     exit_if_failed(trials.failed)
+
+
+def _print_run(label: str, done: int, total: int) -> None:
+    """Print the progress of a long comparison where no bar can be drawn."""
+    print(f"kinrank: {done} of {total} {label}", file=sys.stderr)

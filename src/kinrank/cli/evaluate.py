@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from kinrank.cli.input_files import ItemIds, QueryIds, read_id_file, split_comma
 from kinrank.cli.option_groups import option
 from kinrank.cli.output import Json, check_paths_differ, print_json
 from kinrank.cli.truth_options import TruthOptions
+from kinrank.errors import TruncatedRankingWarning
 from kinrank.ranking import Ranking
 
 
@@ -43,7 +45,10 @@ def evaluate(
     check_paths_differ(None, query_ids, item_ids)
     loaded = Ranking.load(ranking, ties=ties)
     relevant = truth.read(read_id_file(query_ids), read_id_file(item_ids))
-    scores = kinrank.evaluate(loaded, relevant, split_commas(measures) if measures else None)
+    with warnings.catch_warnings():
+        if not json:  # the table says the same
+            warnings.simplefilter("ignore", TruncatedRankingWarning)
+        scores = kinrank.evaluate(loaded, relevant, split_commas(measures) if measures else None)
     facts = {key: loaded.meta[key] for key in ("mode", "method") if key in loaded.meta}
     if json:
         print_json({**scores.to_dict(), **facts})

@@ -181,7 +181,7 @@ def explain(
     output: File = option(None, "File for a figure of the chain: .png, .svg or .pdf.", "--output", "-o"),
     json: Json = False,
 ) -> None:
-    """Show the chain of items from a query to a result, with the cost, movement and entropy production of each step.
+    """Show the chain of items from a query to a result, with each step's share of the cost, moved mass and entropy.
 
     \b
     kinrank explain gallery.manifold --queries q.npy --query 3 --item beach_17

@@ -71,7 +71,8 @@ def tune(
     options.check(*vectors.paths, *truth.paths)
     if not any(truth.paths):
         raise InputError(
-            "there are no labels; give --truth, --labels or others, or use `kinrank diagnose` without them"
+            "there are no labels; give --truth, --labels or others, or use `kinrank diagnose` without them, with "
+            "--right for the number of relevant items per query"
         )
     queries, gallery = vectors.read(features)
     relevant = truth.read(*vectors.read_ids())
@@ -106,7 +107,9 @@ def diagnose(
     features: FeatureOptions,
     output: OutputOptions,
     methods: Methods = "lpmt",
-    right: float | None = option(None, "Number of right answers per query, if you know it.", min=1),
+    right: float | None = option(
+        None, "Number of relevant items per query, about. The gain depends on it.", "--right", "--relevant", min=1
+    ),
 ) -> None:
     """Predict, without labels, whether re-ranking will help on your vectors, and choose parameters.
 
@@ -114,8 +117,8 @@ def diagnose(
     kinrank diagnose --gallery g.npy
     kinrank diagnose --gallery g.npy --queries q.npy --right 1
 
-    It measures neighbourhoods and predicts the gain or loss of LPMT. With a few dozen judged queries `kinrank tune`
-    chooses better.
+    It measures neighbourhoods and predicts the gain or loss of LPMT for the number of relevant items that you give, or
+    else for 1, 2, 4, 8 and 16 of them. With a few dozen judged queries `kinrank tune` chooses better.
     """
     candidates = resolve_methods(split_commas(methods) and split_methods(methods))
     check_paths_differ(None, *vectors.paths)
@@ -131,7 +134,10 @@ def diagnose(
         print_json({**diagnosis.to_dict(), "sentences": sentences, "parameters": parameters})
         return
     print("\n".join(sentences))
-    head = "Chosen without labels" if diagnosis.helps else "Keep the search as it is. If you re-rank, this loses least"
+    head = "Chosen without labels"
+    if diagnosis.helps is False:
+        loses = diagnosis.gain is None or round(diagnosis.gain.points) < 0
+        head = f"{'Keep the search as it is' if loses else 'Little will change'}. If you re-rank, this loses least"
     print(f"\n{head}; add --gallery, --queries and -o:")
     for method in chosen:
         print(_format_command(method, features.metric))

@@ -1,9 +1,7 @@
 """Choice of a method and its parameters by cross-validation over labelled queries.
 
-Every candidate ranks all queries; labels are only used to choose. The queries are split into folds. For each fold, the
-candidate that is best on the other folds is scored on this one. Together these scores are the nested score: the value
-of the choice on queries that had no part in it. The score of the chosen candidate on all queries is optimistic, and is
-reported for comparison.
+The nested score is the value of the choice on queries that had no part in it, see `kinrank.evaluation.fold_choice`. The
+score of the chosen candidate on all queries is optimistic, and is reported for comparison.
 """
 
 from __future__ import annotations
@@ -18,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinrank.diagnosis.diagnose import Diagnosis, diagnose
-from kinrank.diagnosis.parameter_choice import choose_parameters, list_neighborhood_sizes, resolve_methods
+from kinrank.diagnosis.parameter_choice import resolve_methods
 from kinrank.diagnosis.vector_preparation import WAYS, Preparation, fit_preparation
 from kinrank.errors import EXPECTED_ERRORS, InputError
 from kinrank.evaluation import Truth, evaluate
-from kinrank.evaluation.measures import Measure
-from kinrank.evaluation.scores import Scores
+from kinrank.evaluation.fold_choice import DEFAULT_FOLDS, check_labelled_queries, choose_by_folds, list_variants
+from kinrank.evaluation.scores import Scores, parse_measures
 from kinrank.evaluation.significance import Comparison, compare_pairs
 from kinrank.evaluation.trials import BASELINE, describe_failure, format_points
 from kinrank.methods import Method, resolve_method
@@ -36,21 +34,7 @@ from kinrank.vector_space import Space
 
 log = logging.getLogger(__name__)
 
-DEFAULT_FOLDS = 5
-MIN_JUDGED_QUERIES = 10  # fewer labelled queries are not enough to choose
 AS_THEY_ARE = "as they are"
-LPMT_GRID: tuple[dict[str, Any], ...] = (
-    {"k2": 3},
-    {"k2": 8},
-    {"k1": 30},
-    {"k1": 120},
-    {"theta": 0.2},
-    {"theta": 0.6},
-    {"direct": 0.0},
-    {"direct": 0.5},
-    {"direct": 0.9},
-    {"direct_k": 320, "direct_support": 256},
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +68,7 @@ class Tuned:
         candidates: all candidates, best first.
         folds: candidate chosen for each fold; if they differ, the choice depends on a few queries.
         refused: candidate -> reason why it cannot rank these data.
-        diagnosis: what the vectors tell without labels.
+        diagnosis: what the vectors and the number of relevant items per query (the median) tell.
         measure: the measure that was maximised.
         space: conversion of vectors to comparable rows, before they are prepared.
         preparation: fitted preparation of the rows; None if they stay as they are.
@@ -183,14 +167,16 @@ def tune(
         >>> print(tuned)
         >>> kinrank.rerank(tuned.prepared(queries), tuned.prepared(gallery), tuned.method)
     """
-    measure = str(Measure.parse(measure))
+    measure = str(parse_measures([measure], truth)[0])
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= 50:
         raise InputError(parameter="folds", given=folds, allowed="a whole number from 2 to 50")
     chosen_methods = resolve_methods(methods)
     held = read_gallery(gallery, metric, report=Progress(progress))
     gallery_rows, space = held.rows, held.space
     query_rows = None if queries is None else held.convert(queries)
-    diagnosis = diagnose(gallery_rows, queries=query_rows, metric=metric)
+    counts = truth.positives.counts[truth.positives.counts > 0]
+    right = float(np.median(counts)) if counts.size else None
+    diagnosis = diagnose(gallery_rows, queries=query_rows, right=right, metric=metric)
     ways = (AS_THEY_ARE, *(WAYS if prepare and space.unit else ()))
     grid = [(method, way) for way in ways for method in _list_candidates(chosen_methods, diagnosis, way)]
     candidates: list[Candidate] = []
@@ -217,7 +203,7 @@ def tune(
             continue
         candidates.append(Candidate(method, way, evaluate(ranking, truth, [measure], resamples=0)))
         if len(candidates) == 1:
-            _check_enough(candidates[0].scores, measure, folds)
+            check_labelled_queries(int((~np.isnan(candidates[0].scores[measure].per_query)).sum()), folds)
     tuned = _cross_validate(candidates, refused, diagnosis, measure, folds, seed, space)
     return dataclasses.replace(tuned, preparation=preparations.get(tuned.way), failed=failed)
 
@@ -226,34 +212,14 @@ def _format_label(method: Method, way: str) -> str:
     return repr(method) + ("" if way == AS_THEY_ARE else f", vectors {way}")
 
 
-def _check_enough(scores: Scores, measure: str, folds: int) -> None:
-    labelled, needed = int((~np.isnan(scores[measure].per_query)).sum()), max(MIN_JUDGED_QUERIES, 2 * folds)
-    if labelled < needed:
-        raise InputError(
-            f"the truth has relevant items for {labelled} queries, but {folds} folds need at least {needed}",
-            remedy="label more queries, or choose without labels",
-        )
-
-
 def _list_candidates(methods: Sequence[Method], diagnosis: Diagnosis, way: str) -> list[Method]:
     """List no re-ranking, each method with its defaults and as chosen without labels, and variants of it."""
     grid: list[Method] = [resolve_method(BASELINE)]
     for method in methods:
-        grid += [method, choose_parameters(method, diagnosis.facts)]
+        grid += [method, diagnosis.parameters(method)]
         if way == AS_THEY_ARE:
-            grid += _list_variants(method)
+            grid += list_variants(method)
     return list(dict.fromkeys(grid))
-
-
-def _list_variants(method: Method) -> list[Method]:
-    if method.name == "lpmt":
-        return [dataclasses.replace(method, **changes) for changes in LPMT_GRID]
-    sizes = {size.name: getattr(method, size.name) for size in list_neighborhood_sizes(method)}
-    scaled = []
-    for factor in (0.5, 2.0):
-        changes = {name: max(1, round(factor * count)) for name, count in sizes.items() if count}
-        scaled.append(dataclasses.replace(method, **changes))
-    return scaled
 
 
 def _cross_validate(
@@ -268,14 +234,8 @@ def _cross_validate(
     """Choose the best candidate, and score the choice by nested cross-validation."""
     values = np.stack([candidate.scores[measure].per_query for candidate in candidates])  # (candidates, queries)
     counted = np.flatnonzero(~np.isnan(values[0]))
-    fold = np.random.default_rng(seed).permutation(len(counted)) % folds
-    nested = np.full(values.shape[1], np.nan)
-    winners = []
-    for number in range(folds):
-        training, test = counted[fold != number], counted[fold == number]
-        winner = int(np.argmax(values[:, training].mean(axis=1)))  # ties go to the earlier, simpler candidate
-        nested[test] = values[winner, test]
-        winners.append(candidates[winner].label)
+    by_fold, by_query = choose_by_folds(values, folds, seed)
+    nested = np.where(by_query < 0, np.nan, values[by_query, np.arange(values.shape[1])])
     order = sorted(range(len(candidates)), key=lambda position: -values[position, counted].mean())
     best = candidates[order[0]]
     plain = values[0]  # the first candidate is no re-ranking of the original vectors
@@ -285,7 +245,7 @@ def _cross_validate(
         nested=compare_pairs(plain, nested, measure),
         on_all=compare_pairs(plain, values[order[0]], measure),
         candidates=[candidates[position] for position in order],
-        folds=winners,
+        folds=[candidates[winner].label for winner in by_fold],
         refused=refused,
         diagnosis=diagnosis,
         measure=measure,

@@ -26,7 +26,7 @@ PREPARATION_TEXTS = {  # preparation -> description, and power of the whitening 
         vector_preparation.HALF_WHITENING_POWER,
     ),
 }
-RIGHT_ANSWER_COUNTS = (1, 2, 4, 8, 16)  # numbers of right answers to predict a gain for, if theirs is not known
+RIGHT_ANSWER_COUNTS = (1, 2, 4, 8, 16)  # numbers of relevant items to predict a gain for
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,22 +35,25 @@ class Diagnosis:
 
     Attributes:
         facts: measurements, see `Facts`.
-        right: number of right answers per query, if it was given.
-        gain: expected gain of LPMT over no re-ranking, joint, with its interval.
-        by_right: number of right answers per query -> expected gain.
+        right: number of relevant items per query, if it was given.
+        gain: expected gain of LPMT over no re-ranking, joint, with its interval; None without `right`, on which the
+            gain depends most.
+        by_right: number of relevant items per query -> expected gain.
         preparations: effects of centring and half-whitening; empty for the euclidean metric.
     """
 
     facts: Facts
     right: float | None
-    gain: gain_model.Gain
+    gain: gain_model.Gain | None
     by_right: dict[int, gain_model.Gain]
     preparations: tuple[vector_preparation.PreparationEffect, ...]
 
     @property
-    def helps(self) -> bool:
-        """True if the expected gain is positive."""
-        return self.gain.points > 0
+    def helps(self) -> bool | None:
+        """True if the expected gain is at least a point; None if it depends on `right`, which was not given."""
+        gains = self.by_right.values() if self.gain is None else [self.gain]
+        positive = {round(gain.points) > 0 for gain in gains}
+        return positive.pop() if len(positive) == 1 else None
 
     def parameters(self, method: Method | str = "lpmt") -> Method:
         """Return a method with parameters chosen for these vectors, without labels.
@@ -66,7 +69,18 @@ class Diagnosis:
         return [*self._describe_gain(), *self._describe_neighborhoods(), *self._describe_preparations()]
 
     def _describe_gain(self) -> list[str]:
-        facts, sentences = self.facts, [f"{self._predict()}: {self.gain}, joint, with default parameters."]
+        facts, sentences = self.facts, []
+        if self.gain is not None:
+            sentences.append(f"{_predict(self.gain)}: {self.gain}, joint, with default parameters.")
+        else:
+            sentences.append(
+                "Whether re-ranking with LPMT helps depends on the number of relevant items per query, which vectors "
+                "do not tell. Expected gain, joint, with default parameters:"
+            )
+            for count, gain in self.by_right.items():
+                more = " or more" * (count == max(self.by_right))
+                sentences.append(f"  {count} relevant item{'s' * (count > 1)}{more}: {gain}")
+            sentences.append("Give `right`, the number of relevant items per query, if you know it.")
         if gain_model.measure_relatedness(facts) < 0.5:
             sentences.append(
                 "Neighbours have almost nothing in common, or change with every direction: the data look like noise."
@@ -74,42 +88,23 @@ class Diagnosis:
         if self.right is not None:
             if self.right <= parameter_choice.FEW_RIGHT_ANSWERS:
                 sentences.append(
-                    "With so few right answers, there are no others through which they could be found. Neighbourhoods "
-                    "of half the size, as chosen here, lose almost nothing."
+                    "With so few relevant items, there are hardly others through which they could be found. "
+                    "Neighbourhoods of half the size, as chosen here, lose almost nothing with one, and on most "
+                    "published sets gain a little with two."
                 )
             return sentences
-        if facts.drop > gain_model.NO_KIN_DROP:
+        if facts.drop > gain_model.FEW_KIN_DROP:
             sentences.append(
                 f"Distances grow sharply after about {facts.kin} neighbour{'s' * (facts.kin > 1)} (drop "
-                f"{facts.drop:.1f}): items seem to have few right answers, and a single one cannot be found through "
-                "others."
+                f"{facts.drop:.1f}): queries seem to have few relevant items, so neighbourhoods of half the size are "
+                "chosen here."
             )
-        gains = ", ".join(f"{format_whole(gain.points)} with {count}" for count, gain in self.by_right.items())
-        sentences.append(
-            f"It depends on the number of right answers per query: {gains} or more. Give `right` if you know it."
-        )
-        if self._queries_apart:
+        if facts.query_gap is not None and facts.query_gap > MIN_QUERY_GAP:
             sentences.append(
                 "Queries are farther from the items than items from each other, as questions are from passages. If "
                 "each has one right passage, keep the search as it is."
             )
         return sentences
-
-    @property
-    def _queries_apart(self) -> bool:
-        return self.facts.query_gap is not None and self.facts.query_gap > MIN_QUERY_GAP
-
-    def _predict(self) -> str:
-        """Return the start of the first sentence, which tells how certain the prediction is."""
-        if self.right is None and self._queries_apart:
-            return "It is unclear whether re-ranking with LPMT will help; if queries have many right answers"
-        if self.gain.low > 0:
-            return "Re-ranking with LPMT is expected to help"
-        if self.gain.points > 0:
-            return "Re-ranking with LPMT is more likely to help than to hurt"
-        if self.gain.high >= 0:
-            return "Re-ranking with LPMT is more likely to hurt than to help"
-        return "Re-ranking with LPMT is expected to hurt"
 
     def _describe_neighborhoods(self) -> list[str]:
         facts = self.facts
@@ -145,14 +140,16 @@ class Diagnosis:
         return "\n".join(self.sentences)
 
     def __repr__(self) -> str:
-        return f"Diagnosis({self.facts.items} items, expected gain {self.gain})"
+        few, many = (format_whole(self.by_right[count].points) for count in (min(self.by_right), max(self.by_right)))
+        gain = self.gain or f"{few} to {many} points of mAP, depending on `right`"
+        return f"Diagnosis({self.facts.items} items, expected gain {gain})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             "facts": self.facts.to_dict(),
             "right": self.right,
-            "gain": self.gain.to_dict(),
+            "gain": None if self.gain is None else self.gain.to_dict(),
             "by_right": {str(count): gain.to_dict() for count, gain in self.by_right.items()},
             "helps": self.helps,
             "preparations": [effect.to_dict() for effect in self.preparations],
@@ -174,7 +171,8 @@ def diagnose(
         features: (n, d) vectors of the gallery, at least 20. At most 20 000 of them, evenly sampled, are measured, so
             that the neighbourhoods of larger galleries look thinner than they are.
         queries: (q, d) query vectors, if they are not part of the gallery.
-        right: approximate number of right answers per query, if you know it. Nothing predicts the gain better.
+        right: approximate number of relevant items per query. Nothing predicts the gain better; without it, the gain
+            is predicted for 1, 2, 4, 8 and 16 of them.
         metric: "cosine" or "euclidean", as in `rerank`.
         progress: True for a bar, or a callable `f(label, done, total)`.
 
@@ -196,7 +194,21 @@ def diagnose(
     effects = tuple(vector_preparation.measure_effects(rows)) if space.unit else ()
     report.stage("preparations", 2, 2)
     by_right = {count: gain_model.predict_gain(facts, count) for count in RIGHT_ANSWER_COUNTS}
-    return Diagnosis(facts, right, gain_model.predict_gain(facts, right), by_right, effects)
+    gain = None if right is None else gain_model.predict_gain(facts, right)
+    return Diagnosis(facts, right, gain, by_right, effects)
+
+
+def _predict(gain: gain_model.Gain) -> str:
+    """Return the start of the first sentence, which tells how certain the prediction is."""
+    if gain.low > 0:
+        return "Re-ranking with LPMT is expected to help"
+    if round(gain.points) > 0:
+        return "Re-ranking with LPMT is more likely to help than to hurt"
+    if round(gain.points) == 0:
+        return "Re-ranking with LPMT is expected to change little"
+    if gain.high >= 0:
+        return "Re-ranking with LPMT is more likely to hurt than to help"
+    return "Re-ranking with LPMT is expected to hurt"
 
 
 def _format_range(ends: tuple[float, float]) -> str:

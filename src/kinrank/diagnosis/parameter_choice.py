@@ -8,9 +8,9 @@ from dataclasses import replace
 from kinrank.diagnosis.gain_model import FEW_KIN_DROP
 from kinrank.diagnosis.neighborhood_facts import Facts
 from kinrank.errors import InputError
+from kinrank.evaluation.fold_choice import list_neighborhood_sizes
 from kinrank.evaluation.trials import label_methods
 from kinrank.methods import LPMT, Method
-from kinrank.parameters import Parameter, list_parameters
 
 LPMT_SIZES = ("k2",)  # LPMT derives the others from the data itself
 FEW_RIGHT_ANSWERS = 3  # up to so many right answers per query, neighbourhoods are halved
@@ -46,8 +46,3 @@ def resolve_methods(methods: Sequence[Method | str] | str) -> list[Method]:
     if not len(methods):
         raise InputError("is empty", parameter="methods", remedy="give at least one, such as lpmt")
     return list(label_methods(methods).values())
-
-
-def list_neighborhood_sizes(method: Method) -> list[Parameter]:
-    """List the parameters of a method that are numbers of neighbours."""
-    return [declared for declared in list_parameters(type(method)) if declared.counts and declared.name.startswith("k")]

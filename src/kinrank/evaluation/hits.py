@@ -30,6 +30,7 @@ class Hits:
         before: (hits,) number of relevant items before it.
         grade: (hits,) its relevance.
         positives: (queries,) number of relevant items, found or not.
+        listed: (queries,) number of listed items, without ignored ones; -1 for a query without any listed item.
         truth: the truth; its queries are counted here, in its order.
         missing: number of queries of the truth that the ranking does not have.
         unjudged: number of queries of the ranking that the truth does not have.
@@ -40,6 +41,7 @@ class Hits:
     rank: Integers
     before: Integers
     grade: Values
+    listed: Integers
     truth: Truth
     missing: int = 0
     unjudged: int = 0
@@ -61,6 +63,7 @@ def find_hits(ranking: Ranking | ArrayLike, truth: Truth) -> Hits:
     rows = max(1, min(len(truth), MAX_TABLE_ENTRIES // span))
     table = np.zeros(rows * span, np.int8)
     blocks: list[tuple[Integers, Integers, Integers]] = []
+    listed = np.full(len(truth), -1, np.int64)
     for start in range(0, len(truth), rows):
         block = np.minimum(indices[start : start + rows], span - 1)
         block[block == UNKNOWN_ITEM] = span - 1
@@ -75,6 +78,8 @@ def find_hits(ranking: Ranking | ArrayLike, truth: Truth) -> Hits:
         states[block < 0] = IGNORED  # padding takes no rank
         for entries, _ in marks:  # clear only the marked entries, which is cheap for large galleries
             table[entries] = NEGATIVE
+        counts = (states != IGNORED).sum(axis=1)
+        listed[start : start + len(block)] = np.where((block >= 0).any(axis=1), counts, -1)
         row, column = np.nonzero(states == POSITIVE)
         ignored = np.cumsum(states == IGNORED, axis=1, dtype=np.int32)
         blocks.append((row + start, column - ignored[row, column], block[row, column]))
@@ -83,7 +88,8 @@ def find_hits(ranking: Ranking | ArrayLike, truth: Truth) -> Hits:
     )
     starts = np.searchsorted(query, np.arange(len(truth)))
     before = np.arange(len(query)) - starts[query]
-    return Hits(query, rank, before, _look_up_grades(truth, query, item, span), truth, missing, unjudged, unknown)
+    grades = _look_up_grades(truth, query, item, span)
+    return Hits(query, rank, before, grades, listed, truth, missing, unjudged, unknown)
 
 
 def _align_ranking(ranking: Ranking | ArrayLike, truth: Truth) -> tuple[Integers, int, int, int]:

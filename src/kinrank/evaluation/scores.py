@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinrank.errors import InputError
+from kinrank.errors import InputError, TruncatedRankingWarning
 from kinrank.evaluation.hits import Values, find_hits
 from kinrank.evaluation.measures import Measure
+from kinrank.evaluation.truncation import Truncation, find_truncation
 from kinrank.evaluation.truth import Truth
 from kinrank.ranking import Ranking
 
@@ -52,6 +54,7 @@ class Scores(Mapping[str, Score]):
         missing: number of queries of the truth that the ranking does not have; they count as not found.
         unknown: number of listed items that the judgements do not have; they count as not relevant.
         query_ids: ids of the queries, in the order of `per_query`; None if they are numbered by row.
+        truncated: measures that are too low because the ranking stops early; None if all are complete.
     """
 
     scores: dict[str, Score]
@@ -63,6 +66,7 @@ class Scores(Mapping[str, Score]):
     missing: int = 0
     unknown: int = 0
     query_ids: NDArray[Any] | None = None
+    truncated: Truncation | None = None
 
     def __getitem__(self, measure: str) -> Score:
         name = str(Measure.parse(measure))
@@ -91,6 +95,8 @@ class Scores(Mapping[str, Score]):
             lines.append(f"{self.missing} queries are not in the ranking: they count as not found")
         if self.unknown:
             lines.append(f"{self.unknown} of the listed items are not in the judgements: they count as not relevant")
+        if self.truncated is not None:
+            lines.append(self.truncated.describe())
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -105,6 +111,7 @@ class Scores(Mapping[str, Score]):
             if per_query:
                 measures[name]["per_query"] = [_to_json(value) for value in score.per_query]
         facts = {key: getattr(self, key) for key in JSON_FIELDS}
+        facts["truncated"] = None if self.truncated is None else asdict(self.truncated)
         if per_query and self.query_ids is not None:
             facts["query_ids"] = self.query_ids.tolist()
         return {"measures": measures, **facts}
@@ -123,7 +130,8 @@ def evaluate(
 
     Args:
         ranking: a Ranking, or (queries, depth) item numbers. If it is shorter than the gallery, positives that it does
-            not list count as not found; -1 is padding. Junk of the truth is removed before ranks are counted.
+            not list count as not found, and a TruncatedRankingWarning names the measures that are too low for that
+            reason; -1 is padding. Junk of the truth is removed before ranks are counted.
         truth: relevant items. If ranking and truth have ids, queries and items are matched by them. If the ranking has
             none, its rows and item numbers are those of the truth. A ranking with ids needs a truth with ids: give the
             truth `item_ids=manifold.ids`.
@@ -142,7 +150,24 @@ def evaluate(
         >>> evaluate([[1, 0]], Truth.from_lists([[0]]), ["mAP", "R@1"])["mAP"].mean
         0.5
     """
-    parsed = parse_measures(measures, truth)
+    chance: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    scores = score_ranking(ranking, truth, parse_measures(measures, truth), **chance)
+    if scores.truncated is not None:
+        remedy = "rank more items (k=len(gallery) ranks all)"
+        warnings.warn(scores.truncated.describe(remedy), TruncatedRankingWarning, stacklevel=2)
+    return scores
+
+
+def score_ranking(
+    ranking: Ranking | ArrayLike,
+    truth: Truth,
+    parsed: Sequence[Measure],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Scores:
+    """Do what `evaluate` does, without its warning."""
     if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
         raise InputError(parameter="confidence", given=confidence, allowed="a number between 0 and 1, such as 0.95")
     if isinstance(resamples, bool) or not isinstance(resamples, (int, np.integer)) or resamples < 0:
@@ -150,13 +175,8 @@ def evaluate(
     hits = find_hits(ranking, truth)
     values = np.array([measure(hits) for measure in parsed]).reshape(len(parsed), len(truth))
     counted = hits.positives > 0
-    means, lows, highs = bootstrap_intervals(values[:, counted], confidence, resamples, seed)
-    scores = {
-        str(measure): Score(str(measure), float(means[i]), float(lows[i]), float(highs[i]), values[i])
-        for i, measure in enumerate(parsed)
-    }
     return Scores(
-        scores,
+        make_scores(list(map(str, parsed)), values, confidence, resamples, seed),
         queries=len(truth) + hits.unjudged,
         left_out=int((~counted).sum()) + hits.unjudged,
         confidence=confidence,
@@ -165,7 +185,17 @@ def evaluate(
         missing=hits.missing,
         unknown=hits.unknown,
         query_ids=truth.query_ids,
+        truncated=find_truncation(hits, parsed),
     )
+
+
+def make_scores(names: Sequence[str], values: Values, confidence: float, resamples: int, seed: int) -> dict[str, Score]:
+    """Make the scores of (measures, queries) values; NaN marks queries that do not count."""
+    counted = ~np.isnan(values).any(axis=0)
+    means, lows, highs = bootstrap_intervals(values[:, counted], confidence, resamples, seed)
+    return {
+        name: Score(name, float(means[i]), float(lows[i]), float(highs[i]), values[i]) for i, name in enumerate(names)
+    }
 
 
 def parse_measures(measures: Sequence[str] | str | None, truth: Truth) -> list[Measure]:

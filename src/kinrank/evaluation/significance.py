@@ -117,12 +117,12 @@ def _randomization_p(differences: NDArray[np.float64], resamples: int, seed: int
     slack = 1e-12 * np.abs(differences).sum()  # tolerance: sums of the same numbers in another order are equal
     as_large = sum(
         int((np.abs(signs @ differences) >= observed - slack).sum())
-        for signs in _draw_signs(differences.size, resamples, seed)
+        for signs in draw_signs(differences.size, resamples, seed)
     )
     return (1 + as_large) / (1 + resamples)
 
 
-def _draw_signs(count: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+def draw_signs(count: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """Yield blocks of (resamples, count) random signs."""
     generator = np.random.default_rng([seed, 1])  # independent of the bootstrap
     step = max(1, MAX_DRAWS_IN_MEMORY // count)

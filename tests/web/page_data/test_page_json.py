@@ -125,10 +125,12 @@ def test_a_query_item_is_in_neither_list(known: Collection, how: dict[str, Any])
 def test_another_method_says_that_it_saw_the_nearest_only(known: Collection) -> None:
     answer = make_answer(known, Question(("query", 1), k=5, method="k-reciprocal", parameters={"k1": 9}, candidates=40))
     assert (answer["mode"], answer["method"], answer["certain"]) == ("candidates", "KReciprocal(k1=9)", None)
-    only = "nearest were re-ranked: the gallery was prepared for LPMT()"
+    only = "nearest were re-ranked: the gallery was prepared for LPMT"
     assert answer["note"] == f"Only the 40 {only}. Choose that method to search all of it."
     other = make_answer(known, Question(("query", 1), k=5, parameters={"theta": 0.3}, candidates=30))
     assert other["note"] == f"Only the 30 {only} with other settings. Reset to search all of it."
+    everything = make_answer(known, Question(("query", 1), k=5, method="k-reciprocal", candidates=1000))
+    assert (everything["mode"], everything["note"]) == ("candidates", None)  # the graph has every item
 
 
 def test_marked_items_are_reported_and_left_out_of_both_lists(known: Collection) -> None:
@@ -378,6 +380,7 @@ def test_the_example_is_right_and_reached_by_small_steps(known: Collection) -> N
     places = [answer["steps"][0]["from"]["name"], *(one["to"]["name"] for one in answer["steps"])]
     lengths = [np.linalg.norm(unit[a] - unit[b]) for a, b in itertools.pairwise(places)]
     assert max(lengths) < answer["distance"] / 2, "small steps"
+    assert max(one["share"] for one in answer["steps"]) < 0.5, "no step is most of the chain"
     entry = next(one for one in make_answer(known, question)["after"] if one["id"] == found["item"])
     assert entry["right"]
 

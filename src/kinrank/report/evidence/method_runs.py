@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinrank.errors import InputError
 from kinrank.evaluation import Truth
+from kinrank.evaluation.fold_choice import Run
 from kinrank.evaluation.trials import (
     BASELINE,
-    Run,
     Trials,
     label_methods,
     make_runner,

@@ -91,14 +91,15 @@ export function mapOf(answer, open) {
   const drawings = points.map((one, n) => point(one, kinds[n], sizes[n], n));
   const walk = svg("polyline", { class: "map-chain" });
   const straight = svg("line", { class: "map-straight" });
-  const ghost = svg("g", { class: "ghost" }); // position of the result before re-ranking
+  const ghost = svg("g", { class: "ghost" }), // position of the result before re-ranking
+    ghostWords = svg("g", { class: "ghost" });
   if (last > 0) {
     const [x, y] = places.before[last],
       half = SIZES.result / 2;
-    ghost.append(
-      svg("rect", { x: x - half, y: y - half, width: SIZES.result, height: SIZES.result, rx: 5 }),
-      svg("text", { x, y: y + 4 }, "was here"),
-    );
+    ghost.append(svg("rect", { x: x - half, y: y - half, width: SIZES.result, height: SIZES.result, rx: 5 }));
+    const tags = places.after.filter((_, n) => ["query", "result"].includes(kinds[n])); // with words of their own
+    const covered = tags.some(([left, top]) => Math.abs(left - x) < 1.6 * half && Math.abs(top - y) < half);
+    if (!covered) ghostWords.append(svg("text", { x, y: y + half + TAG }, "was here"));
   }
   const order = { before: 0, after: 1, both: 2, chain: 4, query: 5, result: 6 };
   const sorted = drawings.map((_, n) => n).sort((a, b) => (order[kinds[a]] ?? 0) - (order[kinds[b]] ?? 0));
@@ -113,6 +114,7 @@ export function mapOf(answer, open) {
     straight,
     walk,
     above.map((n) => drawings[n]),
+    ghostWords,
   );
   drawing.addEventListener("click", (event) => {
     const found = event.target.closest(".point");

@@ -14,7 +14,7 @@ from kinrank.web.collection import Collection
 from kinrank.web.page_data.before_after import compare_lists
 from kinrank.web.page_data.gallery_search import find_nearest_items
 from kinrank.web.page_data.item_chain import CandidateProblem, find_chain
-from kinrank.web.page_data.likeness import measure_steps
+from kinrank.web.page_data.likeness import Likeness, measure_steps
 from kinrank.web.page_data.question import Question, get_query_vector
 
 MAX_QUERIES_TRIED = 40
@@ -34,22 +34,26 @@ class Climb(NamedTuple):
 def find_example(manifold: Manifold, collection: Collection) -> dict[str, Any] | None:
     """Find an item that rose into the first results over small steps, at least two, among the queries that gained most.
 
+    Small are steps between items that are alike, without one that is much longer or dearer than the others.
+
     Returns:
         {"query": as the page writes it, "item": its id}, or None. Methods without chains need no chain.
     """
     started, fixed = time.monotonic(), Manifold(manifold.snapshot)
     climbs = _find_climbs(fixed, collection)
     most = max((climb.gain for climb in climbs), default=0)
-    examples: list[tuple[float, Climb]] = []
+    examples: list[tuple[tuple[bool, float], Climb]] = []
+    alike = Likeness.measure(fixed.snapshot).alike if climbs else 0.0
     for climb in (climb for climb in climbs if 2 * climb.gain >= most):
         comparison = compare_lists(fixed, collection, Question(climb.query, RESULTS_SHOWN))
         if not comparison.method.can("explain"):
-            examples.append((0.0, climb))
+            examples.append(((False, 0.0), climb))
             break
         row = comparison.find_rows([climb.item])[0]
-        steps = measure_steps(comparison, find_chain(comparison, row, CandidateProblem(comparison)))
+        chain = find_chain(comparison, row, CandidateProblem(comparison))
+        steps = measure_steps(comparison, chain)
         if len(steps) > 1:
-            examples.append((max(steps), climb))
+            examples.append(((max(steps) > alike, max(steps) * max(chain.shares)), climb))
         if time.monotonic() - started > MAX_SECONDS:
             break
     if not examples:

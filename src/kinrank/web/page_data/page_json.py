@@ -212,10 +212,11 @@ def format_ordinal(number: int) -> str:
 def write_note(comparison: Comparison) -> str | None:
     """Return remarks that are needed to read the two lists; None if there are none."""
     question, remarks = comparison.question, []
-    if not comparison.online:
+    count = len(comparison.candidates)
+    if not comparison.online and count < _count_ranked(comparison)["items"]:
         prepared = comparison.snapshot.method
-        count = len(comparison.candidates)
-        only = f"Only the {count} nearest were re-ranked: the gallery was prepared for {prepared!r}"
+        name = repr(prepared).removesuffix("()")
+        only = f"Only the {count} nearest were re-ranked: the gallery was prepared for {name}"
         is_same = type(comparison.method) is type(prepared)
         remarks.append(
             only + (" with other settings. Reset" if is_same else ". Choose that method") + " to search all of it."

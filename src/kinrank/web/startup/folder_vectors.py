@@ -45,8 +45,10 @@ def embed_folder(
         opened = setup.encoder  # opened even if there is nothing to encode, to check that it is the same encoder
         if isinstance(opened, Recipe):
             opened = Progress(progress).run(OPENING_STAGE, opened.open)
-        with compile_meanwhile("prepared", needed=True):  # as soon as the last item is encoded
-            return setup.place, sync_source(*setup._replace(encoder=opened), progress=progress)
+        with compile_meanwhile("prepared", needed=True) as finish_compiling:  # needed after the last item is encoded
+            changed = sync_source(*setup._replace(encoder=opened), progress=progress)
+            finish_compiling()  # the loops of searches, which the service would otherwise begin again
+        return setup.place, changed
 
     try:
         place, changed = update()
