@@ -43,7 +43,7 @@ from kinrank_bench.record import (
 from kinrank_bench.tables import Column, Table
 
 PARTS = ("joint", "online", "candidates")
-GRID = tuple(round(0.20 + 0.02 * step, 2) for step in range(11))  # candidate values of THIN
+GRID = tuple(round(0.32 + 0.02 * step, 2) for step in range(11))  # candidate values of THIN
 CLOSE_POINTS = 0.5
 FIT_QUERIES = 500  # per set
 MEASURES = ("mAP", "R@1")

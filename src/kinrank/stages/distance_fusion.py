@@ -12,7 +12,7 @@ from kinrank.stages.kernels.fastmath import exp32, power32
 
 MIN_UNIT_SHARE = 1e-3  # smallest unit: among many duplicates the k-th value is only rounding and sets no scale
 START_SHARE = 0.6  # share of the nearest item's distance up to which all items are equally near
-LEAST_OVERLAP, FULL_OVERLAP = 0.35, 0.6  # of the wide states of a query and its k-th nearest: no share, full share
+LEAST_OVERLAP, FULL_OVERLAP = 0.4, 0.6  # of the wide states of a query and its k-th nearest: no share, full share
 MIN_DIRECT_SHARE = 0.1  # that remains without overlap
 Floats = NDArray[np.float32]
 NO_VALUES = np.empty((0, 0), np.float32)

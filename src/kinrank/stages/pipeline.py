@@ -30,6 +30,7 @@ NEAR_RANK, FAR_RANK = 1, 60  # ranks of the neighbours whose distances define th
 SPARE_NEIGHBORS = 10  # kept beyond the needed ones: some may be removed before a list is searched again
 NEIGHBORS_COMPARED = 5  # nearest items that trust in chains is measured from
 THIN_DIFFERENCE = 0.42  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
+FEW_THIN_DIFFERENCE = 0.28  # the same among few items, such as candidates, where neighbours share more by chance
 MAX_DIRECT_SHARE = 0.95  # of the direct comparison; the smallest is MIN_DIRECT_SHARE
 HALF_UNITS = np.float32(1024)  # F is at most 2; times this it uses the range of float16
 States = TypeVar("States", Rows, PackedRows)  # of a joint graph, and of a prepared gallery
@@ -122,7 +123,10 @@ def _choose_direct_share(lists: Neighbors, settings: LpmtSettings) -> float:
     """Return the share of the direct comparison; 0 if only the distance of the search counts."""
     if settings.theta == 1:
         return 0.0
-    return choose_direct_share(measure_trust(lists.indices)) if settings.direct is None else settings.direct
+    if settings.direct is not None:
+        return settings.direct
+    few = len(lists.indices) <= diffusion.MAX_BLOCK_ITEMS
+    return choose_direct_share(measure_trust(lists.indices), FEW_THIN_DIFFERENCE if few else THIN_DIFFERENCE)
 
 
 class ChainTrust(NamedTuple):
