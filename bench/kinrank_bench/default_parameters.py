@@ -1,8 +1,8 @@
 """Bench of LPMT's defaults: accuracy on a set that was left out when their rule was fitted, next to all methods.
 
 The rule derives the largest share of the direct comparison from two numbers that need no labels (stages/pipeline.py).
-It has one constant, THIN. For each set in turn, THIN is fitted on the other sets and evaluated on the set left out. Sets
-of at most 1024 items have a constant of their own, which is not fitted: on these, LPMT runs with its defaults.
+It has one constant, THIN. For each set in turn, THIN is fitted on the other sets and evaluated on the set left out.
+Sets of at most 1024 items have a constant of their own, which is not fitted: on these, LPMT runs with its defaults.
 
 * the loss of a value on a set, in points: by how much its mAP is below that of the best value, or its R@1 more than 1
   point below that of no re-ranking;

@@ -127,7 +127,8 @@ class LPMT(PreparedMethod, LpmtSettings):
     R is taken by F, N by distance, and if distances are spread (pixels), a share of N by F too. That share, rho and
     gamma are measured from the data, without labels, unless given; see stages/pipeline.py. So is `direct`, the largest
     share of a direct comparison of wide neighbourhoods, which the paper does not have (direct=0). A query has this
-    share if its wide state overlaps with those of its nearest items, and less if it does not. For variants of each stage, as in the paper's ablations, see `lpmt-ablation`.
+    share if its wide state overlaps with those of its nearest items, and less if it does not. For variants of each
+    stage, as in the paper's ablations, see `lpmt-ablation`.
 
     Cost: the neighbour search, then O(n) small problems: about 6 transports of `support` x `support` and two local
     diffusions per item; a search over 12 steps per item for each query. Memory about 2 kB per item besides the vectors,
