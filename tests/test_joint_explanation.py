@@ -25,6 +25,7 @@ from kinrank.stages.csr import matrix_from_rows
 from kinrank.stages.transport import TransportSettings
 from kinrank.vector_input import to_unit_rows
 from kinrank_bench.paper.lpmt_ablation import LPMTAblation
+from reference import lpmt as twin
 
 METHOD = LPMT(k1=12, k2=4, k=5, path_k=5, transport="exact", rho=1.0, gamma=3.0)
 
@@ -188,7 +189,10 @@ def test_what_counts_beside_the_chain_is_said(direct: float | None) -> None:
     wide = np.asarray(matrix_from_rows(prepared.wide, len(rows)).toarray())
     for query, item in [(0, 39), (12, 3), (5, 6)]:
         plain, found = (explain(None, rows, query=query, item=item, method=one) for one in (LPMT(direct=0), method))
-        assert found.direct == prepared.powers.direct > 0
+        apart = twin.total_variation(wide[[query]], wide)
+        unit = sorted(apart[0])[method.k]  # the query itself does not count
+        assert found.direct > 0
+        assert found.direct == pytest.approx(twin.share_of_wide_states(prepared.powers.direct, unit), abs=1e-5)
         assert found.shared == pytest.approx(np.minimum(wide[query], wide[item]).sum(), abs=1e-5)
         assert replace(found, shared=0.0, direct=0.0) == plain
         message = (

@@ -1,7 +1,8 @@
 """Bench of LPMT's defaults: accuracy on a set that was left out when their rule was fitted, next to all methods.
 
-The rule derives the share of the direct comparison from two numbers that need no labels (stages/pipeline.py). It has
-one constant, THIN. For each set in turn, THIN is fitted on the other sets and evaluated on the set left out:
+The rule derives the largest share of the direct comparison from two numbers that need no labels (stages/pipeline.py).
+It has one constant, THIN. For each set in turn, THIN is fitted on the other sets and evaluated on the set left out.
+Sets of at most 1024 items have a constant of their own, which is not fitted: on these, LPMT runs with its defaults.
 
 * the loss of a value on a set, in points: by how much its mAP is below that of the best value, or its R@1 more than 1
   point below that of no re-ranking;
@@ -43,7 +44,7 @@ from kinrank_bench.record import (
 from kinrank_bench.tables import Column, Table
 
 PARTS = ("joint", "online", "candidates")
-GRID = tuple(round(0.20 + 0.02 * step, 2) for step in range(11))  # candidate values of THIN
+GRID = tuple(round(0.32 + 0.02 * step, 2) for step in range(11))  # candidate values of THIN
 CLOSE_POINTS = 0.5
 FIT_QUERIES = 500  # per set
 MEASURES = ("mAP", "R@1")
@@ -104,17 +105,27 @@ def defaults(
     other_methods = [name for name in dict.fromkeys([BASELINE, *resolve_method_names(methods)]) if name != LPMT_NAME]
     report, cell_cache = Progress(progress), Cache(None) if cache is None else cache
     results: dict[str, Any] = {"close": CLOSE_POINTS, "grid": list(GRID), "fitted": [], "results": []}
+    losses: dict[str, Losses] = {}
     if "joint" in parts:
-        losses, trust = {}, {}
+        trust = {}
         for name in report.each("fitting", set_names, len(set_names)):
-            losses[name], trust[name] = _measure_losses(load(name, folder))
+            bench = load(name, folder)
+            if _count_items(bench) > stages.diffusion.MAX_BLOCK_ITEMS:
+                losses[name], trust[name] = _measure_losses(bench)
+        if len(losses) < 2:
+            raise InputError(
+                f"has {len(losses)} of more than {stages.diffusion.MAX_BLOCK_ITEMS} items",
+                parameter="sets",
+                remedy="give two or more, or other parts",
+            )
         results["fitted"] = [
-            {"set": name, "thin": fit_thin(losses, name), **trust[name]._asdict()} for name in set_names
+            {"set": name, "thin": fit_thin(losses, name), **trust[name]._asdict()} for name in losses
         ] + [{"set": None, "thin": fit_thin(losses)}]
     for name in report.each("sets", set_names, len(set_names)):
         bench = load(name, folder)
         if "joint" in parts:
-            results["results"] += _joint_rows(bench, other_methods, fit_thin(losses, name), cell_cache)
+            thin = fit_thin(losses, name) if name in losses else None
+            results["results"] += _joint_rows(bench, other_methods, thin, cell_cache)
         for mode in (part for part in ("online", "candidates") if part in parts):
             for method in (*other_methods, LPMT_NAME):
                 results["results"] += _cell_rows(bench, mode, method, cell_cache)
@@ -198,15 +209,24 @@ def _score_rows(ranking: Ranking, truths: dict[str, Truth]) -> list[dict[str, An
     return rows
 
 
-def _joint_rows(bench: Benchmark, other_methods: Sequence[str], thin: float, cache: Cache) -> list[dict[str, Any]]:
-    """Measure every method jointly; LPMT with the share fitted without this set."""
+def _count_items(bench: Benchmark) -> int:
+    return len(bench.gallery) + (0 if bench.queries is None else len(bench.queries))
+
+
+def _joint_rows(
+    bench: Benchmark, other_methods: Sequence[str], thin: float | None, cache: Cache
+) -> list[dict[str, Any]]:
+    """Measure every method jointly; LPMT with the share fitted without this set, or with its defaults."""
+    others = [row for name in other_methods for row in _cell_rows(bench, "joint", name, cache)]
+    if thin is None:
+        return others + _cell_rows(bench, "joint", LPMT_NAME, cache)
     vectors = bench.gallery if bench.queries is None else np.concatenate([bench.queries, bench.gallery])
     lists = Items.from_gallery(to_unit_rows(check_vectors(vectors, "gallery"), "gallery")).neighbors(
         stages.pipeline.NEIGHBORS_COMPARED + 1
     )
     share = stages.pipeline.choose_direct_share(stages.pipeline.measure_trust(lists.indices), thin)
     lpmt_rows = [{**row, "direct": share} for row in _cell_rows(bench, "joint", LPMT(direct=share), cache)]
-    return [row for name in other_methods for row in _cell_rows(bench, "joint", name, cache)] + lpmt_rows
+    return others + lpmt_rows
 
 
 def _cell_rows(bench: Benchmark, mode: str, method: Method | str, cache: Cache) -> list[dict[str, Any]]:

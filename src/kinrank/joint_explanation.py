@@ -96,8 +96,10 @@ def find_graph_chain(prepared: Any, source: int, target: int, flows: int) -> Cha
     difference = items.vectors[source] - items.vectors[target]
     shared, direct = 0.0, prepared.powers.direct
     if direct:
-        gap = stages.states.wide_distances(prepared.wide, np.array([source]), np.array([target]))
-        shared = 1.0 - float(gap[0, 0]) if difference.any() else 1.0
+        gaps = stages.states.wide_distances(prepared.wide, np.array([source]), np.arange(len(items)))
+        shared = 1.0 - float(gaps[0, target]) if difference.any() else 1.0
+        in_gallery = gaps[:, items.gallery]
+        direct = stages.distance_fusion.measure_direct_share(direct, in_gallery, prepared.k, items.self_query)
     return Chain(
         links=tuple(Link("query" if node == source else "item", node, node) for node in chain),
         costs=tuple(b - a for a, b in itertools.pairwise(totals)),

@@ -177,7 +177,7 @@ def _compile_steps() -> None:
     states = Rows(*pattern, np.full(others.size, 0.5, np.float32))
     settings = stages.pipeline.transport_settings(method, powers)
     prices = stages.step_costs.price_steps(pattern, states, items.vectors, settings)
-    method.distances(JointState(items, states, Rows(*pattern, prices), states, powers), items.queries)
+    method.distances(JointState(items, states, Rows(*pattern, prices), states, powers, method.k), items.queries)
     stages.states.build_wide_states(items.queries, states, states, method, powers.direct)
     pair = stages.transport.get_state(states, 0), stages.transport.get_state(states, 2)
     stages.transport.solve_exact_flows(*pair, items.vectors, powers.rho)

@@ -323,7 +323,9 @@ def fused(
     apart: Matrix | None = None,
     direct: float = 0.0,
 ) -> Matrix:
-    """Return theta d + (1 - theta) ((1 - direct) d' + direct apart) if a chain exists; other items follow, by d.
+    """Return theta d + (1 - theta) ((1 - share) d' + share apart) if a chain exists; other items follow, by d.
+
+    `direct` is the largest share (`share_of_wide_states`).
 
     `plain`: d and d' unchanged, Eq. 21, without `apart`. `local`: each in units of the row's k-th smallest value, d
     counted from 0.6 of its smallest on. `own`: the smallest value of a row is that of the query itself, and does not
@@ -342,10 +344,24 @@ def fused(
             if apart is not None and direct > 0:
                 unit = max(kth(apart[row], k + own), 1e-3 * max(apart[row]))
                 wide = np.where(d[row] > 0, apart[row], 0.0) / unit  # a copy of the query has distance 0
-                along[reached] = (1 - direct) * along[reached] + direct * wide[reached]
+                share = share_of_wide_states(direct, unit)
+                along[reached] = (1 - share) * along[reached] + share * wide[reached]
         out[row, reached] = theta * near[reached] + (1 - theta) * along[reached]
         out[row, ~reached] = out[row, reached].max() + 1 + d[row, ~reached]
     return out
+
+
+def share_of_wide_states(direct: float, unit: float) -> float:
+    """Return the share of a query whose k-th nearest wide state is at the distance `unit`: overlap 1 - unit.
+
+    All of `direct` from an overlap of 0.6 on, 0.1 (or `direct`, if smaller) up to 0.4, in between on a line, but not
+    below that.
+    """
+    overlap = 1.0 - unit
+    if overlap >= 0.6:
+        return direct
+    line = direct * (overlap - 0.4) / 0.2 if overlap > 0.4 else 0.0
+    return max(line, min(direct, 0.1))
 
 
 def kth(values: Sequence[float] | Matrix, k: int) -> float:

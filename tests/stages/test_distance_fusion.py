@@ -51,8 +51,9 @@ def test_wide_states_take_their_share(
     pair: tuple[Floats, Floats], theta: float, own: bool, direct: float, rng: np.random.Generator
 ) -> None:
     d, chained = pair
-    apart = rng.uniform(0.2, 1.0, d.shape).astype(np.float32)
+    apart = rng.uniform(0.2, 1.0, d.shape).astype(np.float32) * np.linspace(0.4, 1.0, len(d), dtype=np.float32)[:, None]
     apart[rng.random(d.shape) < 0.3] = 1.0
+    apart[-1] = np.maximum(apart[-1], 0.8)  # hardly any overlap
     chained[rng.random(d.shape) < 0.2] = np.inf
     got = distance_fusion.fuse_distances(d, chained, make_mixture(theta, 2.5, 10, direct=direct), own, apart)
     exact = (values.astype(float) for values in (d, chained))
@@ -64,8 +65,23 @@ def test_wide_states_take_their_share(
 
 def test_all_shares_to_wide_states_gives_their_order(pair: tuple[Floats, Floats], rng: np.random.Generator) -> None:
     apart = rng.random(pair[0].shape).astype(np.float32)
+    apart[:, :10] *= 0.4  # full overlap with the ten nearest
     mixed = distance_fusion.fuse_distances(*pair, make_mixture(0.0, 3.0, 10, direct=1.0), False, apart)
     np.testing.assert_array_equal(np.argsort(mixed, axis=1), np.argsort(apart, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("unit", "share"), [(0.0, 0.8), (0.4, 0.8), (0.5, 0.4), (0.6, 0.1), (0.59, 0.1), (0.55, 0.2), (1.0, 0.1)]
+)
+def test_the_share_of_wide_states_grows_with_their_overlap(unit: float, share: float) -> None:
+    apart = np.full((1, 12), 1.0, np.float32)
+    apart[0, :4] = unit
+    assert distance_fusion.measure_direct_share(0.8, apart, 4, False) == pytest.approx(share, abs=1e-6)
+    assert distance_fusion.measure_direct_share(0.8, apart, 4, False) == pytest.approx(
+        twin.share_of_wide_states(0.8, unit), abs=1e-6
+    )
+    assert distance_fusion.measure_direct_share(0.05, apart, 4, False) == pytest.approx(0.05)
+    assert distance_fusion.measure_direct_share(0.0, apart, 4, False) == 0.0
 
 
 @pytest.mark.parametrize(("theta", "kind"), [(1.0, "local"), (0.4, "plain"), (1.0, "plain")])

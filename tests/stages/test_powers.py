@@ -69,7 +69,7 @@ def test_padding_is_not_a_neighbour() -> None:
 def test_items_without_neighbours(lists: NDArray[np.floating]) -> None:
     lists = lists.astype(np.int32)
     assert measure_trust(lists) == (0.0, 0.0)
-    assert choose_direct_share(measure_trust(lists)) == 0.9
+    assert choose_direct_share(measure_trust(lists)) == pipeline.MAX_DIRECT_SHARE
 
 
 def test_a_sample_of_items_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,14 +89,14 @@ def circle(items: int) -> Lists:
 def test_the_share_falls_as_chains_can_be_trusted() -> None:
     ring, cliques = circle(30), np.array([[i, *(i // 6 * 6 + np.delete(np.arange(6), i % 6))] for i in range(30)])
     mutual, common = twin.trust_of(ring)
-    assert 0 < 1 - (mutual - common) / pipeline.THIN_DIFFERENCE < 0.9
+    assert 0.1 < 1 - ((mutual - common) / pipeline.THIN_DIFFERENCE) ** 2 < 0.95
     assert choose_direct_share(measure_trust(ring)) == pytest.approx(
-        max(1 - (mutual - common) / pipeline.THIN_DIFFERENCE, 0.1)
+        1 - ((mutual - common) / pipeline.THIN_DIFFERENCE) ** 2
     )
     mutual, common = twin.trust_of(cliques.astype(np.int32))  # each lists all others: they share all but themselves
     assert (mutual, common) == (1.0, pytest.approx(0.8))
     assert choose_direct_share(measure_trust(cliques.astype(np.int32))) == pytest.approx(
-        1 - 0.2 / pipeline.THIN_DIFFERENCE
+        1 - (0.2 / pipeline.THIN_DIFFERENCE) ** 2
     )
 
 
@@ -106,12 +106,12 @@ def test_the_share_has_bounds() -> None:
     assert choose_direct_share(measure_trust(pairs)) == 0.1
     followers = np.array([[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1]], np.int32)  # no item is listed back
     assert measure_trust(followers)[0] == 0.0
-    assert choose_direct_share(measure_trust(followers)) == 0.9
+    assert choose_direct_share(measure_trust(followers)) == pipeline.MAX_DIRECT_SHARE
 
 
 @pytest.mark.parametrize(
     ("gap", "thin", "share"),
-    [(0.17, 0.34, 0.5), (0.1, 0.2, 0.5), (0.1, 0.4, 0.75), (0.3, 0.3, 0.1), (-0.2, 0.34, 0.9), (0.0, 0.34, 0.9)],
+    [(0.17, 0.34, 0.75), (0.1, 0.2, 0.75), (0.3, 0.4, 0.4375), (0.3, 0.3, 0.1), (-0.2, 0.34, 0.95), (0.0, 0.34, 0.95)],
 )
 def test_from_a_gap_on_chains_alone_decide(gap: float, thin: float, share: float) -> None:
     assert choose_direct_share(pipeline.ChainTrust(0.6 + gap, 0.6), thin) == pytest.approx(share)

@@ -114,7 +114,10 @@ def test_no_row_at_all(rows: NDArray[np.float32], loops: str) -> None:
     assert len(few.indices) == len(few.data) == 0
 
 
-@pytest.mark.parametrize(("direct", "expected"), [(1.0, 2e-3), (0.7, 2e-3), (0.6, 5e-3), (0.5, 8e-3), (0.1, 12e-3)])
+@pytest.mark.parametrize(
+    ("direct", "expected"),
+    [(1.0, 2e-3), (0.95, 2e-3), (0.9, 3.6e-3), (0.8, 5e-3), (0.55, 6e-3), (0.3, 12e-3), (0.1, 12e-3)],
+)
 def test_a_small_share_is_diffused_less_exactly(
     rows: NDArray[np.float32], direct: float, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,7 +133,7 @@ class LPMTAblation(LPMT):
             prices = stages.step_costs.price_steps(pattern, states, items.vectors, pricing)
             steps = stages.csr.Rows(*pattern, prices)
         progress.stage("steps", 4, 4)
-        return JointState(items, states, steps, stages.states.empty_states(len(items)), powers)
+        return JointState(items, states, steps, stages.states.empty_states(len(items)), powers, self.k)
 
     def _similarity(self, items: Items, lists: Neighbors) -> DiffusedLists:
         """Return the lists that determine regions and steps, and the similarity along them."""

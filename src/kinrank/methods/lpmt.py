@@ -39,13 +39,14 @@ SINKHORN_START = 4  # cost of the initialisation, in rounds
 
 @dataclass(frozen=True, eq=False)
 class JointState:
-    """Queries and gallery in one graph: states, steps between them (or None), wide states, and the measured powers."""
+    """Queries and gallery in one graph: states, steps between them (or None), wide states, the powers, and LPMT's k."""
 
     items: Items
     states: Rows
     steps: Rows | None
     wide: Rows
     powers: Powers
+    k: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -124,9 +125,10 @@ class LPMT(PreparedMethod, LpmtSettings):
         d*   = theta d + (1 - theta) ((1 - direct) d' + direct t)      (on the scales of stages/distance_fusion.py)
 
     R is taken by F, N by distance, and if distances are spread (pixels), a share of N by F too. That share, rho and
-    gamma are measured from the data, without labels, unless given; see stages/pipeline.py. So is `direct`, the share
-    of a direct comparison of wide neighbourhoods, which the paper does not have (direct=0): it decides if chains are
-    unreliable (stages/pipeline.py). For variants of each stage, as in the paper's ablations, see `lpmt-ablation`.
+    gamma are measured from the data, without labels, unless given; see stages/pipeline.py. So is `direct`, the largest
+    share of a direct comparison of wide neighbourhoods, which the paper does not have (direct=0). A query has this
+    share if its wide state overlaps with those of its nearest items, and less if it does not. For variants of each
+    stage, as in the paper's ablations, see `lpmt-ablation`.
 
     Cost: the neighbour search, then O(n) small problems: about 6 transports of `support` x `support` and two local
     diffusions per item; a search over 12 steps per item for each query. Memory about 2 kB per item besides the vectors,
@@ -158,7 +160,7 @@ class LPMT(PreparedMethod, LpmtSettings):
         prepared = stages.pipeline.prepare_graph(
             search, items.vectors, self, progress=progress, unit=items.unit, products=products
         )
-        return JointState(items, prepared.states, prepared.steps, prepared.wide, prepared.powers)
+        return JointState(items, prepared.states, prepared.steps, prepared.wide, prepared.powers, self.k)
 
     def distances(self, prepared: JointState, queries: NDArray[np.int64]) -> NDArray[Any]:
         items = prepared.items
@@ -264,6 +266,7 @@ class LPMT(PreparedMethod, LpmtSettings):
         rho, direct, shared = graph.pricing.rho, graph.mixture.direct, 0.0
         if direct:
             gaps = stages.online_query.wide_distances_to_items(graph, request)
+            direct = stages.distance_fusion.measure_direct_share(direct, gaps[None], graph.mixture.k, False)
             shared = 1.0 - float(gaps[item]) if (query[0] != gallery.vectors[item]).any() else 1.0
         plans = [
             transport.solve_exact_flows(a, b, gallery.vectors, rho, gallery.unit) for a, b in itertools.pairwise(states)

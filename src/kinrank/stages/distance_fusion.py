@@ -12,12 +12,17 @@ from kinrank.stages.kernels.fastmath import exp32, power32
 
 MIN_UNIT_SHARE = 1e-3  # smallest unit: among many duplicates the k-th value is only rounding and sets no scale
 START_SHARE = 0.6  # share of the nearest item's distance up to which all items are equally near
+LEAST_OVERLAP, FULL_OVERLAP = 0.4, 0.6  # of the wide states of a query and its k-th nearest: no share, full share
+MIN_DIRECT_SHARE = 0.1  # that remains without overlap
 Floats = NDArray[np.float32]
 NO_VALUES = np.empty((0, 0), np.float32)
 
 
 def make_mixture(theta: float, gamma: float, k: int, kind: str = "local", direct: float = 0.0) -> Mixture:
-    """Return the settings for mixing d, d' and the distance of wide states, which replaces a share `direct` of d'.
+    """Return the settings for mixing d, d' and the distance of wide states, which replaces a share of d'.
+
+    `direct` is the largest share: that of queries whose wide states overlap with those of their nearest items. Where
+    they overlap little, they say little, and the share falls to MIN_DIRECT_SHARE (`direct_share`).
 
     `plain` mixes d and d' unchanged, which is Eq. 21 to the letter. `local`, the default, first scales both to the
     neighbourhood of the query: d' -> d'^(1/gamma) / its k-th smallest value in the row, and d -> 1 -
@@ -61,6 +66,11 @@ def measure_units(distances: Floats, roots: Floats, mixture: Mixture, own: bool,
     return Units(start, near, kth_smallest(roots, mixture.k, own), wide)
 
 
+def measure_direct_share(direct: float, apart: Floats, k: int, own: bool) -> float:
+    """Return the share that the distance of wide states has for one query, from its distances (1, g) to all items."""
+    return float(direct_share.py_func(np.float32(direct), kth_smallest(apart, k, own)[0]))
+
+
 def _append_unreached_items(result: Floats, reached: NDArray[np.bool_], direct: Floats) -> NDArray[Any]:
     """Place items that no chain reaches after the others, as chain_search.py does."""
     last = np.where(reached, result, 0.0).max(axis=1, keepdims=True) + 1.0
@@ -84,7 +94,7 @@ class Mixture(NamedTuple):
         power: 1/gamma.
         plain: mix the distances without scaling them.
         k: rank of the neighbour that sets the units.
-        direct: share of the distance of wide states within the rest.
+        direct: largest share of the distance of wide states within the rest.
     """
 
     theta: float
@@ -115,16 +125,27 @@ class DistanceParts(NamedTuple):
 
 
 @compile_inner
+def direct_share(direct: Any, unit: Any) -> Any:
+    """Return the share of the distance of wide states for one query; `direct` is the largest share, `unit` its unit.
+
+    The share grows with the overlap of the wide states of the query and its k-th nearest item, which is 1 - unit: from
+    MIN_DIRECT_SHARE at LEAST_OVERLAP to `direct` at FULL_OVERLAP.
+    """
+    used = (np.float32(1.0 - LEAST_OVERLAP) - unit) / np.float32(FULL_OVERLAP - LEAST_OVERLAP)
+    return max(direct * min(max(used, np.float32(0.0)), np.float32(1.0)), min(direct, np.float32(MIN_DIRECT_SHARE)))
+
+
+@compile_inner
 def mix_distance(distance: Any, root: Any, apart: Any, mixture: Any, units: Any) -> Any:
     """Return theta (1 - exp(-((d - start) / unit)^2)) + (1 - theta) ((1 - direct) root / unit + direct apart / unit).
 
-    plain: theta d + (1 - theta) root. units: Units of one query.
+    plain: theta d + (1 - theta) root. units: Units of one query; `direct` follows from them, see `direct_share`.
     """
     near = distance
     if not mixture.plain:
         ratio = max(distance - units.start, np.float32(0.0)) / units.near
         near = np.float32(1.0) - exp32(max(-ratio * ratio, np.float32(-80.0)))
-    direct = np.float32(mixture.direct)
+    direct = direct_share(np.float32(mixture.direct), units.apart)
     if distance <= 0.0:  # copies of the query: their states may have mass on different copies
         apart = np.float32(0.0)
     along = (np.float32(1.0) - direct) * root / units.root + direct * apart / units.apart

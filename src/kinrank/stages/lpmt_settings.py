@@ -74,12 +74,13 @@ class LpmtSettings:
     iterations: int = parameter(2, "rounds of Sinkhorn per step; more are nearer to exact transport", low=1, high=1000)
     direct: float | None = parameter(
         None,
-        "share of a direct comparison of wide states, which the paper does not have; 0: chains only",
+        "largest share of a direct comparison of wide states, which the paper does not have; a query gets less if its "
+        "wide state overlaps little with those of its nearest items; 0: chains only",
         low=0,
         high=1,
     )
     direct_k: int = parameter(
-        160,
+        180,
         "number of items, by a wider diffusion, whose states are averaged into a wide state; all among up to 1,024",
         low=1,
     )
@@ -89,6 +90,4 @@ class LpmtSettings:
         low=0.01,
         high=1000,
     )
-    direct_support: int = parameter(
-        128, "number of largest entries of a wide state to keep; fewer if `direct` is small", low=1
-    )
+    direct_support: int = parameter(144, "number of largest entries of a wide state to keep", low=1)

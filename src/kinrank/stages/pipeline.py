@@ -19,6 +19,7 @@ from kinrank.neighbors import Neighbors, find_nearest
 from kinrank.progress import SILENT, Progress
 from kinrank.stages import diffusion, gaussian_graph, states, step_costs
 from kinrank.stages.csr import Rows, order_by_locality
+from kinrank.stages.distance_fusion import MIN_DIRECT_SHARE
 from kinrank.stages.kernels.compiler import THREAD_RUNNER, Runner
 from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.states import PackedRows
@@ -28,8 +29,9 @@ from kinrank.vector_input import Vectors, sample_evenly
 NEAR_RANK, FAR_RANK = 1, 60  # ranks of the neighbours whose distances define the contrast
 SPARE_NEIGHBORS = 10  # kept beyond the needed ones: some may be removed before a list is searched again
 NEIGHBORS_COMPARED = 5  # nearest items that trust in chains is measured from
-THIN_DIFFERENCE = 0.33  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
-MIN_DIRECT_SHARE, MAX_DIRECT_SHARE = 0.1, 0.9  # limits of the share of the direct comparison
+THIN_DIFFERENCE = 0.42  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
+FEW_THIN_DIFFERENCE = 0.28  # the same among few items, such as candidates, where neighbours share more by chance
+MAX_DIRECT_SHARE = 0.95  # of the direct comparison; the smallest is MIN_DIRECT_SHARE
 HALF_UNITS = np.float32(1024)  # F is at most 2; times this it uses the range of float16
 States = TypeVar("States", Rows, PackedRows)  # of a joint graph, and of a prepared gallery
 MAX_TRUST_ITEMS, BLOCK_ROWS = 20_000, 2_000  # items that trust is measured from, and rows worked on at a time
@@ -99,24 +101,32 @@ def measure_powers(lists: Neighbors, settings: LpmtSettings, contrast: float | N
     """Return rho, gamma, share and direct: those given, otherwise measured without labels.
 
     The first three follow from the contrast of the distances, the last from the lists (`measure_trust`). If distances
-    are concentrated (deep features: contrast 0.1 to 0.4), a larger rho separates near from far within one transition.
-    If they are spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F selects
-    confident neighbours better than the distance. docs/decisions/ has the measurements.
+    are very concentrated (contrast below 0.2), a larger rho separates near from far within one transition. If they are
+    spread (pixels: 0.7 to 1.4), a larger gamma keeps chains to small steps, and the similarity F selects confident
+    neighbours better than the distance. docs/decisions/ has the measurements.
     """
     c = max(distance_contrast(lists) if contrast is None else contrast, 1e-3)
     return Powers(
-        rho=float(np.clip(0.55 / c, 0.4, 4.0)) if settings.rho is None else settings.rho,
+        rho=_choose_rho(c) if settings.rho is None else settings.rho,
         gamma=float(np.clip(2.0 + 1.4 * c, 2.0, 4.0)) if settings.gamma is None else settings.gamma,
         share=float(np.clip((c - 0.4) / 0.3, 0.0, 1.0)) if settings.share is None else settings.share,
         direct=_choose_direct_share(lists, settings),
     )
 
 
+def _choose_rho(contrast: float) -> float:
+    """Return rho: 1 for usual distances, more if they are concentrated, less if they are spread."""
+    return float(np.clip(min(1.0, 0.55 / contrast) * max(1.0, 0.2 / contrast) ** 3, 0.4, 4.0))
+
+
 def _choose_direct_share(lists: Neighbors, settings: LpmtSettings) -> float:
     """Return the share of the direct comparison; 0 if only the distance of the search counts."""
     if settings.theta == 1:
         return 0.0
-    return choose_direct_share(measure_trust(lists.indices)) if settings.direct is None else settings.direct
+    if settings.direct is not None:
+        return settings.direct
+    few = len(lists.indices) <= diffusion.MAX_BLOCK_ITEMS
+    return choose_direct_share(measure_trust(lists.indices), FEW_THIN_DIFFERENCE if few else THIN_DIFFERENCE)
 
 
 class ChainTrust(NamedTuple):
@@ -150,8 +160,9 @@ def measure_trust(lists: NDArray[np.int32]) -> ChainTrust:
 
 
 def choose_direct_share(trust: ChainTrust, thin: float = THIN_DIFFERENCE) -> float:
-    """Return the share of the direct comparison: 1 - (mutual - common) / thin, within its limits."""
-    return float(np.clip(1.0 - (trust.mutual - trust.common) / thin, MIN_DIRECT_SHARE, MAX_DIRECT_SHARE))
+    """Return the largest share of the direct comparison: 1 - ((mutual - common) / thin)^2, within its limits."""
+    ratio = max(trust.mutual - trust.common, 0.0) / thin
+    return float(np.clip(1.0 - ratio**2, MIN_DIRECT_SHARE, MAX_DIRECT_SHARE))
 
 
 def transport_settings(settings: LpmtSettings, powers: Powers, unit: bool = True) -> TransportSettings:

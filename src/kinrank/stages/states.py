@@ -52,8 +52,9 @@ from kinrank.stages.lpmt_settings import LpmtSettings
 from kinrank.stages.transport import State, get_state, longest_row
 
 NO_MASS = np.empty(0, np.float64)  # the kernel allocates its own
-FEW_ITEMS_MU, FEW_ITEMS_TOLERANCE = 1.5, 2.0  # direct_mu and tolerance, times, where the mean is taken over all items
-WIDE_TOLERANCE = (0.25, 0.5, 0.7), (6.0, 4.0, 1.0)  # of wide diffusions, times: less exact if their share is small
+FEW_ITEMS_MU = 1.5  # direct_mu, times, where the mean is taken over all items
+WIDE_TOLERANCE = (0.3, 0.55, 0.8, 0.9, 0.95), (6.0, 3.0, 2.5, 1.8, 1.0)  # of wide diffusions, by `direct`
+FEW_ITEMS_TOLERANCE = (0.22, 0.65, 0.88), (12.0, 8.0, 2.0)  # the same where the mean is taken over all items
 MAX_GAP, MAX_CODE, MIN_CODE = 65535, 255, 8
 LEAST_SHARE = np.float32((MIN_CODE - 0.5) / MAX_CODE) ** 2  # of the largest mass; smaller ones are left out
 
@@ -239,7 +240,7 @@ def build_wide_states(
     n = len(embedded.indptr) - 1
     few = n <= diffusion.MAX_BLOCK_ITEMS
     mu = settings.direct_mu * (FEW_ITEMS_MU if few else 1.0)
-    tolerance = settings.tolerance * np.interp(direct, *WIDE_TOLERANCE) * (FEW_ITEMS_TOLERANCE if few else 1.0)
+    tolerance = settings.tolerance * np.interp(direct, *(FEW_ITEMS_TOLERANCE if few else WIDE_TOLERANCE))
     spread = diffusion.Spread.over(spreading, mu, tolerance, settings.mu)
     mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
     diffused = np.empty((n, n) if few else (0, 0), np.float32)
