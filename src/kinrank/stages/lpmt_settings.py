@@ -22,7 +22,7 @@ class LpmtSettings:
         high=1000,
     )
     theta: float = parameter(
-        0.3, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
+        0.4, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
     )
     rho: float | None = parameter(
         None,

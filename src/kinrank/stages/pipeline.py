@@ -30,7 +30,7 @@ NEAR_RANK, FAR_RANK = 1, 60  # ranks of the neighbours whose distances define th
 SPARE_NEIGHBORS = 10  # kept beyond the needed ones: some may be removed before a list is searched again
 NEIGHBORS_COMPARED = 5  # nearest items that trust in chains is measured from
 THIN_DIFFERENCE = 0.42  # mutual - common at which chains decide alone; `kinrank bench defaults` shows how it was chosen
-FEW_THIN_DIFFERENCE = 0.3  # the same among few items, such as candidates, where neighbours share more by chance
+FEW_THIN_DIFFERENCE = 0.28  # the same among few items, such as candidates, where neighbours share more by chance
 MAX_DIRECT_SHARE = 0.95  # of the direct comparison; the smallest is MIN_DIRECT_SHARE
 HALF_UNITS = np.float32(1024)  # F is at most 2; times this it uses the range of float16
 States = TypeVar("States", Rows, PackedRows)  # of a joint graph, and of a prepared gallery
@@ -116,7 +116,7 @@ def measure_powers(lists: Neighbors, settings: LpmtSettings, contrast: float | N
 
 def _choose_rho(contrast: float) -> float:
     """Return rho: 1 for usual distances, more if they are concentrated, less if they are spread."""
-    return float(np.clip(min(1.0, 0.55 / contrast) * max(1.0, 0.2 / contrast) ** 3, 0.4, 4.0))
+    return float(np.clip(min(1.0, 0.55 / contrast) * max(1.0, 0.2 / contrast) ** 4, 0.4, 4.0))
 
 
 def _choose_direct_share(lists: Neighbors, settings: LpmtSettings) -> float:

@@ -54,7 +54,7 @@ from kinrank.stages.transport import State, get_state, longest_row
 NO_MASS = np.empty(0, np.float64)  # the kernel allocates its own
 FEW_ITEMS_MU = 1.5  # direct_mu, times, where the mean is taken over all items
 WIDE_TOLERANCE = (0.3, 0.55, 0.8, 0.9, 0.95), (6.0, 3.0, 2.5, 1.8, 1.0)  # of wide diffusions, by `direct`
-FEW_ITEMS_TOLERANCE = (0.32, 0.7, 0.9), (12.0, 8.0, 2.0)  # the same where the mean is taken over all items
+FEW_ITEMS_TOLERANCE = (0.22, 0.65, 0.88), (12.0, 8.0, 2.0)  # the same where the mean is taken over all items
 MAX_GAP, MAX_CODE, MIN_CODE = 65535, 255, 8
 LEAST_SHARE = np.float32((MIN_CODE - 0.5) / MAX_CODE) ** 2  # of the largest mass; smaller ones are left out
 
