@@ -40,9 +40,10 @@ class DQE(Expansion):
 
     Helps if descriptors share a large common part that hides the differences. Hurts if some of the k
     nearest are wrong: a hard margin follows its outliers, so k should not exceed the number of right results.
+    Many negatives help; the published program has 20.
 
     Example:
-        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.DQE(k=20, negatives=20))
+        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.DQE(k=1, negatives=200))
     """
 
     name: ClassVar[str] = "dqe"
@@ -50,8 +51,8 @@ class DQE(Expansion):
         "Arandjelovic, Zisserman: Three Things Everyone Should Know to Improve Object Retrieval, CVPR 2012"
     )
 
-    k: int = parameter(20, K_MEANING, low=1)
-    negatives: int = parameter(20, NEGATIVES_MEANING, low=1)
+    k: int = parameter(1, K_MEANING, low=1)
+    negatives: int = parameter(200, NEGATIVES_MEANING, low=1)
     negatives_dba: int = parameter(4, NEGATIVES_DBA_MEANING, low=1)
 
     def expand(self, around: ExpansionTask, progress: Progress) -> Vectors:
@@ -89,7 +90,7 @@ class AugmentedDQE(DQE):
     items whose few nearest are wrong: a hard margin follows its outliers.
 
     Example:
-        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedDQE(k=20, negatives=20, kdba=4))
+        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedDQE(k=1, negatives=200, kdba=4))
     """
 
     name: ClassVar[str] = "ddba+dqe"
