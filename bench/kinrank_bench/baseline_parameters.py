@@ -29,8 +29,8 @@ from kinrank.vector_input import sample_evenly
 from kinrank_bench.accuracy import load_set
 from kinrank_bench.datasets.benchmark import Benchmark
 from kinrank_bench.measurement import drop_easy
+from kinrank_bench.query_samples import load_items, rank_sample, score_sample
 from kinrank_bench.record import Panel, check_names
-from kinrank_bench.sampled_queries import load_items, rank_sample, score_sample
 from kinrank_bench.tables import Column
 
 CLOSE_POINTS = 0.25

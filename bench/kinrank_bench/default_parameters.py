@@ -29,6 +29,7 @@ from kinrank_bench.datasets.benchmark import Benchmark, load
 from kinrank_bench.declaration import Folder, FoundSets, MethodNames, Option
 from kinrank_bench.measurement import drop_easy, measure_cell
 from kinrank_bench.measurement_cache import Cache
+from kinrank_bench.query_samples import MEASURES, load_items, rank_sample, score_sample
 from kinrank_bench.record import (
     Panel,
     Record,
@@ -39,7 +40,6 @@ from kinrank_bench.record import (
     mean_interval,
     resolve_method_names,
 )
-from kinrank_bench.sampled_queries import MEASURES, load_items, rank_sample, score_sample
 from kinrank_bench.tables import Column, Table
 
 PARTS = ("joint", "online", "candidates")
