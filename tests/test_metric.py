@@ -76,7 +76,10 @@ def matrix(method: kr.Method, rows: NDArray[np.float32], queries: int) -> NDArra
         (kr.KReciprocal(k1=6, k2=3), lambda q, g: context.k_reciprocal(q, g, 6, 3, kr.KReciprocal().lam)),
         (kr.methods.SCA(k1=6, k2=3), lambda q, g: context.sca(q, g, 6, 3)),
         (kr.CAS(k1=8, k2=4, k3=6, k4=3, k5=8), lambda q, g: cas_twin.cas(q, g, 8, 4, 6, 3, 8)),
-        (kr.DFS(k=8, kq=4, tol=1e-9, maxiter=99), lambda q, g: -diffusion.dfs(q, g, 8, 4, 3.0, 0.99, 1e-9, 99)),
+        (
+            kr.DFS(k=8, kq=4, alpha=0.99, tol=1e-9, maxiter=99),
+            lambda q, g: -diffusion.dfs(q, g, 8, 4, 3.0, 0.99, 1e-9, 99),
+        ),
         (kr.methods.AQE(k=4), lambda q, g: expansion_distances(q, g, "average", 4)),
         (kr.methods.AQEwD(k=5, kdba=3), lambda q, g: expansion_distances(q, g, "decay", 5, 3)),
         (kr.AlphaQE(k=6, kdba=4, alpha=2.5), lambda q, g: expansion_distances(q, g, "alpha", 6, 4, alpha=2.5)),

@@ -16,25 +16,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinrank import stages
 from kinrank.errors import InputError
-from kinrank.evaluation import Truth, evaluate
 from kinrank.evaluation.trials import BASELINE
 from kinrank.methods import LPMT, Method
 from kinrank.problem import Items
 from kinrank.progress import SILENT, Progress, ProgressOption
-from kinrank.ranking import Ranking, rank_rows
 from kinrank.vector_input import check_vectors, sample_evenly, to_unit_rows
-from kinrank_bench.accuracy import select_fixed_sets
+from kinrank_bench.accuracy import select_fixed_sets, select_sets
+from kinrank_bench.baseline_parameters import BASELINE_PANEL, BASELINE_SUMMARY, choose_baselines
 from kinrank_bench.datasets.benchmark import Benchmark, load
 from kinrank_bench.declaration import Folder, FoundSets, MethodNames, Option
 from kinrank_bench.measurement import drop_easy, measure_cell
 from kinrank_bench.measurement_cache import Cache
+from kinrank_bench.query_samples import MEASURES, load_items, rank_sample, score_sample
 from kinrank_bench.record import (
     Panel,
     Record,
+    build_panels,
     check_names,
     error_entries,
     make_record,
@@ -44,10 +44,10 @@ from kinrank_bench.record import (
 from kinrank_bench.tables import Column, Table
 
 PARTS = ("joint", "online", "candidates")
+BASELINES = "baselines"  # the part about the defaults of other methods; only if named
 GRID = tuple(round(0.32 + 0.02 * step, 2) for step in range(11))  # candidate values of THIN
 CLOSE_POINTS = 0.5
 FIT_QUERIES = 500  # per set
-MEASURES = ("mAP", "R@1")
 LPMT_NAME = "lpmt"
 Losses = dict[float, float]
 SET_COLUMNS = (
@@ -86,24 +86,38 @@ def defaults(
     \b
     kinrank bench defaults --data DIR
     kinrank bench defaults --data DIR --parts joint --methods none,cas,bcd,gnn
+    kinrank bench defaults --data DIR --parts baselines --methods dfs,rdp
 
     The rule weighs wide neighbourhoods against chains. Its constant is chosen on all sets but one, in turn. In
     modes online and candidates LPMT runs with its default constant. Sets are read from files with fixed names, such
     as orl_pixels.npz; docs/datasets.md lists them.
 
+    The part `baselines` runs alone, and only if it is named. It chooses the defaults of other methods from small
+    grids, also without the set that is tested, and compares them with the present ones. It also reads sets by the
+    names of their features, such as cub200_pyretri.npz.
+
     Returns:
         `results`: mAP and R@1 per set and method; `fitted`: the constant THIN without each set, and on all sets.
+        `baselines`, `baseline_summary`: mAP and settings per method and set, and mean losses per method.
     """
-    check_names("part", parts, PARTS)
-    set_names = select_fixed_sets(folder, sets)
+    check_names("part", parts, (*PARTS, BASELINES))
+    if BASELINES in parts and len(parts) > 1:
+        raise InputError(
+            f"{BASELINES!r} cannot be combined with other parts", parameter="parts", remedy="give it alone"
+        )
+    baselines = BASELINES in parts
+    set_names = select_sets(folder, sets) if baselines else select_fixed_sets(folder, sets)
     if len(set_names) < 2:
         raise InputError(
             f"has only {set_names[0]}, which cannot be evaluated without another set",
             parameter="sets",
             remedy="give two or more",
         )
+    report = Progress(progress)
+    if baselines:
+        return make_record("defaults", {"results": [], **choose_baselines(folder, set_names, methods, report)})
     other_methods = [name for name in dict.fromkeys([BASELINE, *resolve_method_names(methods)]) if name != LPMT_NAME]
-    report, cell_cache = Progress(progress), Cache(None) if cache is None else cache
+    cell_cache = Cache(None) if cache is None else cache
     results: dict[str, Any] = {"close": CLOSE_POINTS, "grid": list(GRID), "fitted": [], "results": []}
     losses: dict[str, Losses] = {}
     if "joint" in parts:
@@ -146,7 +160,7 @@ def show_defaults(record: Record) -> Iterator[Table]:
         order = sorted(mean_places(measured).items(), key=lambda entry: entry[1])
         places = "mean place: " + ", ".join(f"{method} {place:.1f}" for method, place in order[:6])
         yield Table.from_rows(f"{mode}: {head}; mAP", SET_COLUMNS, by_set.values(), [places])
-    yield from FIT_PANEL.build(record)
+    yield from build_panels(record, FIT_PANEL, BASELINE_PANEL, BASELINE_SUMMARY)
 
 
 def fit_thin(losses: dict[str, Losses], left_out: str | None = None) -> float:
@@ -158,13 +172,7 @@ def fit_thin(losses: dict[str, Losses], left_out: str | None = None) -> float:
 
 def _measure_losses(bench: Benchmark) -> tuple[Losses, stages.pipeline.ChainTrust]:
     """Return the loss of every value on a sample of the queries of one set, and the trust in its chains."""
-    gallery = to_unit_rows(check_vectors(bench.gallery, "gallery"), "gallery")
-    queries = bench.queries
-    items = (
-        Items.from_gallery(gallery)
-        if queries is None
-        else Items.joint(to_unit_rows(check_vectors(queries, "queries"), "q"), gallery)
-    )
+    items = load_items(bench)
     trust = stages.pipeline.measure_trust(items.neighbors(stages.pipeline.NEIGHBORS_COMPARED + 1).indices)
     sample = sample_evenly(len(items.queries), FIT_QUERIES)
     truths = {label: truth.subset(sample) for label, truth in drop_easy(bench.truths).items()}
@@ -174,13 +182,13 @@ def _measure_losses(bench: Benchmark) -> tuple[Losses, stages.pipeline.ChainTrus
     assert prepared.steps is not None
     chain_distances = stages.step_costs.find_chains(query_items, prepared.steps)[0][:, items.gallery]
     gaps = stages.states.wide_distances(prepared.wide, query_items, items.gallery)
-    plain = _score_rows(_rank_with_share(distances, sample, items), truths)
+    plain = score_sample(rank_sample(distances, sample, items), truths)
     scores = {}
     for value in GRID:
         share = stages.pipeline.choose_direct_share(trust, value)
         mixture = stages.distance_fusion.make_mixture(method.theta, prepared.powers.gamma, method.k, direct=share)
         values = stages.distance_fusion.fuse_distances(distances, chain_distances, mixture, items.self_query, gaps)
-        scores[value] = _score_rows(_rank_with_share(values, sample, items), truths)
+        scores[value] = score_sample(rank_sample(values, sample, items), truths)
     return {value: _mean_loss(scores, value, plain) for value in GRID}, trust
 
 
@@ -191,22 +199,6 @@ def _mean_loss(scores: dict[float, list[dict[str, Any]]], value: float, plain: l
         best = max(scored[place]["mean"] for scored in scores.values())
         losses.append(100 * max(best - own["mean"], baseline["first"] - 0.01 - own["first"], 0.0))
     return float(np.mean(losses))
-
-
-def _rank_with_share(values: NDArray[Any], sample: NDArray[np.int64], items: Items) -> Ranking:
-    values = np.array(values)
-    if items.self_query:
-        values[np.arange(len(sample)), sample] = np.inf
-    return Ranking(*rank_rows(values, values.shape[1] - int(items.self_query)))
-
-
-def _score_rows(ranking: Ranking, truths: dict[str, Truth]) -> list[dict[str, Any]]:
-    """Return mAP with its interval and R@1, per truth."""
-    rows = []
-    for label, truth in truths.items():
-        scores = evaluate(ranking, truth, MEASURES)
-        rows.append({"truth": label, **mean_interval(scores["mAP"]), "first": scores["R@1"].mean})
-    return rows
 
 
 def _count_items(bench: Benchmark) -> int:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
+from kinrank.methods import METHODS
+from kinrank_bench.baseline_parameters import GRIDS, choose_setting, default_settings, list_settings
 from kinrank_bench.default_parameters import GRID, defaults, fit_thin, mean_places
 from kinrank_bench.registry import format_record
 
@@ -57,3 +60,32 @@ def test_defaults_hold_on_sets_left_out(shared_dir) -> None:
             assert found["lpmt"]["mean"] > found["none"]["mean"]
             assert found["lpmt"]["first"] > found["none"]["first"] - 0.015
         assert found.keys() >= {"none", "lpmt"}
+
+
+def test_the_setting_nearest_to_the_published_one_is_chosen_among_nearly_equal_ones() -> None:
+    settings = [{"k": 48}, {"k": 2}, {"k": 4}, {"k": 8}]
+    assert choose_setting(np.array([[4.0, 0.0, 0.0, 3.0], [4.0, 0.0, 0.4, 0.0]]), settings) == 2
+    words = [{"k": 20, "variant": "paper"}, {"k": 20, "variant": "published"}, {"k": 30, "variant": "paper"}]
+    assert choose_setting(np.array([[1.0, 0.1, 0.0]]), words) == 2
+
+
+def test_grids_of_baselines_contain_the_defaults() -> None:
+    for name in GRIDS:
+        settings = list_settings(name)
+        assert settings[0] == {parameter: values[0] for parameter, values in GRIDS[name].items()}
+        assert METHODS[name](**default_settings(name)) == METHODS[name]()
+        assert settings.count(default_settings(name)) == 1
+
+
+def test_baselines_are_chosen_without_the_set_that_is_tested(shared_dir) -> None:
+    record = defaults(shared_dir / "data", ["orl", "mousebladder"], ["aqe", "stml"], ["baselines"])
+    json.dumps(record)
+    rows = {(row["method"], row["set"]): row for row in record["baselines"]}
+    assert rows.keys() == {(method, name) for method in ("aqe", "stml") for name in ("orl", "mousebladder")}
+    assert all(row["best"] >= max(row["chosen"], row["default"]) for row in rows.values())
+    assert rows["stml", "orl"]["settings"].startswith("k=50")  # best on the other set, whose classes are large
+    assert "mean loss to the best setting" in format_record(record)
+    with pytest.raises(ValueError, match="cannot be combined"):
+        defaults(shared_dir / "data", ["orl", "mousebladder"], parts=["joint", "baselines"])
+    with pytest.raises(ValueError, match="method 'cas' is not known"):
+        defaults(shared_dir / "data", ["orl", "mousebladder"], ["cas"], ["baselines"])

@@ -46,8 +46,8 @@ GOLDEN = {
     "dfs": kinrank.DFS(k=20, kq=4, alpha=0.99, gamma=3.0, tol=1e-6, maxiter=20),
     "fsr_full_rank": kinrank.methods.FSR(k=20, kq=10, alpha=0.99, gamma=3.0, variant="published"),
     "rdp": kinrank.methods.RDP(k=15, sigma=0.5, mu=0.3, iterations=20, variant="published"),
-    "eir": kinrank.methods.EIR(truncation=300, kd=20, kq=10, gamma=3),
-    "eir_joint": kinrank.methods.EIR(truncation=300, kd=20, variant="joint"),
+    "eir": kinrank.methods.EIR(truncation=300, kd=20, kq=10, gamma=3, alpha=0.99),
+    "eir_joint": kinrank.methods.EIR(truncation=300, kd=20, alpha=0.99, variant="joint"),
 }
 
 
@@ -329,7 +329,7 @@ def oxford(shared_dir: Path) -> tuple[NDArray[np.float32], NDArray[np.float32], 
 
 def test_dfs_on_revisited_oxford(oxford: Any) -> None:
     queries, gallery, answers = oxford
-    ranking = kinrank.rerank(queries, gallery, kinrank.DFS())
+    ranking = kinrank.rerank(queries, gallery, kinrank.DFS(k=50, kq=10, alpha=0.99))
     for level, expected in (("medium", 46.5), ("hard", 18.8)):
         scores = kinrank.evaluate(ranking, kinrank.Truth.revisited(answers, level), ["mAP"])
         assert 100 * scores["mAP"].mean == pytest.approx(expected, abs=0.1)

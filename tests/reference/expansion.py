@@ -47,7 +47,7 @@ def mixture(
         total = total + weight * item if kind != "discriminative" else total
     if kind != "discriminative":
         return normalized(total) * lengths / weights
-    negatives = min(int(settings["negatives"]), max(len(order) - k, 0))
+    negatives = min(int(settings["negatives"]), max(len(order) - k, 0), len(order) // 2)
     if negatives == 0:
         return mixture(query, gallery, own, k, "average")
     right = [query] + [gallery[number] for number in order[:k]]
@@ -79,7 +79,7 @@ def expansion_distances(
     kind: str,
     k: int,
     kdba: int = 0,
-    negatives_dba: int = 4,
+    negatives_dba: int = 20,
     **settings: float,
 ) -> np.ndarray:
     """Return -q'.x' of unit rows, |q' - x'|^2 / 2 - 1 of any; q' from the original gallery.

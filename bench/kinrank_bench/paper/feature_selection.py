@@ -25,6 +25,11 @@ OWN_ROWS = (  # measured below LPMT with kinrank's defaults; the paper prints no
     Row("LPMT, the paper's settings", PAPER_LPMT, ()),
     Row("LPMT, as published", LPMTAsPublished.name, ()),
 )
+WITHOUT_AUGMENTATION = (  # measured below the table of classes, whose query expansion includes augmentation
+    Row("AQE without DBA", "aqe", ()),
+    Row("αQE without DBA", "alpha-qe", ()),
+    Row("AQEwD without DBA", "aqewd", ()),
+)
 TABLE_BY_FEATURES = {table.features: table for table in PAPER_TABLES if table.features}  # features in the paper
 
 
@@ -84,12 +89,17 @@ def method_rows(name: str, features: str) -> tuple[Row, ...]:
     """
     table = find_table(name, features)
     if table.kind == "classes" or table.features == features:
-        return (*table.rows, *OWN_ROWS)
+        return (*table.rows, *own_rows(table.kind))
     first = {row.method for row in table.rows}
     others = [row for row in PAPER_TABLES[1].rows if row.method not in first]
     rows = list(table.rows)
     place = 1 + max(number for number, row in enumerate(rows) if row.method in ("aqe", "aqewd", "dqe"))
     return (*rows[:place], *others, *rows[place:], *OWN_ROWS)
+
+
+def own_rows(kind: str) -> tuple[Row, ...]:
+    """Return the rows that are measured below a table of methods and have no printed numbers."""
+    return (*WITHOUT_AUGMENTATION, *OWN_ROWS) if kind == "classes" else OWN_ROWS
 
 
 def list_methods(name: str, features: str) -> list[str]:

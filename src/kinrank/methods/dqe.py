@@ -32,17 +32,19 @@ class DQE(Expansion):
     This is the hard-margin linear support vector machine; its offset does not change an order and is
     dropped. It is solved exactly, as the two nearest points of two convex hulls. If no plane separates
     the sets (duplicates on both sides), the hard problem has no solution: violations then cost C = 1e8 times
-    their square. An item is never on both sides: in a small gallery the nearest take precedence and there are
-    fewer negatives; without negatives, this is AQE. With kdba > 0 every gallery item becomes such a normal too
-    (kdba items, itself included, against its negatives_dba farthest), and q' is compared with these.
+    their square. At most half of the other items are negatives, so that a small gallery keeps the query's own kind out
+    of them; an item is never on both sides, and the nearest take precedence. Without negatives, this is AQE. With
+    kdba > 0 every gallery item becomes such a normal too (kdba items, itself included, against its negatives_dba
+    farthest), and q' is compared with these.
 
     Cost: two searches and O(q (k + negatives)^2 d) time; O(q d) memory, and O(n d) more with kdba.
 
     Helps if descriptors share a large common part that hides the differences. Hurts if some of the k
     nearest are wrong: a hard margin follows its outliers, so k should not exceed the number of right results.
+    Many negatives help; the published program has 20.
 
     Example:
-        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.DQE(k=20, negatives=20))
+        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.DQE(k=1, negatives=200))
     """
 
     name: ClassVar[str] = "dqe"
@@ -50,15 +52,16 @@ class DQE(Expansion):
         "Arandjelovic, Zisserman: Three Things Everyone Should Know to Improve Object Retrieval, CVPR 2012"
     )
 
-    k: int = parameter(20, K_MEANING, low=1)
-    negatives: int = parameter(20, NEGATIVES_MEANING, low=1)
-    negatives_dba: int = parameter(4, NEGATIVES_DBA_MEANING, low=1)
+    k: int = parameter(1, K_MEANING, low=1)
+    negatives: int = parameter(200, NEGATIVES_MEANING, low=1)
+    negatives_dba: int = parameter(20, NEGATIVES_DBA_MEANING, low=1)
 
     def expand(self, around: ExpansionTask, progress: Progress) -> Vectors:
         count = self.negatives_dba if around.augmenting else self.negatives
-        remaining = len(around.gallery) - (around.own is not None) - around.others.k
+        others = len(around.gallery) - (around.own is not None)
+        most = min(others - around.others.k, others // 2)
         far = stages.vector_expansion.find_farthest(
-            around.rows, around.gallery, min(count, remaining), around.own, around.unit
+            around.rows, around.gallery, min(count, most), around.own, around.unit
         )
         return stages.vector_expansion.max_margin_normals(
             around.rows, around.gallery, around.others, far, progress, around.unit
@@ -89,7 +92,7 @@ class AugmentedDQE(DQE):
     items whose few nearest are wrong: a hard margin follows its outliers.
 
     Example:
-        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedDQE(k=20, negatives=20, kdba=4))
+        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedDQE(k=1, negatives=200, kdba=4))
     """
 
     name: ClassVar[str] = "ddba+dqe"

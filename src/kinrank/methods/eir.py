@@ -73,7 +73,8 @@ class EIR(PreparedMethod):
     times 1000 are 8 MB.
 
     Helps where DFS helps, if searches have to be fast. Hurts if relevant items lie beyond the
-    `truncation` nearest, because nothing beyond them is reached.
+    `truncation` nearest, because nothing beyond them is reached. The published settings, for landmarks, are kd=50,
+    kq=10 and alpha=0.99.
 
     Example:
         >>> kinrank.rerank(queries, gallery, kinrank.methods.EIR(truncation=1000))
@@ -98,10 +99,10 @@ class EIR(PreparedMethod):
     state: ClassVar[type[MethodState]] = TruncatedRows
 
     truncation: int = parameter(1000, "number of nearest items to which the diffusion of an item is restricted", low=1)
-    kd: int = parameter(50, "length of the neighbour list of an item in the graph, the item itself included", low=1)
-    kq: int = parameter(10, KQ_MEANING, low=1)
+    kd: int = parameter(20, "length of the neighbour list of an item in the graph, the item itself included", low=1)
+    kq: int = parameter(5, KQ_MEANING, low=1)
     gamma: float = parameter(3.0, GAMMA_MEANING, low=0, above_low=True, high=100)
-    alpha: float = parameter(0.99, ALPHA_MEANING, low=0, high=0.999999)
+    alpha: float = parameter(0.9, ALPHA_MEANING, low=0, high=0.999999)
     tol: float = parameter(1e-6, TOL_MEANING, low=0, high=1)
     maxiter: int = parameter(20, MAXITER_MEANING, low=1, high=10_000)
     variant: str = parameter("paper", VARIANT_MEANING, choices=("paper", "joint"))

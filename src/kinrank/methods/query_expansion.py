@@ -219,12 +219,12 @@ class AugmentedAQE(AQE):
     belong to another class is drawn to them, which happens to classes with fewer than kdba items.
 
     Example:
-        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedAQE(k=4, kdba=4))
+        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedAQE(k=4, kdba=8))
     """
 
     name: ClassVar[str] = "adba+aqe"
 
-    kdba: int = parameter(4, KDBA_MEANING, low=0)
+    kdba: int = parameter(8, KDBA_MEANING, low=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,20 +279,20 @@ class AugmentedAQEwD(AQEwD):
     ADBA. Hurts rare items, which are drawn to neighbours of another class.
 
     Example:
-        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedAQEwD(k=6, kdba=4))
+        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedAQEwD(k=6, kdba=8))
     """
 
     name: ClassVar[str] = "adbawd+aqewd"
 
-    kdba: int = parameter(4, KDBA_MEANING, low=0)
+    k: int = parameter(6, AQEWD_K_MEANING, low=1)
+    kdba: int = parameter(8, KDBA_MEANING, low=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlphaQE(Expansion):
     """Replace each query by a mean of itself and its k nearest gallery items, weighted by their similarity.
 
-    The weight is the cosine similarity to the power alpha, 1 for the query itself. Distant items get small weights, so
-    k can be large and has little influence.
+    The weight is the cosine similarity to the power alpha, 1 for the query itself, so distant items get small weights.
 
         q' = l2(q + sum_{i=1..k} max(q.x_i, 0)^alpha x_i),    distance(q, x) = -q'.x
 
@@ -302,12 +302,12 @@ class AlphaQE(Expansion):
 
     Cost: one search and O(q k d) time; O(q d) memory, and O(n d) more with kdba.
 
-    Helps if the number of right results differs a lot between queries, because one setting suits them all.
-    Hurts if all similarities are alike (descriptors crowded in a cone): the weights no longer separate right
-    from wrong, and 48 items are many; raise alpha or lower k.
+    Helps if the number of right results differs a lot between queries, and similarities tell right from wrong.
+    Hurts if all similarities are alike (descriptors crowded in a cone): the weights then separate nothing; raise alpha
+    or lower k. The published k=48, for landmarks, is too large for most other data.
 
     Example:
-        >>> ranking = kinrank.rerank(queries, gallery, kinrank.AlphaQE(k=48, alpha=3))
+        >>> ranking = kinrank.rerank(queries, gallery, kinrank.AlphaQE(k=4, alpha=3))
     """
 
     name: ClassVar[str] = "alpha-qe"
@@ -315,7 +315,7 @@ class AlphaQE(Expansion):
         "Radenovic, Tolias, Chum: Fine-tuning CNN Image Retrieval with No Human Annotation, TPAMI 2019"
     )
 
-    k: int = parameter(48, ALPHA_QE_K_MEANING, low=1)
+    k: int = parameter(4, ALPHA_QE_K_MEANING, low=1)
     alpha: float = parameter(3.0, ALPHA_MEANING, low=0, high=100)
 
     def neighbor_weights(self, around: ExpansionTask) -> Vectors:
@@ -338,9 +338,9 @@ class AugmentedAlphaQE(AlphaQE):
     rare items close to items of another class, and galleries in which all similarities are alike.
 
     Example:
-        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedAlphaQE(k=48, kdba=32, alpha=3))
+        >>> ranking = kinrank.rerank(queries, gallery, kinrank.methods.AugmentedAlphaQE(k=4, kdba=16, alpha=3))
     """
 
     name: ClassVar[str] = "alpha-dba+alpha-qe"
 
-    kdba: int = parameter(32, KDBA_MEANING, low=0)
+    kdba: int = parameter(16, KDBA_MEANING, low=0)

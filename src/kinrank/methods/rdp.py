@@ -41,10 +41,10 @@ class RDP(Method):
 
     Helps on clusters of similar size, where it is one of the strongest diffusions. Hurts if the queries
     have another distribution than the gallery, and if hubs connect unrelated clusters, because lists need not be
-    mutual: lower k.
+    mutual: lower k. The published settings are k=30, sigma=0.5 and mu=0.3, which suit large classes.
 
     Example:
-        >>> kinrank.rerank(queries, gallery, kinrank.methods.RDP(k=30))
+        >>> kinrank.rerank(queries, gallery, kinrank.methods.RDP(k=10))
     """
 
     name: ClassVar[str] = "rdp"
@@ -53,12 +53,12 @@ class RDP(Method):
         "Retrieval (TPAMI 2019)"
     )
 
-    k: int = parameter(30, "length of the neighbour list of an item in the graph, the item itself included", low=1)
+    k: int = parameter(10, "length of the neighbour list of an item in the graph, the item itself included", low=1)
     sigma: float = parameter(
-        0.5, "width of the Gaussian that turns distances, the largest scaled to 1, into weights", low=0.01, high=10_000
+        0.3, "width of the Gaussian that turns distances, the largest scaled to 1, into weights", low=0.01, high=10_000
     )
     mu: float = parameter(
-        0.3, "strength of the regulariser, alpha = 1 / (1 + mu); smaller spreads further", low=1e-4, high=1000
+        0.1, "strength of the regulariser, alpha = 1 / (1 + mu); smaller spreads further", low=1e-4, high=1000
     )
     iterations: int = parameter(
         20, "number of diffusion steps of variant `published`; `paper` goes on to the fixed point", low=1, high=1000

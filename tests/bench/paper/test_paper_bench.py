@@ -117,6 +117,10 @@ def test_features_that_the_paper_lacks_have_their_own_tables(measured: dict[str,
     ]  # fmt: skip
     assert {"SG", "AQE", "LPMT", "CSA"} <= {line.name for line in own[0].lines}
     assert any("is not" in note or "published" in note for note in own[0].notes)  # 72 images are not ROxford5k
+    rows = {line.name: line.method for line in own[1].lines}  # printed rows of classes include augmentation
+    assert (rows["AQE"], rows["AQE without DBA"]) == ("adba+aqe", "aqe")
+    assert any("include database augmentation" in note for note in own[1].notes)
+    assert not any("include database augmentation" in note for note in own[0].notes)
     assert own[3].lines[-1].name == "TMT without a power"
     assert all(cell.mean is not None for line in own[2].lines for cell in line.cells)
 
