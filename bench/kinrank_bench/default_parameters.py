@@ -167,7 +167,9 @@ def _measure_losses(bench: Benchmark) -> tuple[Losses, stages.pipeline.ChainTrus
     scores = {}
     for value in GRID:
         share = stages.pipeline.choose_direct_share(trust, value)
-        mixture = stages.distance_fusion.make_mixture(method.theta, prepared.powers.gamma, method.k, direct=share)
+        mixture = stages.distance_fusion.make_mixture(
+            method.answer_values.theta, prepared.powers.gamma, method.k, direct=share
+        )
         values = stages.distance_fusion.fuse_distances(distances, chain_distances, mixture, items.self_query, gaps)
         scores[value] = _score_rows(_rank_with_share(values, sample, items), truths)
     return {value: _mean_loss(scores, value, plain) for value in GRID}, trust

@@ -34,6 +34,7 @@ class Parameter:
     above_low: bool
     optional: bool = False
     file: bool = False
+    follows: str = ""
 
     @property
     def counts(self) -> bool:
@@ -45,7 +46,8 @@ class Parameter:
         """The range as text for errors, help texts and docs."""
         if self.file:
             return "the path of a file"
-        return f"{self._range}, or none to measure it from the data" if self.optional else self._range
+        otherwise = f"follow `{self.follows}`" if self.follows else "measure it from the data"
+        return f"{self._range}, or none to {otherwise}" if self.optional else self._range
 
     @property
     def _range(self) -> str:
@@ -105,11 +107,13 @@ def parameter(
     choices: Sequence[str] | None = None,
     above_low: bool = False,
     file: bool = False,
+    follows: str = "",
 ) -> Any:
     """Declare a field of a method: default, meaning, inclusive range (`above_low`: strictly above low).
 
-    A field of type `float | None` may be None, which means that it is measured from the data. A field of type
-    `str | None` with `file` is the path of a file, or None; the file is not read before it is needed.
+    A field of type `float | None` may be None, which means that it is measured from the data, or that another
+    parameter, `follows`, sets it. A field of type `str | None` with `file` is the path of a file, or None; the file is
+    not read before it is needed.
     """
     metadata = {
         "meaning": meaning,
@@ -118,6 +122,7 @@ def parameter(
         "choices": None if choices is None else tuple(choices),
         "above_low": above_low,
         "file": file,
+        "follows": follows,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
