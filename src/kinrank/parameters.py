@@ -107,13 +107,11 @@ def parameter(
     choices: Sequence[str] | None = None,
     above_low: bool = False,
     file: bool = False,
-    follows: str = "",
 ) -> Any:
     """Declare a field of a method: default, meaning, inclusive range (`above_low`: strictly above low).
 
-    A field of type `float | None` may be None, which means that it is measured from the data, or that another
-    parameter, `follows`, sets it. A field of type `str | None` with `file` is the path of a file, or None; the file is
-    not read before it is needed.
+    A field of type `float | None` may be None, which means that it is measured from the data, or see `follow`. A field
+    of type `str | None` with `file` is the path of a file, or None; the file is not read before it is needed.
     """
     metadata = {
         "meaning": meaning,
@@ -122,9 +120,13 @@ def parameter(
         "choices": None if choices is None else tuple(choices),
         "above_low": above_low,
         "file": file,
-        "follows": follows,
     }
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def follow(leader: str, declared: Any) -> Any:
+    """Declare a field that another parameter, `leader`, sets while it is None."""
+    return dataclasses.field(default=None, metadata={**declared.metadata, "follows": leader})
 
 
 def _read_parameters(method: type) -> tuple[Parameter, ...]:

@@ -15,8 +15,8 @@ import typer
 from kinrank.cli.errors import rename_parameter
 from kinrank.cli.output import Json, print_json
 from kinrank.encoders.base import TEXTS
-from kinrank.encoders.embeddings import read_content
 from kinrank.errors import InputError
+from kinrank.files.vector_files import read_content
 from kinrank.methods import METHODS, TEXT_METHOD, Method, find_method
 from kinrank.parameters import Parameter
 from kinrank.tables import align_columns

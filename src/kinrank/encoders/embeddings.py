@@ -21,6 +21,7 @@ from kinrank.errors import InputError, MissingFileError
 from kinrank.files.atomic import atomic_write, resolve_path
 from kinrank.files.numpy_files import read_npy
 from kinrank.files.user_folders import scratch_folder
+from kinrank.files.vector_files import FACTS_SUFFIX
 from kinrank.parameters import check_whole_number
 from kinrank.progress import Progress, ProgressOption
 from kinrank.vector_input import Vectors
@@ -149,11 +150,8 @@ def embed(
                 columns, end = slice(end, end + width), end + width
                 own = {**facts, "pool": name} if name else facts
                 made = Embedded(np.ascontiguousarray(whole[:, columns]), ids, skipped, dict(items.skipped), own, 0.0)
-                if targets:
-                    made = replace(
-                        made, vectors=_write_files(targets[name], made, items.content, part, numbers, columns)
-                    )
-                found.append(made)
+                vectors = _write_files(targets[name], made, part, numbers, columns) if targets else made.vectors
+                found.append(replace(made, vectors=vectors))
     pooled = {name: made.vectors for name, made in zip(chosen_encoder.columns, found, strict=False)}
     return replace(found[0], seconds=time.perf_counter() - started, pooled=pooled)
 
@@ -211,7 +209,7 @@ def names_path(path: Path) -> Path:
 
 def facts_path(path: Path) -> Path:
     """Return the path of the provenance file."""
-    return path.with_suffix(".embed.json")
+    return path.with_suffix(FACTS_SUFFIX)
 
 
 def _collect_outcomes(items: Source, part: EncodeCheckpoint) -> tuple[list[str], list[int], dict[str, str]]:
@@ -241,28 +239,11 @@ def _describe_skips(skipped: dict[str, str], others: bool) -> str:
     return f"{len(skipped)} items cannot be encoded: {listed}{more}; repair or remove them, or give `on_error='skip'`"
 
 
-def read_content(path: Path) -> str | None:
-    """Return "pictures" or "texts" if `embed` wrote this file of vectors; None if its content is unknown."""
-    try:
-        about = json.loads(facts_path(path).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return about.get("content") if isinstance(about, dict) else None
-
-
-def _write_files(
-    path: Path, found: Embedded, content: str, part: EncodeCheckpoint, numbers: list[int], columns: slice
-) -> Vectors:
+def _write_files(path: Path, found: Embedded, part: EncodeCheckpoint, numbers: list[int], columns: slice) -> Vectors:
     """Write the three files, the vectors last and in blocks. Return the vectors as a memory map."""
     with atomic_write(names_path(path)) as file:
         file.write("".join(f"{name}\n" for name in found.ids).encode())
-    provenance = {
-        "made by": found.facts,
-        "content": content,
-        "items": len(numbers),
-        "skipped": found.skipped,
-        "left out": found.left_out,
-    }
+    provenance = {"made by": found.facts, "items": len(numbers), "skipped": found.skipped, "left out": found.left_out}
     with atomic_write(facts_path(path)) as file:
         file.write(json.dumps(provenance, indent=1, ensure_ascii=False).encode())
     with atomic_write(path) as file:

@@ -19,7 +19,7 @@ from kinrank.neighbors import Neighbors, pairwise_distances
 from kinrank.problem import Items
 from kinrank.progress import SILENT, Progress
 from kinrank.stages.item_change import ItemChange
-from kinrank.stages.lpmt_settings import AnswerValues, LpmtSettings
+from kinrank.stages.lpmt_settings import BY_ANSWERS, AnswerValues, LpmtSettings
 from kinrank.stages.request import Marks, Request
 from kinrank.vector_input import Vectors
 
@@ -186,6 +186,11 @@ class LPMT(PreparedMethod, LpmtSettings):
         )
         last = float(score[reached].max(initial=0.0)) + 1.0
         return np.where(reached, score, last + query_row[0]).astype(np.float64)
+
+    @cached_property
+    def answer_values(self) -> AnswerValues:
+        given = {name: value for name in AnswerValues._fields if (value := getattr(self, name)) is not None}
+        return BY_ANSWERS[self.answers]._replace(**given)
 
     def value_in_use(self, name: str) -> Any:
         return getattr(self.answer_values if name in AnswerValues._fields else self, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kinrank.parameters import parameter
+from kinrank.parameters import follow, parameter
 
 
 class AnswerValues(NamedTuple):
@@ -47,11 +47,11 @@ class LpmtSettings:
         choices=tuple(BY_ANSWERS),
     )
     k1: int = parameter(60, "largest number of items in the local region of an item, the item itself included", low=1)
-    k2: int | None = parameter(
-        None,
-        "number of nearest items that are averaged into the state of an item, the item itself included",
-        low=1,
-        follows="answers",
+    k2: int | None = follow(
+        "answers",
+        parameter(
+            None, "number of nearest items that are averaged into the state of an item, the item itself included", low=1
+        ),
     )
     kappa: float = parameter(
         3.0,
@@ -59,12 +59,11 @@ class LpmtSettings:
         low=0,
         high=1000,
     )
-    theta: float | None = parameter(
-        None,
-        "share of the original distance in the result; the rest is the cost of the chain",
-        low=0,
-        high=1,
-        follows="answers",
+    theta: float | None = follow(
+        "answers",
+        parameter(
+            None, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
+        ),
     )
     rho: float | None = parameter(
         None,
@@ -121,11 +120,13 @@ class LpmtSettings:
         low=0,
         high=1,
     )
-    direct_k: int | None = parameter(
-        None,
-        "number of items, by a wider diffusion, whose states are averaged into a wide state; all among up to 1,024",
-        low=1,
-        follows="answers",
+    direct_k: int | None = follow(
+        "answers",
+        parameter(
+            None,
+            "number of items, by a wider diffusion, whose states are averaged into a wide state; all among up to 1,024",
+            low=1,
+        ),
     )
     direct_mu: float = parameter(
         0.02,
@@ -133,12 +134,11 @@ class LpmtSettings:
         low=0.01,
         high=1000,
     )
-    direct_support: int | None = parameter(
-        None, "number of largest entries of a wide state to keep", low=1, follows="answers"
+    direct_support: int | None = follow(
+        "answers", parameter(None, "number of largest entries of a wide state to keep", low=1)
     )
 
     @property
     def answer_values(self) -> AnswerValues:
         """The values in use: those that are given, otherwise those of `answers`."""
-        given = {name: value for name in AnswerValues._fields if (value := getattr(self, name)) is not None}
-        return BY_ANSWERS[self.answers]._replace(**given)
+        raise NotImplementedError

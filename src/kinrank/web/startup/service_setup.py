@@ -15,10 +15,9 @@ from kinrank.datasets.published_sets import import_set_display
 from kinrank.datasets.turntable import TOY_NAMES, turntable
 from kinrank.encoders import Recipe
 from kinrank.encoders.base import TEXTS
-from kinrank.encoders.embeddings import read_content
 from kinrank.errors import ExactSearchWarning, InputError
 from kinrank.files.text_columns import read_names
-from kinrank.files.vector_files import split_key
+from kinrank.files.vector_files import read_content, split_key
 from kinrank.manifold import Manifold
 from kinrank.manifold.saved_folder import MANIFEST, check_target
 from kinrank.methods import TEXT_METHOD, Method
