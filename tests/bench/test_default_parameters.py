@@ -57,3 +57,15 @@ def test_defaults_hold_on_sets_left_out(shared_dir) -> None:
             assert found["lpmt"]["mean"] > found["none"]["mean"]
             assert found["lpmt"]["first"] > found["none"]["first"] - 0.015
         assert found.keys() >= {"none", "lpmt"}
+
+
+def test_the_cautious_setting_stays_close_to_the_search(shared_dir) -> None:
+    record = defaults(shared_dir / "data", ["lfw", "scifact"], parts=["cautious"])
+    assert (record["fitted"], record["results"]) == ([], [])
+    assert [(row["set"], row["mode"], row["queries"]) for row in record["cautious"]] == [
+        ("lfw", "joint", 722), ("lfw", "candidates", 200), ("lfw", "online", 722),
+        ("scifact", "joint", 300), ("scifact", "candidates", 200), ("scifact", "online", 300),
+    ]  # fmt: skip
+    for row in record["cautious"]:
+        assert min(row["change"]["nDCG@10"], row["change"]["R@1"]) > -0.3
+    assert 'the cautious setting, LPMT(answers="one")' in format_record(record)
