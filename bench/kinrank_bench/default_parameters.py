@@ -28,7 +28,7 @@ from kinrank_bench.accuracy import select_fixed_sets, select_sets
 from kinrank_bench.baseline_parameters import BASELINE_PANEL, BASELINE_SUMMARY, choose_baselines
 from kinrank_bench.datasets.benchmark import Benchmark, load
 from kinrank_bench.declaration import Folder, FoundSets, MethodNames, Option
-from kinrank_bench.measurement import drop_easy, measure_cell
+from kinrank_bench.measurement import MODES, drop_easy, measure_cell, require_scores
 from kinrank_bench.measurement_cache import Cache
 from kinrank_bench.query_samples import MEASURES, load_items, rank_sample, score_sample
 from kinrank_bench.record import (
@@ -43,8 +43,9 @@ from kinrank_bench.record import (
 )
 from kinrank_bench.tables import Column, Table
 
-PARTS = ("joint", "online", "candidates")
+PARTS = ("joint", "online", "candidates", "cautious")
 BASELINES = "baselines"  # the part about the defaults of other methods; only if named
+CAUTIOUS, CAUTIOUS_MEASURES, MAX_CAUTIOUS_QUERIES = LPMT(answers="one"), ("nDCG@10", "R@1", "mAP"), 200
 GRID = tuple(round(0.32 + 0.02 * step, 2) for step in range(11))  # candidate values of THIN
 CLOSE_POINTS = 0.5
 FIT_QUERIES = 500  # per set
@@ -71,6 +72,21 @@ FIT_PANEL = Panel(
     "the constant of the rule (stages/pipeline.py)",
     rows="fitted",
 )
+CAUTIOUS_PANEL = Panel(
+    (
+        Column("set", "{set} {truth}", left=True),
+        Column("mode", "{mode}", left=True),
+        Column("queries", "{queries}"),
+        Column("nDCG@10", "{before[nDCG@10]:.2p}"),
+        Column("change", "{change[nDCG@10]:+.2f}"),
+        Column("R@1", "{before[R@1]:.2p}"),
+        Column("change", "{change[R@1]:+.2f}"),
+        Column("mAP", "{before[mAP]:.2p}"),
+        Column("change", "{change[mAP]:+.2f}"),
+    ),
+    'the cautious setting, LPMT(answers="one"): change from no re-ranking, in points',
+    rows="cautious",
+)
 
 
 def defaults(
@@ -87,17 +103,20 @@ def defaults(
     kinrank bench defaults --data DIR
     kinrank bench defaults --data DIR --parts joint --methods none,cas,bcd,gnn
     kinrank bench defaults --data DIR --parts baselines --methods dfs,rdp
+    kinrank bench defaults --data DIR --parts cautious
 
     The rule weighs wide neighbourhoods against chains. Its constant is chosen on all sets but one, in turn. In
-    modes online and candidates LPMT runs with its default constant. Sets are read from files with fixed names, such
-    as orl_pixels.npz; docs/datasets.md lists them.
+    modes online and candidates LPMT runs with its default constant. The part cautious compares LPMT for queries with
+    one right answer with no re-ranking, in every mode. Sets are read from files with fixed names, such as
+    orl_pixels.npz; docs/datasets.md lists them.
 
     The part `baselines` runs alone, and only if it is named. It chooses the defaults of other methods from small
     grids, also without the set that is tested, and compares them with the present ones. It also reads sets by the
     names of their features, such as cub200_pyretri.npz.
 
     Returns:
-        `results`: mAP and R@1 per set and method; `fitted`: the constant THIN without each set, and on all sets.
+        `results`: mAP and R@1 per set and method; `fitted`: the constant THIN without each set, and on all sets;
+        `cautious`: change of every measure by LPMT(answers="one") in points, per set and mode.
         `baselines`, `baseline_summary`: mAP and settings per method and set, and mean losses per method.
     """
     check_names("part", parts, (*PARTS, BASELINES))
@@ -118,7 +137,7 @@ def defaults(
         return make_record("defaults", {"results": [], **choose_baselines(folder, set_names, methods, report)})
     other_methods = [name for name in dict.fromkeys([BASELINE, *resolve_method_names(methods)]) if name != LPMT_NAME]
     cell_cache = Cache(None) if cache is None else cache
-    results: dict[str, Any] = {"close": CLOSE_POINTS, "grid": list(GRID), "fitted": [], "results": []}
+    results: dict[str, Any] = {"close": CLOSE_POINTS, "grid": list(GRID), "fitted": [], "results": [], "cautious": []}
     losses: dict[str, Losses] = {}
     if "joint" in parts:
         trust = {}
@@ -140,6 +159,8 @@ def defaults(
         if "joint" in parts:
             thin = fit_thin(losses, name) if name in losses else None
             results["results"] += _joint_rows(bench, other_methods, thin, cell_cache)
+        if "cautious" in parts:
+            results["cautious"] += _cautious_rows(bench, cell_cache)
         for mode in (part for part in ("online", "candidates") if part in parts):
             for method in (*other_methods, LPMT_NAME):
                 results["results"] += _cell_rows(bench, mode, method, cell_cache)
@@ -160,7 +181,7 @@ def show_defaults(record: Record) -> Iterator[Table]:
         order = sorted(mean_places(measured).items(), key=lambda entry: entry[1])
         places = "mean place: " + ", ".join(f"{method} {place:.1f}" for method, place in order[:6])
         yield Table.from_rows(f"{mode}: {head}; mAP", SET_COLUMNS, by_set.values(), [places])
-    yield from build_panels(record, FIT_PANEL, BASELINE_PANEL, BASELINE_SUMMARY)
+    yield from build_panels(record, FIT_PANEL, BASELINE_PANEL, BASELINE_SUMMARY, CAUTIOUS_PANEL)
 
 
 def fit_thin(losses: dict[str, Losses], left_out: str | None = None) -> float:
@@ -186,7 +207,9 @@ def _measure_losses(bench: Benchmark) -> tuple[Losses, stages.pipeline.ChainTrus
     scores = {}
     for value in GRID:
         share = stages.pipeline.choose_direct_share(trust, value)
-        mixture = stages.distance_fusion.make_mixture(method.theta, prepared.powers.gamma, method.k, direct=share)
+        mixture = stages.distance_fusion.make_mixture(
+            method.answer_values.theta, prepared.powers.gamma, method.k, direct=share
+        )
         values = stages.distance_fusion.fuse_distances(distances, chain_distances, mixture, items.self_query, gaps)
         scores[value] = score_sample(rank_sample(values, sample, items), truths)
     return {value: _mean_loss(scores, value, plain) for value in GRID}, trust
@@ -234,6 +257,24 @@ def _cell_rows(bench: Benchmark, mode: str, method: Method | str, cache: Cache) 
         {**row_info, "truth": label, **mean_interval(scores["mAP"]), "first": scores["R@1"]["mean"]}
         for label, scores in drop_easy(cell["truths"]).items()
     ]
+
+
+def _cautious_rows(bench: Benchmark, cache: Cache) -> list[dict[str, Any]]:
+    """Return the change by the cautious setting in every mode, one row per truth."""
+    rows = []
+    for mode in MODES:
+        plain, cautious = (
+            measure_cell(bench, method, mode, cache, measures=CAUTIOUS_MEASURES, most=MAX_CAUTIOUS_QUERIES)
+            for method in (BASELINE, CAUTIOUS)
+        )
+        require_scores(cautious)
+        for label, before in drop_easy(plain["truths"]).items():
+            means = {measure: before[measure]["mean"] for measure in CAUTIOUS_MEASURES}
+            after = cautious["truths"][label]
+            change = {measure: 100 * (after[measure]["mean"] - mean) for measure, mean in means.items()}
+            about = {"set": bench.name, "truth": label, "mode": mode, "queries": plain["queries"]}
+            rows.append({**about, "before": means, "change": change})
+    return rows
 
 
 def mean_places(results: Iterable[dict[str, Any]]) -> dict[str, float]:

@@ -19,6 +19,12 @@ TITLES = {
     "esc50": "ESC-50 (sounds)",
     "omniglot": "Omniglot",
     "lfw": "LFW",
+    "scifact": "SciFact (text)",
+    "flickr8k": "Flickr8k (captions to images)",
+    "tatoeba": "Tatoeba (part, text)",
+    "caltech101_pyretri": "Caltech101 (PyRetri)",
+    "cub200_pyretri": "CUB-200 (PyRetri)",
+    "roxford5k_rmac362": "ROxford5k (R-MAC)",
 }
 
 

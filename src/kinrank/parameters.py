@@ -34,6 +34,7 @@ class Parameter:
     above_low: bool
     optional: bool = False
     file: bool = False
+    follows: str = ""
 
     @property
     def counts(self) -> bool:
@@ -45,7 +46,8 @@ class Parameter:
         """The range as text for errors, help texts and docs."""
         if self.file:
             return "the path of a file"
-        return f"{self._range}, or none to measure it from the data" if self.optional else self._range
+        otherwise = f"follow `{self.follows}`" if self.follows else "measure it from the data"
+        return f"{self._range}, or none to {otherwise}" if self.optional else self._range
 
     @property
     def _range(self) -> str:
@@ -108,8 +110,8 @@ def parameter(
 ) -> Any:
     """Declare a field of a method: default, meaning, inclusive range (`above_low`: strictly above low).
 
-    A field of type `float | None` may be None, which means that it is measured from the data. A field of type
-    `str | None` with `file` is the path of a file, or None; the file is not read before it is needed.
+    A field of type `float | None` may be None, which means that it is measured from the data, or see `follow`. A field
+    of type `str | None` with `file` is the path of a file, or None; the file is not read before it is needed.
     """
     metadata = {
         "meaning": meaning,
@@ -120,6 +122,11 @@ def parameter(
         "file": file,
     }
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def follow(leader: str, declared: Any) -> Any:
+    """Declare a field that another parameter, `leader`, sets while it is None."""
+    return dataclasses.field(default=None, metadata={**declared.metadata, "follows": leader})
 
 
 def _read_parameters(method: type) -> tuple[Parameter, ...]:

@@ -89,3 +89,15 @@ def test_baselines_are_chosen_without_the_set_that_is_tested(shared_dir) -> None
         defaults(shared_dir / "data", ["orl", "mousebladder"], parts=["joint", "baselines"])
     with pytest.raises(ValueError, match="method 'cas' is not known"):
         defaults(shared_dir / "data", ["orl", "mousebladder"], ["cas"], ["baselines"])
+
+
+def test_the_cautious_setting_stays_close_to_the_search(shared_dir) -> None:
+    record = defaults(shared_dir / "data", ["lfw", "scifact"], parts=["cautious"])
+    assert (record["fitted"], record["results"]) == ([], [])
+    assert [(row["set"], row["mode"], row["queries"]) for row in record["cautious"]] == [
+        ("lfw", "joint", 722), ("lfw", "candidates", 200), ("lfw", "online", 722),
+        ("scifact", "joint", 300), ("scifact", "candidates", 200), ("scifact", "online", 300),
+    ]  # fmt: skip
+    for row in record["cautious"]:
+        assert min(row["change"]["nDCG@10"], row["change"]["R@1"]) > -0.3
+    assert 'the cautious setting, LPMT(answers="one")' in format_record(record)

@@ -68,7 +68,7 @@ def test_without_labels(folder: Path) -> None:
 def test_right_answers_that_are_known(folder: Path) -> None:
     message = good(folder, "diagnose", "--gallery", "@curves.npy", "--right", "1")
     assert message.startswith("Re-ranking with LPMT is more likely to hurt than to help: -4 points")
-    assert [parsed(line) for line in commands_in(message)] == [kr.LPMT(k2=3)]
+    assert [parsed(line) for line in commands_in(message)] == [kr.LPMT(answers="one")]
 
 
 def test_the_output_does_not_contradict_itself(folder: Path) -> None:

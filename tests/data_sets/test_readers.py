@@ -16,6 +16,7 @@ from kinrank_bench.datasets import (
     PUBLISHED,
     load_class_split,
     load_leave_one_out,
+    load_pairs,
     load_persons,
     load_revisited,
     load_texts,
@@ -210,7 +211,7 @@ def test_a_part_of_a_set_is_noted_without_a_warning() -> None:
         assert describe_differences("market1501", "m.npz", {"queries": 3368, "images": 15913}) == ()
     with pytest.warns(BenchmarkMismatchWarning, match="has 681 queries, but Market-1501 as published has 3368"):
         describe_differences("market1501", "m.npz", {"queries": 681, "images": 5493})
-    assert set(BENCHMARKS) <= set(PUBLISHED)
+    assert {name.partition("_")[0] for name in BENCHMARKS} <= set(PUBLISHED)
 
 
 def test_texts_with_judgements(tmp_path: Path, rows: np.ndarray) -> None:
@@ -228,3 +229,20 @@ def test_texts_with_judgements(tmp_path: Path, rows: np.ndarray) -> None:
     qrels.write_text("1 0 x 0\n")
     with pytest.raises(ValueError, match=r"qrels.txt: no query has a right item"):
         load_texts(tmp_path / "toy_a.npz", qrels)
+
+
+def test_right_pairs(tmp_path: Path, rows: np.ndarray) -> None:
+    is_query = np.array([False, True, False, True, False, True])
+    arrays = {"x": rows, "is_query": is_query, "rel_query": np.array([2, 0, 2]), "rel_item": np.array([1, 0, 2])}
+    benchmark = load_pairs(saved(tmp_path / "toy_a.npz", **arrays))
+    assert (benchmark.name, list(benchmark.truths), len(benchmark.queries)) == ("toy", ["relevant"], 3)
+    assert [benchmark.truths["relevant"].positives[query].tolist() for query in range(3)] == [[0], [], [1, 2]]
+    np.testing.assert_array_equal(benchmark.gallery, rows[~is_query])
+    for changed, message in (
+        ({"rel_item": np.array([1, 0, 3])}, "rel_item has int64 values that are not positions from 0 to 2"),
+        ({"rel_query": np.array([2, -1, 2])}, "rel_query has int64 values that are not positions from 0 to 2"),
+        ({"rel_item": np.array([1])}, r"rel_item has shape \(1,\), but there are 3 vectors"),
+        ({"is_query": ~is_query & False}, "has no queries"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_pairs(saved(tmp_path / "toy_b.npz", **{**arrays, **changed}))

@@ -34,9 +34,9 @@ def test_twins_lose() -> None:
     assert found.gain is None
     assert kr.diagnose(groups(120, 2, 0.1), right=1).gain.points < 0  # type: ignore[union-attr]
     assert found.facts.kin == 1
-    assert found.parameters() == found.parameters("lpmt") == kr.LPMT(k2=3)
+    assert found.parameters() == found.parameters("lpmt") == kr.LPMT(answers="few")
     assert found.parameters("aqe").k == 2  # type: ignore[attr-defined]
-    assert found.parameters(kr.LPMT(k1=20)) == kr.LPMT(k1=20, k2=3)
+    assert found.parameters(kr.LPMT(k1=20)) == kr.LPMT(k1=20, answers="few")
     assert found.sentences[1].startswith("  1 relevant item: -4 points of mAP (between -8 and +0")
     assert "Distances grow sharply after about 1 neighbour (drop" in str(found)
 
@@ -84,9 +84,10 @@ def test_right_answers_decide() -> None:
     assert not one.helps
     assert not two.helps
     assert many.helps
-    for found in (one, two):
+    for found, answers in ((one, "one"), (two, "few")):
         assert "With so few relevant items, there are hardly others" in str(found)
-        assert found.parameters() == kr.LPMT(k2=3)
+        assert f"`answers={answers}` is chosen here" in str(found)
+        assert found.parameters() == kr.LPMT(answers=answers)
     assert many.parameters() == kr.LPMT()
     assert "depends on the number" not in str(many)
     assert two.sentences[0].startswith("Re-ranking with LPMT is expected to change little: +0 points")

@@ -31,7 +31,9 @@ def test_every_method_is_left_alone_or_halved(name: str) -> None:
     halved = choose_parameters(method, FEW_KIN)
     for entry in method.parameters():
         before, after = getattr(method, entry.name), getattr(halved, entry.name)
-        if before != after:
+        if before != after and entry.name == "answers":
+            assert (name.startswith("lpmt"), after) == (True, "few")
+        elif before != after:
             assert entry.name.startswith("k")
             assert after == max(1, (before + 1) // 2)
     if name in NOT_HALVED:
@@ -40,14 +42,16 @@ def test_every_method_is_left_alone_or_halved(name: str) -> None:
 
 
 def test_lpmt_and_aqe() -> None:
-    assert choose_parameters(kr.LPMT(), FEW_KIN) == kr.LPMT(k2=3)
+    assert choose_parameters(kr.LPMT(), FEW_KIN) == kr.LPMT(answers="few")
     assert choose_parameters(kr.methods.AQE(), FEW_KIN).k == (kr.methods.AQE().k + 1) // 2
-    assert choose_parameters(kr.LPMT(), MANY_KIN, 1) == kr.LPMT(k2=3)
+    for right, answers in ((1, "one"), (1.4, "one"), (2, "few"), (4, "few"), (5, "some"), (100, "some"), (196, "many")):
+        assert choose_parameters(kr.LPMT(), MANY_KIN, right) == kr.LPMT(answers=answers)
+        assert choose_parameters(kr.LPMT(), FEW_KIN, right) == kr.LPMT(answers=answers)
 
 
 def test_somebodys_choice_stays() -> None:
-    assert choose_parameters(kr.LPMT(k2=9), FEW_KIN) == kr.LPMT(k2=9)
-    assert choose_parameters(kr.LPMT(theta=0.2), FEW_KIN) == kr.LPMT(theta=0.2, k2=3)
+    assert choose_parameters(kr.LPMT(answers="many"), FEW_KIN, 1) == kr.LPMT(answers="many")
+    assert choose_parameters(kr.LPMT(theta=0.2), FEW_KIN) == kr.LPMT(theta=0.2, answers="few")
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "superglobal"])

@@ -2,7 +2,7 @@
 
 | file | contents |
 |---|---|
-| `readers` | landmarks (easy, medium, hard; with distractors), classes, persons across cameras, texts with judgements |
+| `readers` | landmarks (easy, medium, hard; with distractors), classes, persons across cameras, texts, right pairs |
 | `feature_folders` | sets and features in a folder, by the names of the files |
 | `benchmark` | the sets behind kinrank's own numbers, by name |
 | `set_facts` | counts, checksums and sources of published sets |
@@ -18,6 +18,7 @@ from kinrank_bench.datasets.feature_folders import FeatureSet, describe_missing,
 from kinrank_bench.datasets.readers import (
     load_class_split,
     load_leave_one_out,
+    load_pairs,
     load_persons,
     load_revisited,
     load_texts,
@@ -34,6 +35,7 @@ __all__ = [
     "find_feature_sets",
     "load_class_split",
     "load_leave_one_out",
+    "load_pairs",
     "load_persons",
     "load_revisited",
     "load_texts",

@@ -14,11 +14,15 @@ from kinrank_bench.datasets.base import Benchmark
 from kinrank_bench.datasets.readers import (
     load_class_split,
     load_leave_one_out,
+    load_pairs,
     load_persons,
     load_revisited,
     load_texts,
 )
 from kinrank_bench.datasets.set_facts import how_to_obtain
+
+REVISITED_ORIGIN = "; gnd_roxford5k.pkl is published by the revisitop project (Radenović and others, 2018)"
+PYRETRI_ORIGIN = "; the split is {}_split.txt of the PyRetri project (Hu and others, 2020)"
 
 __all__ = ["BENCHMARKS", "Benchmark", "Declaration", "list_available", "load"]
 
@@ -80,6 +84,11 @@ def _declare_classes(about: str, features: str, file: str, origin: str = "") -> 
     return Declaration(about, features, (file,), load_class_split, ("mAP", "R@1"), origin)
 
 
+def _declare_pairs(about: str, features: str, file: str) -> Declaration:
+    """Declare a set of queries and a gallery, whose truth is a list of right pairs."""
+    return Declaration(about, features, (file,), load_pairs, ("mAP", "nDCG@10", "R@1"))
+
+
 def _declare_items(about: str, features: str, file: str, *more_measures: str) -> Declaration:
     """Declare a set in which every item queries the others."""
     return Declaration(about, features, (file,), load_leave_one_out, ("mAP", *more_measures))
@@ -92,13 +101,13 @@ BENCHMARKS: dict[str, Declaration] = {
         ("roxford5k_sscd.npz", "revisited/gnd_roxford5k.pkl"),
         load_revisited,
         ("mAP", "mP@10"),
-        "; gnd_roxford5k.pkl is published by the revisitop project (Radenović and others, 2018)",
+        REVISITED_ORIGIN,
     ),
     "caltech101": _declare_classes(
         "Caltech101: 4310 queries, 4367 images of 101 classes",
         "EfficientNet-Lite2 features",
         "caltech101_efflite2.npz",
-        "; the split is caltech_split.txt of the PyRetri project (Hu and others, 2020)",
+        PYRETRI_ORIGIN.format("caltech"),
     ),
     "coil20": _declare_items("COIL-20: 20 objects on a turntable, 72 views each", "pixels", "coil20_pixels.npz"),
     "mpeg7": _declare_items("MPEG-7: 70 shapes, 20 pictures each", "masks", "mpeg7_masks.npz", "bullseye@40"),
@@ -128,4 +137,37 @@ BENCHMARKS: dict[str, Declaration] = {
         "Omniglot: 968 queries, 3872 hand-drawn glyphs of 242 kinds", "pixels", "omniglot_pixels.npz"
     ),
     "lfw": _declare_classes("LFW: 722 queries, 1716 faces of 722 persons", "dlib descriptors", "lfw_dlib.npz"),
+    "scifact": _declare_pairs(
+        "SciFact: 300 claims, 5183 abstracts", "MiniLM sentence embeddings", "scifact_minilm.npz"
+    ),
+    "flickr8k": _declare_pairs(
+        "Flickr8k: 5000 captions, 1000 images",
+        "ResNet-50 and MiniLM, mapped into one space by CCA",
+        "flickr8k_resnet50_minilm.npz",
+    ),
+    "tatoeba": _declare_pairs(
+        "Tatoeba (part): 7548 sentences in eight languages, 12180 in English",
+        "multilingual Universal Sentence Encoder",
+        "tatoeba_usem.npz",
+    ),
+    "caltech101_pyretri": _declare_classes(
+        "Caltech101: 4310 queries, 4367 images of 101 classes",
+        "ResNet-50, GeM by PyRetri's recipe",
+        "caltech101_pyretri.npz",
+        PYRETRI_ORIGIN.format("caltech"),
+    ),
+    "cub200_pyretri": _declare_classes(
+        "CUB-200-2011: pictures of 200 birds",
+        "ResNet-50, SCDA by PyRetri's recipe",
+        "cub200_pyretri.npz",
+        PYRETRI_ORIGIN.format("cub"),
+    ),
+    "roxford5k_rmac362": Declaration(
+        "revisited Oxford5k: 70 cropped queries, 4993 images",
+        "R-MAC of ResNet-50, long side 362",
+        ("roxford5k_rmac362.npz", "revisited/gnd_roxford5k.pkl"),
+        load_revisited,
+        ("mAP", "mP@10"),
+        REVISITED_ORIGIN,
+    ),
 }

@@ -32,6 +32,8 @@ LANDMARK_ARRAYS = "a revisited set has q, the vectors of the queries, and d, tho
 SPLIT_ARRAYS = "a class split has x, label and is_query; or only x, with the published list of its pictures next to it"
 LEAVE_ONE_OUT_ARRAYS = "a set in which every item queries the others has x and label"
 PERSON_ARRAYS = "persons across cameras are x, label, cam and is_query; or x, name and is_query"
+PAIR_MEASURES = ("nDCG@10", "R@1", "mAP")
+PAIR_ARRAYS = "a set with right pairs has x, is_query, rel_query and rel_item"
 TEXT_ARRAYS = "a set with judgements has q, d and docno, the ids of the documents; and qno, if its queries have ids"
 PICTURE_NAME = re.compile(r"(-1|\d+)_c(\d+)")  # 0002_c1s1_000451_03.jpg, 0005_c2_f0046985.jpg
 File = str | os.PathLike[str]
@@ -288,3 +290,48 @@ def load_texts(vectors: File, judgements: File, *, graded: bool = True, name: st
     name = name or source.stem.partition("_")[0]
     notes = describe_differences(name, source, {"queries": len(queries), "documents": len(documents)})
     return Benchmark(name, queries, documents, {"relevant": truth}, TEXT_MEASURES, notes)
+
+
+def load_pairs(vectors: File, *, name: str | None = None, measures: tuple[str, ...] = PAIR_MEASURES) -> Benchmark:
+    """Load queries and items with a list of right pairs, such as captions and their images.
+
+    Args:
+        vectors: an .npz with `x`, a row per item or query, `is_query`, and pairs: `rel_query`, the position of a query
+            among the queries, and `rel_item`, that of a relevant item among the items.
+        name: name of the set; default: the file name up to the first "_". Differences from the published set of that
+            name cause a BenchmarkMismatchWarning and are listed in `notes`.
+        measures: measures to evaluate.
+
+    Returns:
+        A Benchmark with the truth "relevant".
+
+    Example:
+        >>> benchmark = load_pairs("flickr8k_resnet50_minilm.npz")
+    """
+    source = Path(vectors)
+    arrays = Arrays(source, PAIR_ARRAYS)
+    rows = arrays.rows("x")
+    is_query = arrays.flags("is_query", len(rows))
+    queries, gallery = rows[is_query], rows[~is_query]
+    _check_both_sides(source, len(queries), len(gallery))
+    owners = _read_positions(arrays, "rel_query", len(arrays["rel_query"]), len(queries))
+    items = _read_positions(arrays, "rel_item", len(owners), len(gallery))
+    order = np.argsort(owners, kind="stable")
+    lists = np.split(items[order], np.searchsorted(owners[order], np.arange(1, len(queries))))
+    truths = {"relevant": Truth.from_lists(lists, gallery_size=len(gallery))}
+    check_has_positives(truths, source)
+    name = name or source.stem.partition("_")[0]
+    notes = describe_differences(name, source, {"queries": len(queries), "items": len(gallery)})
+    return Benchmark(name, queries, gallery, truths, measures, notes)
+
+
+def _read_positions(arrays: Arrays, key: str, entries: int, count: int) -> Integers:
+    """Return one end of the pairs: positions below `count`."""
+    positions = arrays.column(key, entries)
+    if positions.dtype.kind not in "iu" or (len(positions) and not 0 <= positions.min() <= positions.max() < count):
+        raise InputError(
+            f"{key} has {positions.dtype} values that are not positions from 0 to {count - 1}",
+            remedy="count queries and items separately, from 0",
+            context=str(arrays.path),
+        )
+    return positions.astype(np.int64)

@@ -28,8 +28,9 @@ from kinrank_bench.datasets.benchmark import BENCHMARKS, Benchmark, list_availab
 
 DEFAULT_SET = "roxford5k"
 IMAGE_SHAPES = {"coil20": (32, 32), "mpeg7": (32, 32), "orl": (56, 46), "omniglot": (32, 32)}  # height, width of a row
-PICTURE_FILES = {"roxford5k": "roxford5k_thumbnails.zip"}
-SETS_WITH_NAMES = ("roxford5k", "cranfield")  # sets whose items have names
+PICTURE_FILES = dict.fromkeys(("roxford5k", "roxford5k_rmac362"), "roxford5k_thumbnails.zip")
+TRUTHS_BEYOND_LABELS = {"person", "relevant"}  # truths that labels do not tell
+SETS_WITH_NAMES = (*PICTURE_FILES, "cranfield")  # sets whose items have names
 
 
 def choose_set(folder: Path, name: str | None) -> tuple[str, list[str]]:
@@ -68,7 +69,7 @@ def _write_files(folder: Path, benchmark: Benchmark, scratch: Path, progress: Pr
         count = len(benchmark.queries)
         queries = str(scratch / "queries.npy")
         np.save(queries, np.ascontiguousarray(check_vectors(benchmark.queries, "queries")))
-    if name == "roxford5k":
+    if name in PICTURE_FILES:
         pictures = folder / PICTURE_FILES[name]
         return Files(images=str(pictures) if pictures.is_file() else None, queries=queries, truth=str(paths[1]))
     if name == "cranfield":  # its judgements number the queries by position, from 1
@@ -85,10 +86,10 @@ def _write_labelled_files(
     labels, query_labels = (_to_texts(classes) for classes in _read_set_classes(path))
     return Files(
         images=_write_pixel_pictures(benchmark, scratch, progress) if benchmark.name in IMAGE_SHAPES else None,
-        labels=write_json(scratch / "labels.json", labels),
+        labels=write_json(scratch / "labels.json", labels) if labels else None,
         queries=queries,
-        query_labels=None if queries is None else write_json(scratch / "query_labels.json", query_labels),
-        truth=_write_truth(benchmark, scratch) if "person" in benchmark.truths else None,
+        query_labels=write_json(scratch / "query_labels.json", query_labels) if query_labels else None,
+        truth=_write_truth(benchmark, scratch) if TRUTHS_BEYOND_LABELS & set(benchmark.truths) else None,
     )
 
 

@@ -62,6 +62,10 @@ def _item_set(title: str, items: int, classes: int, obtain: str, part: tuple[int
     return PublishedSet(title, counts, obtain, part=dict(zip(counts, part, strict=True)) if part else {})
 
 
+def _pair_set(title: str, queries: int, items: int, obtain: str) -> PublishedSet:
+    return PublishedSet(title, {"queries": (queries,), "items": (items,)}, obtain)
+
+
 PUBLISHED: dict[str, PublishedSet] = {
     "roxford5k": _landmark_set(
         "ROxford5k", "roxford5k", 4993, "ba7967754bd2d7d2210a5799f9c45ad5835e269a80ef9d3eba44caa35816c471"
@@ -112,6 +116,22 @@ PUBLISHED: dict[str, PublishedSet] = {
     ),
     "lfw": _item_set(
         "LFW", 13233, 5749, "its faces are published as Labeled Faces in the Wild (Huang and others, 2007)", (2438, 722)
+    ),
+    "scifact": _pair_set(
+        "SciFact",
+        300,
+        5183,
+        "its claims, abstracts and judgements are published as SciFact (Wadden and others, 2020), "
+        "in the form of BEIR (Thakur and others, 2021)",
+    ),
+    "flickr8k": _pair_set(
+        "Flickr8k", 5000, 1000, "its test images and captions are published as Flickr8k (Hodosh and others, 2013)"
+    ),
+    "tatoeba": PublishedSet(
+        "Tatoeba",
+        {},
+        "its sentences and their translations are published by the Tatoeba project",
+        part={"queries": 7548, "items": 12180},
     ),
 }
 

@@ -47,9 +47,9 @@ class LPMTAsPublished(LPMTAblation):
     name: ClassVar[str] = "lpmt-as-published"
     capabilities: ClassVar[Capabilities] = Capabilities(explain=True)  # joint graphs only
 
-    k2: int = _with_default("k2", 7)
+    k2: int | None = _with_default("k2", 7)
     kappa: float = _with_default("kappa", 2.0)
-    theta: float = _with_default("theta", 0.5)
+    theta: float | None = _with_default("theta", 0.5)
     rho: float | None = _with_default("rho", 1.0)
     gamma: float | None = _with_default("gamma", 1.0)
     sigma: float = _with_default("sigma", 0.3)

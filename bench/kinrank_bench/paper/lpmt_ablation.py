@@ -121,7 +121,9 @@ class LPMTAblation(LPMT):
         diffused = self._similarity(items, lists)
         progress.stage("states", 2, 4)
         share = powers.share if diffused.nearest is not lists.indices else 0.0
-        confident = stages.states.confident_lists(lists.indices, diffused.nearest, self.k2, self.kappa, share)
+        confident = stages.states.confident_lists(
+            lists.indices, diffused.nearest, self.answer_values.k2, self.kappa, share
+        )
         build_states = stages.states.locality_states if self.region == "reciprocal" else plain_states
         states = build_states(confident, diffused, self.k1, self.support)
         progress.stage("steps", 3, 4)
@@ -178,7 +180,7 @@ class LPMTAblation(LPMT):
             states = stages.csr.matrix_from_rows(prepared.states, len(items))
             chained = state_distances(states, numbers, items.gallery, self.distance)
             gamma = 1.0
-        mixture = stages.distance_fusion.make_mixture(self.theta, gamma, self.k, self.fusion)
+        mixture = stages.distance_fusion.make_mixture(self.answer_values.theta, gamma, self.k, self.fusion)
         return stages.distance_fusion.fuse_distances(items.query_distances(queries), chained, mixture, items.self_query)
 
     def memory(self, items: int, queries: int, dimensions: int) -> int:

@@ -71,7 +71,8 @@ def build(
     kinrank build --store 'qdrant://localhost:6333?table=pictures' -o pictures.manifold
     kinrank search gallery.manifold --queries q.npy
 
-    Every parameter of the method is a flag: `kinrank methods lpmt`. Neighbours are searched exactly (array, faiss-flat)
+    Every parameter of the method is a flag: `kinrank methods lpmt`. --answers says how many right answers a query
+    usually has; for texts of `kinrank embed` the default is one. Neighbours are searched exactly (array, faiss-flat)
     or approximately, for large galleries (faiss-ivf, faiss-hnsw; these need kinrank[faiss]). The index itself is not
     stored: `kinrank search` compares queries with all items. The folder holds arrays and a manifest with checksums. An
     existing folder is replaced when the new one is complete.
@@ -80,7 +81,7 @@ def build(
     if (inputs.url is None) == (not inputs.gallery):
         raise InputError("give either --gallery, a file of vectors, or --store, the URL of a vector database")
     check_paths_differ(target, *(inputs.gallery or []), inputs.ids)
-    parsed_method = parse_method(method.method, context.args)
+    parsed_method = parse_method(method.method, context.args, inputs.gallery or ())
     with open_database(inputs.url) as database:
         source: Any = database
         names = None

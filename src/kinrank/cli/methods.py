@@ -6,14 +6,18 @@ import contextlib
 import inspect
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from kinrank.cli.errors import rename_parameter
 from kinrank.cli.output import Json, print_json
+from kinrank.encoders.base import TEXTS
 from kinrank.errors import InputError
-from kinrank.methods import METHODS, Method, find_method
+from kinrank.files.vector_files import read_content
+from kinrank.methods import METHODS, TEXT_METHOD, Method, find_method
 from kinrank.parameters import Parameter
 from kinrank.tables import align_columns
 
@@ -78,8 +82,10 @@ def name_flag(parameter: str) -> str:
     return "--" + (PREFIX * (parameter in OPTION_NAMES) + parameter).replace("_", "-")
 
 
-def parse_method(name: str, arguments: Sequence[str]) -> Method:
+def parse_method(name: str, arguments: Sequence[str], vectors: Iterable[Path | None] = ()) -> Method:
     """Return the method with the parameters of the command line.
+
+    If `kinrank embed` made one of the files of vectors from texts, the parameters of TEXT_METHOD are the defaults.
 
     Example:
         >>> parse_method("aqe", ["--method-k", "5"])
@@ -87,7 +93,10 @@ def parse_method(name: str, arguments: Sequence[str]) -> Method:
     """
     kind = find_method(name)
     try:
-        return kind(**parse_parameters(kind.name, kind.parameters(), arguments))
+        given = parse_parameters(kind.name, kind.parameters(), arguments)
+        if kind is type(TEXT_METHOD) and any(path is not None and read_content(path) == TEXTS for path in vectors):
+            return replace(TEXT_METHOD, **given)
+        return kind(**given)
     except InputError as error:
         for parameter in OPTION_NAMES:
             rename_parameter(error, parameter, f"{PREFIX}{parameter}")

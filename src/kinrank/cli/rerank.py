@@ -112,7 +112,8 @@ def rerank(
 
     Every parameter of the method is a flag: `kinrank methods lpmt` lists those of LPMT with their meaning, default and
     range, `kinrank methods` lists all methods. --k1 60 and --k1=60 are the same, and so are dashes and underscores in
-    names. The parameter k of a method is --method-k, because --k is the number of results.
+    names. The parameter k of a method is --method-k, because --k is the number of results. --answers says how many
+    right answers a query usually has; if queries or items are texts of `kinrank embed`, the default is one.
 
     Vectors are read from npy, npz, csv, tsv, fvecs, bvecs, pkl, mat; with kinrank[io] also h5, parquet and safetensors.
     Queries and gallery share one graph (joint) unless --candidates is given; with --store each query has a graph of its
@@ -121,7 +122,7 @@ def rerank(
     """
     inputs.check_source()
     output.check(*inputs.paths, filters.where)
-    parsed_method = parse_method(method.method, context.args)
+    parsed_method = parse_method(method.method, context.args, (*(inputs.gallery or ()), *(inputs.queries or ())))
     with open_database(inputs.store) as database:
         gallery, item_names = inputs.read_gallery(database, features)
         queries, query_names = inputs.read_queries(item_names)

@@ -55,7 +55,7 @@ def watch(
 
     The first time everything is encoded and the gallery is built; later only changes. MANIFOLD.source.json records the
     state of each file. Change a gallery that is being served through its service: give its address. A folder that
-    cannot be read, or is empty, removes nothing.
+    cannot be read, or is empty, removes nothing. A gallery of texts is built for queries with one right answer.
     """
     setup = prepare_sync(
         source,

@@ -20,11 +20,18 @@ from kinrank.diagnosis.parameter_choice import resolve_methods
 from kinrank.diagnosis.vector_preparation import WAYS, Preparation, fit_preparation
 from kinrank.errors import EXPECTED_ERRORS, InputError
 from kinrank.evaluation import Truth, evaluate
-from kinrank.evaluation.fold_choice import DEFAULT_FOLDS, check_labelled_queries, choose_by_folds, list_variants
+from kinrank.evaluation.fold_choice import (
+    DEFAULT_FOLDS,
+    check_labelled_queries,
+    choose_by_folds,
+    choose_candidate,
+    count_right_answers,
+    list_variants,
+)
 from kinrank.evaluation.scores import Scores, parse_measures
 from kinrank.evaluation.significance import Comparison, compare_pairs
 from kinrank.evaluation.trials import BASELINE, describe_failure, format_points
-from kinrank.methods import Method, resolve_method
+from kinrank.methods import LPMT, Method, resolve_method
 from kinrank.methods.base import full_repr
 from kinrank.progress import Progress, ProgressOption
 from kinrank.reranking import rerank
@@ -68,7 +75,7 @@ class Tuned:
         candidates: all candidates, best first.
         folds: candidate chosen for each fold; if they differ, the choice depends on a few queries.
         refused: candidate -> reason why it cannot rank these data.
-        diagnosis: what the vectors and the number of relevant items per query (the median) tell.
+        diagnosis: what the vectors and the number of relevant items per query (the geometric mean) tell.
         measure: the measure that was maximised.
         space: conversion of vectors to comparable rows, before they are prepared.
         preparation: fitted preparation of the rows; None if they stay as they are.
@@ -95,9 +102,11 @@ class Tuned:
         return self.preparation(self.space.rows(vectors, "vectors", len(self.preparation.mean)))
 
     def __str__(self) -> str:
-        best = self.candidates[0].label
+        chosen = _format_label(self.method, self.way)
+        first = self.candidates[0].label
+        ahead = "" if chosen == first else f"; {first} is ahead, but not clearly, on so few labels"
         lines = [
-            f"Best by {self.measure} on {self.nested.queries} labelled queries: {best}.",
+            f"Chosen by {self.measure} on {self.nested.queries} labelled queries: {chosen}{ahead}.",
             f"On queries that had no part in the choice: {self.nested}.",
             f"On the queries that chose it: {format_points(self.on_all.difference)} points, which is optimistic.",
         ]
@@ -148,11 +157,16 @@ def tune(
 ) -> Tuned:
     """Choose a method and its parameters by cross-validation over a few dozen labelled queries.
 
+    The labels tell the number of right answers of a query, and LPMT with the `answers` that matches it is expected to
+    be best. It is chosen unless another candidate is clearly better, by two standard errors: ten labelled queries
+    do not tell more.
+
     Args:
         queries, gallery: as in `rerank`; queries=None: every item is a query for the others.
         truth: relevant items; queries without any are ignored.
-        methods: methods to try; "all" for every method. LPMT is tried with each of its main parameters changed, other
-            methods with their defaults and with neighbourhoods of half and twice the size.
+        methods: methods to try; "all" for every method. LPMT is tried for each number of right answers and with each of
+            its main parameters changed, other methods with their defaults and with neighbourhoods of half and twice the
+            size.
         measure: measure to maximise.
         prepare: also try centred and half-whitened vectors; never done for the euclidean metric.
         folds, seed: number of folds, and seed of the random split.
@@ -174,8 +188,7 @@ def tune(
     held = read_gallery(gallery, metric, report=Progress(progress))
     gallery_rows, space = held.rows, held.space
     query_rows = None if queries is None else held.convert(queries)
-    counts = truth.positives.counts[truth.positives.counts > 0]
-    right = float(np.median(counts)) if counts.size else None
+    right = count_right_answers(truth)
     diagnosis = diagnose(gallery_rows, queries=query_rows, right=right, metric=metric)
     ways = (AS_THEY_ARE, *(WAYS if prepare and space.unit else ()))
     grid = [(method, way) for way in ways for method in _list_candidates(chosen_methods, diagnosis, way)]
@@ -204,7 +217,9 @@ def tune(
         candidates.append(Candidate(method, way, evaluate(ranking, truth, [measure], resamples=0)))
         if len(candidates) == 1:
             check_labelled_queries(int((~np.isnan(candidates[0].scores[measure].per_query)).sum()), folds)
-    tuned = _cross_validate(candidates, refused, diagnosis, measure, folds, seed, space)
+    likely = [(diagnosis.parameters(method), AS_THEY_ARE) for method in chosen_methods if isinstance(method, LPMT)]
+    expected = next((place for place, one in enumerate(candidates) if (one.method, one.way) in likely), None)
+    tuned = _cross_validate(candidates, refused, diagnosis, measure, folds, seed, space, expected)
     return dataclasses.replace(tuned, preparation=preparations.get(tuned.way), failed=failed)
 
 
@@ -230,20 +245,22 @@ def _cross_validate(
     folds: int,
     seed: int,
     space: Space,
+    expected: int | None,
 ) -> Tuned:
-    """Choose the best candidate, and score the choice by nested cross-validation."""
+    """Choose the expected candidate or a clearly better one, and score the choice by nested cross-validation."""
     values = np.stack([candidate.scores[measure].per_query for candidate in candidates])  # (candidates, queries)
     counted = np.flatnonzero(~np.isnan(values[0]))
-    by_fold, by_query = choose_by_folds(values, folds, seed)
+    by_fold, by_query = choose_by_folds(values, folds, seed, expected)
     nested = np.where(by_query < 0, np.nan, values[by_query, np.arange(values.shape[1])])
     order = sorted(range(len(candidates)), key=lambda position: -values[position, counted].mean())
-    best = candidates[order[0]]
+    winner = choose_candidate(values[:, counted], expected)
+    best = candidates[winner]
     plain = values[0]  # the first candidate is no re-ranking of the original vectors
     return Tuned(
         method=best.method,
         way=best.way,
         nested=compare_pairs(plain, nested, measure),
-        on_all=compare_pairs(plain, values[order[0]], measure),
+        on_all=compare_pairs(plain, values[winner], measure),
         candidates=[candidates[position] for position in order],
         folds=[candidates[winner].label for winner in by_fold],
         refused=refused,

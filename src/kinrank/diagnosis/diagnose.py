@@ -13,8 +13,9 @@ from kinrank.diagnosis import gain_model, parameter_choice, vector_preparation
 from kinrank.diagnosis.gain_model import format_whole
 from kinrank.diagnosis.neighborhood_facts import Facts, measure_facts
 from kinrank.errors import InputError
-from kinrank.methods import Method, resolve_method
+from kinrank.methods import LPMT, Method, resolve_method
 from kinrank.progress import Progress, ProgressOption
+from kinrank.stages.lpmt_settings import choose_answers
 from kinrank.stores.gallery import read_gallery
 
 MIN_ITEMS = 20  # fewer items are not enough for a diagnosis
@@ -56,7 +57,7 @@ class Diagnosis:
         return positive.pop() if len(positive) == 1 else None
 
     def parameters(self, method: Method | str = "lpmt") -> Method:
-        """Return a method with parameters chosen for these vectors, without labels.
+        """Return a method with parameters chosen for these vectors and `right`, without labels.
 
         Example:
             >>> ranking = kinrank.rerank(queries, gallery, kinrank.diagnose(gallery).parameters("aqe"))
@@ -79,7 +80,9 @@ class Diagnosis:
             )
             for count, gain in self.by_right.items():
                 more = " or more" * (count == max(self.by_right))
-                sentences.append(f"  {count} relevant item{'s' * (count > 1)}{more}: {gain}")
+                usual = choose_answers(count) == LPMT().answers
+                advice = "the default is right" if usual else f"give `answers={choose_answers(count)}`"
+                sentences.append(f"  {count} relevant item{'s' * (count > 1)}{more}: {gain}; {advice}")
             sentences.append("Give `right`, the number of relevant items per query, if you know it.")
         if gain_model.measure_relatedness(facts) < 0.5:
             sentences.append(
@@ -88,16 +91,18 @@ class Diagnosis:
         if self.right is not None:
             if self.right <= parameter_choice.FEW_RIGHT_ANSWERS:
                 sentences.append(
-                    "With so few relevant items, there are hardly others through which they could be found. "
-                    "Neighbourhoods of half the size, as chosen here, lose almost nothing with one, and on most "
-                    "published sets gain a little with two."
+                    "With so few relevant items, there are hardly others through which they could be found."
+                )
+            if choose_answers(self.right) != LPMT().answers:
+                sentences.append(
+                    f"For LPMT, `answers={choose_answers(self.right)}` is chosen here: on published sets with one "
+                    "relevant item it stays close to the search, and with two it gains a point."
                 )
             return sentences
         if facts.drop > gain_model.FEW_KIN_DROP:
             sentences.append(
                 f"Distances grow sharply after about {facts.kin} neighbour{'s' * (facts.kin > 1)} (drop "
-                f"{facts.drop:.1f}): queries seem to have few relevant items, so neighbourhoods of half the size are "
-                "chosen here."
+                f"{facts.drop:.1f}): queries seem to have few relevant items, so `answers=few` is chosen here."
             )
         if facts.query_gap is not None and facts.query_gap > MIN_QUERY_GAP:
             sentences.append(

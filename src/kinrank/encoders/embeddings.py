@@ -21,6 +21,7 @@ from kinrank.errors import InputError, MissingFileError
 from kinrank.files.atomic import atomic_write, resolve_path
 from kinrank.files.numpy_files import read_npy
 from kinrank.files.user_folders import scratch_folder
+from kinrank.files.vector_files import FACTS_SUFFIX
 from kinrank.parameters import check_whole_number
 from kinrank.progress import Progress, ProgressOption
 from kinrank.vector_input import Vectors
@@ -208,7 +209,7 @@ def names_path(path: Path) -> Path:
 
 def facts_path(path: Path) -> Path:
     """Return the path of the provenance file."""
-    return path.with_suffix(".embed.json")
+    return path.with_suffix(FACTS_SUFFIX)
 
 
 def _collect_outcomes(items: Source, part: EncodeCheckpoint) -> tuple[list[str], list[int], dict[str, str]]:

@@ -26,24 +26,35 @@ from kinrank.ranking import Ranking
 Run = Callable[[Method], Ranking]  # raises one of EXPECTED_ERRORS if the method cannot rank these data
 DEFAULT_FOLDS = 5
 MIN_JUDGED_QUERIES = 10  # fewer labelled queries are not enough to choose
-LPMT_VALUES = {"k2": (3, 8), "k1": (30, 120), "theta": (0.2, 0.6), "direct": (0.0, 0.5, 0.9)}
-LPMT_GRID: tuple[dict[str, Any], ...] = (
-    *({name: value} for name, values in LPMT_VALUES.items() for value in values),
-    {"direct_k": 320, "direct_support": 256},
-)
+CLEAR_ERRORS = 2.0  # standard errors by which another candidate must be better than the expected one
+LPMT_VALUES = {"answers": ("one", "few", "some", "many"), "k2": (8,), "k1": (30, 120), "direct": (0.0, 0.5, 0.9)}
+LPMT_GRID = tuple({name: value} for name, values in LPMT_VALUES.items() for value in values)
 
 
-def choose_by_folds(values: Values, folds: int, seed: int) -> tuple[list[int], Integers]:
+def choose_candidate(values: Values, expected: int | None = None) -> int:
+    """Choose the best candidate; `values` is (candidates, queries). Ties go to the earlier candidate.
+
+    `expected`: the candidate that is chosen unless the best one is better by CLEAR_ERRORS standard errors. Without it,
+    the best of many candidates on ten queries is often one that was only lucky.
+    """
+    best = int(np.argmax(values.mean(axis=1)))
+    if expected is None or values.shape[1] < 2:
+        return best if expected is None else expected
+    ahead = values[best] - values[expected]
+    return best if ahead.mean() > CLEAR_ERRORS * ahead.std(ddof=1) / np.sqrt(len(ahead)) else expected
+
+
+def choose_by_folds(values: Values, folds: int, seed: int, expected: int | None = None) -> tuple[list[int], Integers]:
     """Choose for each fold the candidate that is best on the others; `values` is (candidates, queries), NaN: left out.
 
     Returns the candidate for each fold, and the one for each query, or -1 if it is left out. Ties go to the earlier
-    candidate, so list the simpler ones first.
+    candidate, so list the simpler ones first. `expected`: as in `choose_candidate`.
     """
     counted = np.flatnonzero(~np.isnan(values[0]))
     fold = np.random.default_rng(seed).permutation(len(counted)) % folds
     by_query, by_fold = np.full(values.shape[1], -1), []
     for number in range(folds):
-        best = int(np.argmax(values[:, counted[fold != number]].mean(axis=1)))
+        best = choose_candidate(values[:, counted[fold != number]], expected)
         by_query[counted[fold == number]] = best
         by_fold.append(best)
     return by_fold, by_query
@@ -81,6 +92,15 @@ def score_by_folds(
     }
 
 
+def count_right_answers(truth: Truth) -> float | None:
+    """Return the geometric mean of the number of relevant items of the labelled queries, the usual number.
+
+    Of ten queries, it is nearer to the number of all of them than the median, and a query with very many counts little.
+    """
+    counts = truth.positives.counts[truth.positives.counts > 0]
+    return float(np.exp(np.log(counts).mean())) if counts.size else None
+
+
 def check_labelled_queries(labelled: int, folds: int) -> None:
     """Refuse a choice by too few queries."""
     needed = max(MIN_JUDGED_QUERIES, 2 * folds)
@@ -92,7 +112,10 @@ def check_labelled_queries(labelled: int, folds: int) -> None:
 
 
 def list_variants(method: Method) -> list[Method]:
-    """List LPMT with each of its main parameters changed, and others with half and twice their neighbourhood sizes."""
+    """List LPMT for each number of right answers and with each main parameter changed; others with other sizes.
+
+    These have half and twice their neighbourhood sizes.
+    """
     if method.name == "lpmt":
         return [dataclasses.replace(method, **changes) for changes in LPMT_GRID]
     sizes = {size.name: getattr(method, size.name) for size in list_neighborhood_sizes(method)}

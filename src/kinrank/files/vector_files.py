@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from kinrank.files.path_checks import (
 )
 from kinrank.files.vector_tables import Column, Ids, read_parquet, read_text_table
 
+FACTS_SUFFIX = ".embed.json"  # of the file next to vectors that `kinrank embed` wrote
 KEYED_PATH = re.compile(r"(.*?\.(?:npz|h5|hdf5|mat|safetensors|pkl|pickle|parquet)):(.+)", re.I | re.S)
 
 Array = NDArray[Any]
@@ -43,6 +45,15 @@ def split_key(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
     if match is None or Path(path).exists():
         return Path(path), None
     return Path(match[1]), match[2]
+
+
+def read_content(path: Path) -> str | None:
+    """Return "pictures" or "texts" if `kinrank embed` wrote this file of vectors; None if its content is unknown."""
+    try:
+        content = json.loads(path.with_suffix(FACTS_SUFFIX).read_text("utf-8"))["made by"]["content"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return content if isinstance(content, str) else None
 
 
 def read_vectors(path: Path, key: str | None, mmap: bool, id_column: Column = None) -> tuple[Array, Ids]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kinrank.integrations.document_order import MethodInput, check_settings, order_documents, serialize_method
 from kinrank.lazy_import import require_extra
+from kinrank.methods import TEXT_METHOD
 
 with require_extra("haystack-ai", "KinrankRanker", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -31,7 +32,7 @@ class KinrankRanker:
 
     def __init__(
         self,
-        method: MethodInput = "lpmt",
+        method: MethodInput = TEXT_METHOD,
         top_n: int | None = None,
         metric: str = "cosine",
         keep_retrieval_score: bool = False,
@@ -39,7 +40,7 @@ class KinrankRanker:
         """Create a component for pipelines. It keeps no state between queries.
 
         Args:
-            method: a Method or its name; LPMT by default.
+            method: a Method or its name; LPMT(answers="one") by default, which expects one right document per query.
             top_n: number of documents to return; all by default.
             metric: "cosine", or "euclidean" if the length of vectors matters.
             keep_retrieval_score: keep the score of the search as `meta["retrieval_score"]`.

@@ -8,6 +8,7 @@ from typing import Any
 from kinrank.errors import InputError
 from kinrank.integrations.document_order import MethodInput, check_settings, fill_missing, find_missing, order_documents
 from kinrank.lazy_import import require_extra
+from kinrank.methods import TEXT_METHOD
 
 with require_extra("langchain-core", "KinrankCompressor", "langchain"):
     from langchain_core.callbacks import Callbacks
@@ -51,7 +52,7 @@ class KinrankCompressor(BaseDocumentCompressor):
         *,
         vectors: Callable[[Document], Any] | str | None = None,
         query_vector: Callable[[str], Any] | None = None,
-        method: MethodInput = "lpmt",
+        method: MethodInput = TEXT_METHOD,
         top_n: int | None = None,
         metric: str = "cosine",
     ) -> None:
@@ -62,7 +63,7 @@ class KinrankCompressor(BaseDocumentCompressor):
             vectors: name of the metadata field that contains the vector of a document, or a function that takes the
                 document and returns its vector or None.
             query_vector: function that takes the text of the query and returns its vector.
-            method: a Method or its name; LPMT by default.
+            method: a Method or its name; LPMT(answers="one") by default, which expects one right document per query.
             top_n: number of documents to return; all by default.
             metric: "cosine", or "euclidean" if the length of vectors matters.
         """

@@ -18,6 +18,7 @@ from kinrank.integrations.document_order import (
     serialize_method,
 )
 from kinrank.lazy_import import require_extra
+from kinrank.methods import TEXT_METHOD
 
 with require_extra("llama-index-core", "KinrankPostprocessor", "llamaindex"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -56,7 +57,7 @@ class KinrankPostprocessor(BaseNodePostprocessor):
         embed_model: BaseEmbedding | None = None,
         *,
         vectors: Callable[[BaseNode], Any] | None = None,
-        method: MethodInput = "lpmt",
+        method: MethodInput = TEXT_METHOD,
         top_n: int | None = None,
         metric: str = "cosine",
         keep_retrieval_score: bool = False,
@@ -67,7 +68,7 @@ class KinrankPostprocessor(BaseNodePostprocessor):
         Args:
             embed_model: model that embeds the query, and nodes without another vector.
             vectors: function that takes a node and returns its vector or None.
-            method: a Method or its name; LPMT by default.
+            method: a Method or its name; LPMT(answers="one") by default, which expects one right document per query.
             top_n: number of nodes to return; all by default.
             metric: "cosine", or "euclidean" if the length of vectors matters.
             keep_retrieval_score: copy the nodes and keep the score of the search as `metadata["retrieval_score"]`.

@@ -66,6 +66,7 @@ METHODS = MethodRegistry(
 )
 
 find_method, resolve_method = METHODS.find, METHODS.resolve
+TEXT_METHOD = LPMT(answers="one")  # default for texts: a question usually has one right passage
 
 __all__ = [
     "AQE",
@@ -88,6 +89,7 @@ __all__ = [
     "SCA",
     "SSR",
     "STML",
+    "TEXT_METHOD",
     "AQEwD",
     "AlphaQE",
     "AugmentedAQE",

@@ -105,8 +105,12 @@ class Method:
         compares it with measured times. This default holds for methods that build neighbour lists and scan each list a
         few times; methods that do more override it.
         """
-        longest = max((getattr(self, entry.name) for entry in self.parameters() if entry.counts), default=0)
+        longest = max((self.value_in_use(entry.name) for entry in self.parameters() if entry.counts), default=0)
         return list_seconds(items, dimensions, longest)
+
+    def value_in_use(self, name: str) -> Any:
+        """Return the value of a hyper-parameter; if it is None and follows another one, the value that follows."""
+        return getattr(self, name)
 
     def can(self, capability: Capability) -> bool:
         """True if the class declares the capability and these hyper-parameters do not rule it out."""
@@ -144,7 +148,7 @@ def _format_method(method: Method, shown: Sequence[Parameter]) -> str:
 def limit_counts(method: AnyMethod, items: int) -> AnyMethod:
     """Return a copy whose numbers of items are at most `items`; larger numbers mean all items anyway."""
     counts = {entry.name: getattr(method, entry.name) for entry in method.parameters() if entry.counts}
-    limits = {name: max(items, 1) for name, value in counts.items() if value > max(items, 1)}
+    limits = {name: max(items, 1) for name, value in counts.items() if value is not None and value > max(items, 1)}
     return replace(method, **limits) if limits else method
 
 

@@ -19,7 +19,7 @@ from kinrank.neighbors import Neighbors, pairwise_distances
 from kinrank.problem import Items
 from kinrank.progress import SILENT, Progress
 from kinrank.stages.item_change import ItemChange
-from kinrank.stages.lpmt_settings import LpmtSettings
+from kinrank.stages.lpmt_settings import BY_ANSWERS, AnswerValues, LpmtSettings
 from kinrank.stages.request import Marks, Request
 from kinrank.vector_input import Vectors
 
@@ -188,13 +188,20 @@ class LPMT(PreparedMethod, LpmtSettings):
         last = float(score[reached].max(initial=0.0)) + 1.0
         return np.where(reached, score, last + query_row[0]).astype(np.float64)
 
+    @cached_property
+    def answer_values(self) -> AnswerValues:
+        given = {name: value for name in AnswerValues._fields if (value := getattr(self, name)) is not None}
+        return BY_ANSWERS[self.answers]._replace(**given)
+
+    def value_in_use(self, name: str) -> Any:
+        return getattr(self.answer_values if name in AnswerValues._fields else self, name)
+
     def memory(self, items: int, queries: int, dimensions: int) -> int:
         width = max(self.k1, 61)
-        support = min(items, self.support or self.k2 * self.k1)
+        support = min(items, self.support or self.answer_values.k2 * self.k1)
         table = 4 * items * items if items <= stages.step_costs.MAX_TABLE_ITEMS else 0
         per_item = 8 * width * 4 + 12 * support * 3 + 4 * dimensions + 60 * self.path_k + 40 * self.k
-        if self.direct != 0:
-            per_item += 16 * min(items, self.direct_k) + 24 * min(items, self.direct_support)
+        per_item += self._wide_bytes(items)
         return items * per_item + 64 * 2**20 + table
 
     def seconds(self, items: int, dimensions: int) -> float:
@@ -204,7 +211,7 @@ class LPMT(PreparedMethod, LpmtSettings):
         wide = 0.0
         if self.direct != 0:
             wide = diffusion.estimate_diffusion_seconds(items, items, degree, self.direct_mu, self.tolerance)
-        size = min(items, self.support or self.k2 * self.k1)
+        size = min(items, self.support or self.answer_values.k2 * self.k1)
         rounds = size if self.transport == "exact" else SINKHORN_START + self.iterations
         price = (EXACT_SECONDS if self.transport == "exact" else SINKHORN_SECONDS) * rounds * size**2
         return super().seconds(items, dimensions) + spread + weighed + wide + price * items * self.path_k
@@ -215,9 +222,9 @@ class LPMT(PreparedMethod, LpmtSettings):
         widths = stages.pipeline.ListSizes.of(self)
         lists = 8 * (widths.kept + widths.diffused)  # by distance and by F, numbers and values
         record = 24 * self.k if changes else 0
-        support = 0 if self.support else 8 * min(items, self.k2 * self.k1)
+        support = 0 if self.support else 8 * min(items, self.answer_values.k2 * self.k1)
         table = 4 * items * items if items <= stages.step_costs.MAX_TABLE_ITEMS else 0
-        wide = 0 if self.direct == 0 else 16 * min(items, self.direct_k) + 24 * min(items, self.direct_support)
+        wide = self._wide_bytes(items)
         return items * (4 * dimensions + lists + record + support + wide + 32 * self.k + 64) + 64 * 2**20 + table
 
     def prepare_gallery(self, gallery: GalleryIndex, progress: Progress, changes: bool = True) -> MethodState:
@@ -243,7 +250,7 @@ class LPMT(PreparedMethod, LpmtSettings):
         return LPMTState(method=self, prepared=prepared, facts=(facts or {}) | measured)
 
     def neighbors_needed(self, depth: int) -> int:
-        return max(stages.online_query.FIRST_STEPS_FACTOR * self.path_k, self.k2, self.k, depth) + 1
+        return max(stages.online_query.FIRST_STEPS_FACTOR * self.path_k, self.answer_values.k2, self.k, depth) + 1
 
     def search_gallery(self, gallery: GalleryIndex, state: LPMTState, request: Request) -> Answer:
         graph = state.graph
@@ -303,6 +310,11 @@ class LPMT(PreparedMethod, LpmtSettings):
         pipeline = stages.pipeline
         return pipeline.distance_contrast(near, pipeline.ListSizes.of(self).needed - 1)
 
+    def _wide_bytes(self, items: int) -> int:
+        """Estimate the bytes per item of wide states."""
+        values = self.answer_values
+        return 0 if self.direct == 0 else 16 * min(items, values.direct_k) + 24 * min(items, values.direct_support)
+
     def _mixture(self, powers: Powers) -> Mixture:
         """Return the weights of d, chains and wide states."""
-        return stages.distance_fusion.make_mixture(self.theta, powers.gamma, self.k, direct=powers.direct)
+        return stages.distance_fusion.make_mixture(self.answer_values.theta, powers.gamma, self.k, direct=powers.direct)

@@ -208,7 +208,7 @@ def check_graph_arrays(n: int, arrays: Arrays, facts: dict[str, float], settings
     check_ascending("state", embedded)
     if facts.get("direct", 0.0):
         wide = require_rows(arrays, "wide", n, high=MAX_UNIT_VALUE)
-        check_distributions("wide", wide, settings.direct_support)
+        check_distributions("wide", wide, settings.answer_values.direct_support)
         check_ascending("wide", wide)
     steps = require_rows(arrays, "step", n)  # a price may be infinite: no chain takes such a step
     check_ascending("step", steps)

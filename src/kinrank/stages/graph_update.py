@@ -113,7 +113,9 @@ class _Update:
         before, record, change, settings = self.before, self.record, self.gallery.change, self.settings
         share, diffused = before.powers.share, record.diffused
         touched = self._update_diffusion()
-        confident = states.confident_lists(record.near.indices, record.nearest, settings.k2, settings.kappa, share)
+        confident = states.confident_lists(
+            record.near.indices, record.nearest, settings.answer_values.k2, settings.kappa, share
+        )
         former, truncated = _renumber_states(before.states.unpack(), change)
         outdated = np.arange(change.after)
         if self.tolerance:
@@ -170,7 +172,7 @@ class _Update:
         self, touched: Numbers, confident: ConfidentLists, truncated: NDArray[np.bool_]
     ) -> Numbers:
         """Return the items whose states must be averaged again: their rows changed, or they average other rows."""
-        old, record, change, k2 = self.old, self.record, self.gallery.change, self.settings.k2
+        old, record, change, k2 = self.old, self.record, self.gallery.change, self.settings.answer_values.k2
         count = len(change.stay)
         rows = touched[touched < count]
         moved = _measure_row_changes(

@@ -3,17 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kinrank.parameters import parameter
+from kinrank.parameters import follow, parameter
+
+
+class AnswerValues(NamedTuple):
+    """Values of parameters that follow `answers`, the number of right answers of a query."""
+
+    k2: int
+    theta: float
+    direct_k: int
+    direct_support: int
+
+
+BY_ANSWERS = {
+    "one": AnswerValues(k2=2, theta=0.97, direct_k=180, direct_support=140),
+    "few": AnswerValues(k2=3, theta=0.7, direct_k=180, direct_support=140),
+    "some": AnswerValues(k2=5, theta=0.4, direct_k=180, direct_support=140),
+    "many": AnswerValues(k2=5, theta=0.3, direct_k=320, direct_support=256),
+}
+MOST_RIGHT = {"one": 1, "few": 4, "some": 100}  # right answers per query, at most; from there on "many"
+
+
+def choose_answers(right: float) -> str:
+    """Return the value of `answers` for this number of right answers per query.
+
+    Example:
+        >>> choose_answers(2)
+        'few'
+    """
+    return next((name for name, most in MOST_RIGHT.items() if round(right) <= most), "many")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LpmtSettings:
-    """Hyper-parameters of LPMT. None: measured from the data."""
+    """Hyper-parameters of LPMT. None: measured from the data, or set by `answers`."""
 
+    answers: str = parameter(
+        "some",
+        "how many right answers a query usually has: `one` keeps close to the order of the search; `few` are 2 to 4, "
+        "`some` up to 100, `many` more",
+        choices=tuple(BY_ANSWERS),
+    )
     k1: int = parameter(60, "largest number of items in the local region of an item, the item itself included", low=1)
-    k2: int = parameter(
-        5, "number of nearest items that are averaged into the state of an item, the item itself included", low=1
+    k2: int | None = follow(
+        "answers",
+        parameter(
+            None, "number of nearest items that are averaged into the state of an item, the item itself included", low=1
+        ),
     )
     kappa: float = parameter(
         3.0,
@@ -21,8 +59,11 @@ class LpmtSettings:
         low=0,
         high=1000,
     )
-    theta: float = parameter(
-        0.4, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
+    theta: float | None = follow(
+        "answers",
+        parameter(
+            None, "share of the original distance in the result; the rest is the cost of the chain", low=0, high=1
+        ),
     )
     rho: float | None = parameter(
         None,
@@ -79,10 +120,13 @@ class LpmtSettings:
         low=0,
         high=1,
     )
-    direct_k: int = parameter(
-        180,
-        "number of items, by a wider diffusion, whose states are averaged into a wide state; all among up to 1,024",
-        low=1,
+    direct_k: int | None = follow(
+        "answers",
+        parameter(
+            None,
+            "number of items, by a wider diffusion, whose states are averaged into a wide state; all among up to 1,024",
+            low=1,
+        ),
     )
     direct_mu: float = parameter(
         0.02,
@@ -90,4 +134,11 @@ class LpmtSettings:
         low=0.01,
         high=1000,
     )
-    direct_support: int = parameter(144, "number of largest entries of a wide state to keep", low=1)
+    direct_support: int | None = follow(
+        "answers", parameter(None, "number of largest entries of a wide state to keep", low=1)
+    )
+
+    @property
+    def answer_values(self) -> AnswerValues:
+        """The values in use: those that are given, otherwise those of `answers`."""
+        raise NotImplementedError

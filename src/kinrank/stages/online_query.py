@@ -62,7 +62,8 @@ class SearchGraph(LpmtGraph[PackedRows]):
         powers = graph.powers
         unit = settings.transport == "sinkhorn" or are_unit(graph.vectors)  # only exact transport depends on it
         pricing = transport_settings(settings, powers, unit)
-        mixture = make_mixture(settings.theta, powers.gamma, min(settings.k, len(graph.vectors)), direct=powers.direct)
+        theta, k = settings.answer_values.theta, min(settings.k, len(graph.vectors))
+        mixture = make_mixture(theta, powers.gamma, k, direct=powers.direct)
         return cls(**vars(graph), settings=settings, pricing=pricing, mixture=mixture)
 
     @cached_property
@@ -123,13 +124,13 @@ def compute_entry_weights(graph: SearchGraph, neighbors: Neighbors, counted: Mas
 
     l_q is the distance of the k-th item of the list, or of the last one; only items in `counted` count.
     """
-    settings = graph.settings
+    settings, k2 = graph.settings, graph.settings.answer_values.k2
     own = neighbors.distances[np.arange(len(neighbors.indices)), find_kth_counted(neighbors, settings.k, counted)]
-    near = neighbors.indices[:, : settings.k2]
+    near = neighbors.indices[:, :k2]
     present = near >= 0
     others = graph.lengths[np.maximum(near, 0)].astype(np.float64)
     scale = np.where(own > 0, own, others[:, 0])[:, None]
-    squared = np.where(present, neighbors.distances[:, : settings.k2], 0.0).astype(np.float64) ** 2
+    squared = np.where(present, neighbors.distances[:, :k2], 0.0).astype(np.float64) ** 2
     exponent = np.where(present, squared / (settings.sigma**2 * scale * others), np.inf)
     weights = np.exp(exponent.min(axis=1, keepdims=True, initial=1e300) - exponent)
     return np.ascontiguousarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300), np.float32)
@@ -163,7 +164,7 @@ def enter_graph(graph: SearchGraph, request: Request, scratch: SearchScratch) ->
     wide = QueryStates(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), np.empty(0, np.int64))
     if graph.mixture.direct:
         near_wide = NearStates.of(graph.wide, neighbors.indices[:, : weights.shape[1]])
-        wide = _average_states(near_wide, settings.direct_support, weights, scratch.mass)
+        wide = _average_states(near_wide, settings.answer_values.direct_support, weights, scratch.mass)
     return QueryEntry(states, wide, price_first_steps(graph, near, states, scratch.slots))
 
 

@@ -54,8 +54,9 @@ class ListSizes:
     @classmethod
     def of(cls, settings: LpmtSettings) -> ListSizes:
         """Return the sizes for these settings."""
-        needed = max(settings.k2, max(gaussian_graph.neighbors_per_layer(settings.k)) + 1, settings.path_k + 1)
-        diffused = max(settings.k1, settings.k2, settings.path_k + 1)
+        k2 = settings.answer_values.k2
+        needed = max(k2, max(gaussian_graph.neighbors_per_layer(settings.k)) + 1, settings.path_k + 1)
+        diffused = max(settings.k1, k2, settings.path_k + 1)
         return cls(needed, needed + SPARE_NEIGHBORS, diffused)
 
 
@@ -121,7 +122,7 @@ def _choose_rho(contrast: float) -> float:
 
 def _choose_direct_share(lists: Neighbors, settings: LpmtSettings) -> float:
     """Return the share of the direct comparison; 0 if only the distance of the search counts."""
-    if settings.theta == 1:
+    if settings.answer_values.theta == 1:
         return 0.0
     if settings.direct is not None:
         return settings.direct
@@ -280,7 +281,8 @@ def prepare_graph(
     if keep:
         record = UpdateRecord(near, *diffused, graph, beta, np.zeros((len(vectors), 3), np.float32))
         record = record.pack() if pack else record
-    confident = states.confident_lists(near.indices, diffused.nearest, settings.k2, settings.kappa, powers.share)
+    k2 = settings.answer_values.k2
+    confident = states.confident_lists(near.indices, diffused.nearest, k2, settings.kappa, powers.share)
     progress.stage("states", 2, 4)
     shared = record is not None and record.similar is diffused.similar
     embedded = states.locality_states(confident, diffused, settings.k1, settings.support, None, run, not shared)
@@ -313,7 +315,7 @@ def pack_wide_states(
     """Return the wide states of these items, packed block by block; arguments as of `states.build_wide_states`."""
     blocks = (rows[first : first + run.together] for first in range(0, len(rows), run.together))
     built = (states.build_wide_states(block, graph, embedded, settings, direct, run, order) for block in blocks)
-    entries = min(len(rows), settings.direct_support) + len(rows) // states.MAX_GAP
+    entries = min(len(rows), settings.answer_values.direct_support) + len(rows) // states.MAX_GAP
     return PackedRows.pack_parts(built, len(rows), len(rows) * entries)
 
 

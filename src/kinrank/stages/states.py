@@ -242,7 +242,7 @@ def build_wide_states(
     mu = settings.direct_mu * (FEW_ITEMS_MU if few else 1.0)
     tolerance = settings.tolerance * np.interp(direct, *(FEW_ITEMS_TOLERANCE if few else WIDE_TOLERANCE))
     spread = diffusion.Spread.over(spreading, mu, tolerance, settings.mu)
-    mean = DiffusedMean(spread, embedded, min(settings.direct_k, n))
+    mean = DiffusedMean(spread, embedded, min(settings.answer_values.direct_k, n))
     diffused = np.empty((n, n) if few else (0, 0), np.float32)
     if few:
         blocks = -(-n // diffusion.BLOCK_COLUMNS)
@@ -259,7 +259,7 @@ def build_wide_states(
             places = np.argsort(rank[rows[block]])
             run(wide_rows, count, (places, rows[block], mean), outputs, "diffusion")
 
-    return _gather_rows(len(rows), min(n, settings.direct_support), run, fill)
+    return _gather_rows(len(rows), min(n, settings.answer_values.direct_support), run, fill)
 
 
 def wide_distances(wide: Rows, queries: NDArray[np.int64], gallery: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ from kinrank.encoders.encoder_registry import DEFAULT_ENCODERS
 from kinrank.encoders.item_sources import ItemChoice, open_source
 from kinrank.errors import InputError
 from kinrank.files.user_folders import cache_folder
-from kinrank.methods import Method
+from kinrank.methods import TEXT_METHOD, Method
 from kinrank.pictures.archives import UNREADABLE
 from kinrank.sync_folder.ledger import Ledger
 from kinrank.sync_folder.targets import FolderTarget, ServiceTarget, Target
@@ -50,7 +50,7 @@ def prepare_sync(
         columns: of a table, the columns with the texts and with their ids.
         token: of the service.
         join: put items into a gallery that was made otherwise with the same encoder.
-        method: method with which a new Manifold is built.
+        method: method with which a new Manifold is built. Default: LPMT; for texts, with `answers="one"`.
     """
     address, path = os.fspath(manifold), os.path.abspath(source)
     remote = address.startswith(("http://", "https://"))
@@ -83,6 +83,8 @@ def prepare_sync(
     used = opened or recipe.open()
     ledger = before or Ledger(path, opened_source.content, recipe, used.facts, columns)
     ledger.recipe = recipe
+    if isinstance(target, FolderTarget) and method is None and ledger.content == TEXTS:
+        target = FolderTarget(Path(address), TEXT_METHOD)
     return SyncSetup(ledger, place, target, used)
 
 

@@ -201,7 +201,7 @@ def test_roxford_is_the_showcase(shared_dir: Path, scratch: Path) -> None:
     assert len(collection.picture("all_souls_000002", 192)[0]) > 1000
 
 
-CHEAP = ("orl", "cranfield", "esc50")
+CHEAP = ("orl", "cranfield", "esc50", "scifact")
 
 
 @pytest.mark.parametrize("name", CHEAP)

@@ -14,7 +14,7 @@ from kinrank.chain import Chain, Link
 from kinrank.evaluation.relevance import Relevance
 from kinrank.joint_explanation import explain_in_graph, find_graph_chain
 from kinrank.manifold import Manifold, export
-from kinrank.methods import Method
+from kinrank.methods import LPMT, Method
 from kinrank.problem import Items
 from kinrank.progress import SILENT
 from kinrank.report.evidence.method_runs import RankOrder
@@ -58,7 +58,7 @@ class Step:
 
 def search_share(method: Method) -> float:
     """Return the share of the search distance in the final distance."""
-    return float(getattr(method, "theta", 0.0))
+    return method.answer_values.theta if isinstance(method, LPMT) else 0.0
 
 
 def _make_link(kind: str, number: int) -> Link:

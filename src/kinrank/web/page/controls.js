@@ -41,6 +41,7 @@ export class Controls {
     this.method = this.methods();
     this.reset = button("Reset all", () => change({ parameters: {} }), { kind: "plain", id: "reset-all" });
     this.about = el("div", { class: "about-method" });
+    this.question = el("div", { class: "parameters" }); // parameters that set others
     this.place = el("div", { class: "parameters" });
     this.facts = el("dl", { id: "search-facts" });
     this.count = el("summary", {});
@@ -48,7 +49,7 @@ export class Controls {
     const group = (title, ...inside) => el("div", { class: "group" }, el("h2", {}, title), inside);
     panel.replaceChildren(
       group("Results", this.k),
-      group("Method", this.method, this.about, this.way, this.candidates, this.more),
+      group("Method", this.method, this.about, this.way, this.question, this.candidates, this.more),
       group("This search", this.facts),
       group(
         "Use elsewhere",
@@ -97,7 +98,9 @@ export class Controls {
     );
     this.count.textContent = plural(this.parameters.length, "parameter");
     this.more.hidden = this.parameters.length === 0;
-    this.place.replaceChildren(...this.parameters);
+    const leads = (node) => declared.parameters.some((one) => one.follows === node.dataset.parameter);
+    this.question.replaceChildren(...this.parameters.filter(leads));
+    this.place.replaceChildren(...this.parameters.filter((node) => !leads(node)));
     this.about.replaceChildren(
       declared.summary ? el("p", { class: "meaning" }, declared.summary) : "",
       declared.paper ? el("p", { class: "meaning paper" }, declared.paper) : "",

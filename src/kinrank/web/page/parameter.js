@@ -3,10 +3,11 @@
 import { button, el } from "./dom.js";
 
 const STEPS = 400; // positions of a logarithmic slider
+const QUESTIONS = { answers: "How many right answers does a query usually have?" }; // labels of parameters, in plain words
 
 /** Format a value. */
 export const shown = (value) =>
-  value === null ? "measured" : typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value);
+  value === null ? "automatic" : typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value);
 
 /** Convert between values and slider positions; wide ranges use a logarithmic scale. */
 function scale({ min, max, step, log }) {
@@ -64,7 +65,11 @@ function oneOf({ name, choices }, id, set, describe) {
     { id, onchange: () => set(input.value), ...describe },
     choices.map((one) => el("option", { value: one }, one)),
   );
-  return { head: el("label", { for: id }, name), body: [input], show: (value) => (input.value = value) };
+  return {
+    head: el("label", { for: id }, QUESTIONS[name] ?? name),
+    body: [input],
+    show: (value) => (input.value = value),
+  };
 }
 
 function numeric(declared, id, set, describe) {
@@ -81,7 +86,7 @@ function numeric(declared, id, set, describe) {
     step: kind === "int" ? 1 : "any",
     min: declared.low,
     max: declared.high,
-    placeholder: "measured",
+    placeholder: declared.follows ? "automatic" : "measured",
     "aria-label": `${name}, exactly`,
     ...describe,
   });
@@ -108,6 +113,11 @@ function numeric(declared, id, set, describe) {
   };
   const switched =
     measured &&
-    el("label", { class: "switch small", for: `${id}-measured` }, measured, el("span", {}, "measured from the data"));
+    el(
+      "label",
+      { class: "switch small", for: `${id}-measured` },
+      measured,
+      el("span", {}, declared.follows ? `set by ${declared.follows}` : "measured from the data"),
+    );
   return { head: [el("label", { for: slider ? id : null }, name), number], body: [range, switched], show };
 }

@@ -45,7 +45,10 @@ def check_cost(method: Method, queries: int, items: int, dimensions: int, allowe
 def _suggest_remedies(method: Method, queries: int) -> str:
     """List what to reduce: queries, candidates, increased counts, and other parameters that are not the defaults."""
     changed = [one for one in method.parameters() if getattr(method, one.name) != one.default]
-    counts = [one.name for one in changed if one.kind is int and getattr(method, one.name) > one.default]
+    usual = type(method)()
+    counts = [
+        one.name for one in changed if one.kind is int and method.value_in_use(one.name) > usual.value_in_use(one.name)
+    ]
     other = [one.name for one in changed if one.kind is not int]
     remedies = ["fewer queries"] if queries > 1 else []
     remedies += ["fewer candidates"]
@@ -60,7 +63,7 @@ def check_slider_limit(kind: type[Method], values: dict[str, Any], prepared: Met
         value = values.get(parameter.name)
         if parameter.kind is not int or isinstance(value, bool) or not isinstance(value, int):
             continue
-        slider = make_slider(parameter, [parameter.default, getattr(prepared, parameter.name, None)])
+        slider = make_slider(parameter, [kind().value_in_use(parameter.name), getattr(prepared, parameter.name, None)])
         if slider is not None and value > slider["max"]:
             raise InputError(
                 "is more than this service computes",
@@ -109,8 +112,9 @@ def describe_methods(manifold: Manifold) -> list[dict[str, Any]]:
     """Return all methods that this service can run, with their parameters, as JSON.
 
     A learned method is included only if the gallery was prepared with it, because its weights are a file and clients
-    may not name files. A parameter has the fields of its declaration; `measured`, its value if the prepared gallery has
-    measured it; and `slider`, None if a slider is not useful. None for an `optional` parameter means to measure it.
+    may not name files. A parameter has the fields of its declaration; `measured`, the value in use if
+    it is None; and `slider`, None if a slider is not useful. None for an `optional` parameter means to measure it, or
+    that the parameter in `follows` sets it.
     """
     prepared, facts = manifold.method, manifold.info()["facts"]
     return [
@@ -119,9 +123,9 @@ def describe_methods(manifold: Manifold) -> list[dict[str, Any]]:
             "paper": kind.paper,
             "summary": _get_summary(kind),
             "parameters": [
-                _describe_parameter(one, getattr(prepared, one.name), facts)
+                _describe_parameter(one, prepared, facts)
                 if kind is type(prepared)
-                else _describe_parameter(one)
+                else _describe_parameter(one, kind())
                 for one in kind.parameters()
                 if not one.file
             ],
@@ -137,11 +141,12 @@ def _get_summary(kind: type[Method]) -> str:
     return paragraph.split(". ")[0].removesuffix(".") + "."
 
 
-def _describe_parameter(
-    parameter: Parameter, value: Any = None, facts: dict[str, float] | None = None
-) -> dict[str, Any]:
-    """Return one parameter; `value` is that of the prepared method, `facts` are its measured values."""
-    measured = (facts or {}).get(parameter.name) if parameter.optional and value is None else None
+def _describe_parameter(parameter: Parameter, method: Method, facts: dict[str, float] | None = None) -> dict[str, Any]:
+    """Return one parameter; `method` is the prepared one or has its defaults, `facts` are its measured values."""
+    value, usual = getattr(method, parameter.name), type(method)().value_in_use(parameter.name)
+    measured = None
+    if value is None:
+        measured = method.value_in_use(parameter.name) if parameter.follows else (facts or {}).get(parameter.name)
     return {
         "name": parameter.name,
         "kind": "choice" if parameter.choices is not None else parameter.kind.__name__,
@@ -151,7 +156,8 @@ def _describe_parameter(
         "above_low": parameter.above_low,
         "choices": None if parameter.choices is None else list(parameter.choices),
         "optional": parameter.optional,
+        "follows": parameter.follows,
         "meaning": parameter.meaning,
         "measured": measured,
-        "slider": make_slider(parameter, [parameter.default, value, measured]),
+        "slider": make_slider(parameter, [usual, value, measured]),
     }

@@ -57,7 +57,8 @@ class GallerySource:
             written, in their order.
         id_column: column of ids, in a file of vectors or of texts.
         set_name: which of several published sets.
-        method: method that prepares a gallery that is not prepared yet; LPMT by default.
+        method: method that prepares a gallery that is not prepared yet; LPMT by default, for texts with
+            `answers="one"`.
         store: URL of a vector database; `source` is then the folder of a manifold over it, which is built there if it
             does not exist, or in a scratch folder.
         encoder, options: encoder of pictures or texts, by its name; by default the usual one for pictures and texts,

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from kinrank.datasets.published_sets import import_set_display
 from kinrank.datasets.turntable import TOY_NAMES, turntable
 from kinrank.encoders import Recipe
+from kinrank.encoders.base import TEXTS
 from kinrank.errors import ExactSearchWarning, InputError
 from kinrank.files.text_columns import read_names
-from kinrank.files.vector_files import split_key
+from kinrank.files.vector_files import read_content, split_key
 from kinrank.manifold import Manifold
 from kinrank.manifold.saved_folder import MANIFEST, check_target
-from kinrank.methods import Method
+from kinrank.methods import TEXT_METHOD, Method
 from kinrank.progress import Progress, ProgressOption
 from kinrank.report.demo import embed_pixels
 from kinrank.stores.url import StoreUrl, open_store
@@ -123,7 +124,8 @@ def _build_from_vectors(
         raise InputError(f"`ids` and `id_column` both name the rows of {path}; give one of them")
     rows, names = load_with_ids(path, key, id_column=source.id_column)
     names = read_names(Path(source.ids)) if source.ids is not None else names
-    return ServedGallery(build_gallery(rows, source.method, names, scratch, progress), path.name)
+    method = TEXT_METHOD if source.method is None and read_content(path) == TEXTS else source.method
+    return ServedGallery(build_gallery(rows, method, names, scratch, progress), path.name)
 
 
 def _check_files(gallery: ServedGallery, chosen: Files, order: list[str] | None, scratch: Path) -> Files:
