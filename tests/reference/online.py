@@ -169,7 +169,7 @@ def attached(
     sigma: float,
     path_k: int,
     support: int,
-    direct_support: int = 144,
+    direct_support: int = 140,
     **others: float,
 ) -> tuple[Source, Graph]:
     """Return the query and the graph that it enters."""
@@ -205,7 +205,7 @@ def prepared(
     path_k: int,
     direct_k: int = 180,
     direct_mu: float = 0.02,
-    direct_support: int = 144,
+    direct_support: int = 140,
     **others: float,
 ) -> tuple[Graph, twin.Order, Matrix, Matrix]:
     """Return the graph, the order of neighbours, the states and the wide states."""
