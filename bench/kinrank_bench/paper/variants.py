@@ -108,4 +108,4 @@ def lpmt_with_parameter(parameter: str, value: float) -> Method:
 
 
 def default_value(parameter: str) -> float:
-    return float(getattr(LPMT(), parameter))
+    return float(LPMT().value_in_use(parameter))
