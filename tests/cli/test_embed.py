@@ -71,6 +71,26 @@ def test_what_embed_writes_is_what_build_reads(photos: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "flags", "method"),
+    [
+        ("pictures", [], "LPMT()"),
+        ("texts", [], "LPMT(answers='one')"),
+        ("texts", ["--answers", "some"], "LPMT()"),
+        ("texts", ["--k1", "30"], "LPMT(answers='one', k1=30)"),
+        ("texts", ["--method", "aqe"], "AQE()"),
+    ],
+)
+def test_texts_expect_one_right_answer(content: str, flags: list[str], method: str, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 8)).astype(np.float32)
+    for name in ("q.npy", "g.npy"):
+        np.save(tmp_path / name, rows)
+    (tmp_path / "q.embed.json").write_text(json.dumps({"made by": {"content": content}}))
+    inputs = "--queries", str(tmp_path / "q.npy"), "--gallery", str(tmp_path / "g.npy")
+    message = good(tmp_path, "rerank", *inputs, "-o", str(tmp_path / "r.npz"), *flags)
+    assert f"joint, {method}," in message
+
+
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (("absent", "-o", "f.npy"), "absent does not exist"),

@@ -22,7 +22,7 @@ Ask = Callable[..., tuple[list[int], list[float]]]
 
 def test_right_documents_come_first(ask: Ask, found: Any) -> None:
     """Re-ranking puts relevant documents first, not last."""
-    places, scores = ask(found.query, found.vectors)
+    places, scores = ask(found.query, found.vectors, method="lpmt")
     assert not found.right[: found.count].all()
     assert found.right[places[: found.count]].all()
     assert sorted(places) == list(range(len(found.vectors)))
@@ -35,6 +35,13 @@ def test_order_is_that_of_rerank(ask: Ask, found: Any) -> None:
         ranking = kr.rerank(found.query[None], found.vectors, to_method(method))
         assert places == ranking.indices[0].tolist()
         np.testing.assert_allclose(scores, -ranking.distances[0], atol=1e-5)
+
+
+def test_one_right_document_is_expected(ask: Ask, found: Any, request: pytest.FixtureRequest) -> None:
+    lance = "lancedb" in request.node.name.lower()
+    expected = ask(found.query, found.vectors, method=kr.LPMT() if lance else kr.LPMT(answers="one"))
+    assert ask(found.query, found.vectors) == expected
+    assert ask(found.query, found.vectors) != ask(found.query, found.vectors, method=kr.LPMT(answers="many", theta=0))
 
 
 def test_scores_are_finite_and_strictly_decreasing(ask: Ask, found: Any) -> None:

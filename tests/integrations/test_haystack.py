@@ -50,7 +50,7 @@ def inputs_of(views: Any, **more: Any) -> dict[str, dict[str, Any]]:
 
 
 def test_in_a_pipeline(views: Any) -> None:
-    pipeline = pipeline_of(views, KinrankRanker(top_n=views.count))
+    pipeline = pipeline_of(views, KinrankRanker("lpmt", top_n=views.count))
     done = pipeline.run(inputs_of(views), include_outputs_from={"retriever"})
     plain, ranked = done["retriever"]["documents"], done["ranker"]["documents"]
     assert not all(document.meta["right"] for document in plain[: views.count])

@@ -47,7 +47,7 @@ def test_behind_a_retriever(views: Any) -> None:
     store = InMemoryVectorStore(table)
     store.add_documents(documents_of(views))
     retriever = store.as_retriever(search_kwargs={"k": 60})
-    nearest = KinrankCompressor(table, top_n=views.count)
+    nearest = KinrankCompressor(table, method="lpmt", top_n=views.count)
     chain = {"documents": retriever, "query": RunnableLambda(str)} | RunnableLambda(
         lambda found: nearest.compress_documents(**found)
     )
@@ -62,7 +62,7 @@ def test_in_a_compression_retriever(views: Any) -> None:
     store = InMemoryVectorStore(table)
     store.add_documents(documents_of(views))
     retriever = retrievers.ContextualCompressionRetriever(
-        base_compressor=KinrankCompressor(table, top_n=views.count),
+        base_compressor=KinrankCompressor(table, method="lpmt", top_n=views.count),
         base_retriever=store.as_retriever(search_kwargs={"k": 60}),
     )
     for ranked in (retriever.invoke("query"), asyncio.run(retriever.ainvoke("query"))):

@@ -64,7 +64,9 @@ def test_in_a_query_engine(views: Any) -> None:
     model = Table.over(views)
     index = VectorStoreIndex(text_nodes(views), embed_model=model)
     model.asked.clear()
-    nearest = KinrankPostprocessor(model, vectors=lambda node: index.vector_store.get(node.node_id), top_n=views.count)
+    nearest = KinrankPostprocessor(
+        model, vectors=lambda node: index.vector_store.get(node.node_id), method="lpmt", top_n=views.count
+    )
     engine = index.as_query_engine(llm=MockLLM(), similarity_top_k=60, node_postprocessors=[nearest])
     plain = index.as_retriever(similarity_top_k=views.count).retrieve("query")
     assert not all(found.metadata["right"] for found in plain)

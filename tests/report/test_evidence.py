@@ -171,7 +171,7 @@ def test_moves_and_the_direct_share_are_explained(evidence: Evidence, page: str)
     vectors, _ = rings(np.random.default_rng(3))
     walk = evidence.gains[0]
     summary = kinrank.explain(None, vectors, query=walk.query, item=walk.item)
-    assert walk.direct == pytest.approx((1 - kinrank.LPMT().theta) * summary.direct)
+    assert walk.direct == pytest.approx((1 - kinrank.LPMT().answer_values.theta) * summary.direct)
     assert f"{walk.direct:.0%} of the final distance comes from comparing neighbourhoods directly" in page
 
 

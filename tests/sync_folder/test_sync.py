@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("PIL")
 
 from encoders.fake_encoders import Small, draw, letters
-from kinrank import Manifold
+from kinrank import LPMT, Manifold
 from kinrank.encoders import Recipe
 from kinrank.errors import LogAppliedWarning
 from kinrank.manifold.saved_folder import log_path
@@ -257,6 +257,17 @@ def test_texts_are_followed_by_their_ids(tmp_path: Path) -> None:
     assert texts.encoded == 2
     manifold = Manifold.load(texts.folder)
     assert manifold.search(letters("something else")[None], k=1).ids[0, 0] == "k4"
+
+
+def test_texts_are_prepared_for_one_right_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recipe, "open", lambda recipe: Small())
+    (tmp_path / "t.csv").write_text("id,text\n" + "\n".join(f"k{number},{'ab' * number}" for number in range(1, 9)))
+    for name, method, answers in (("a", None, "one"), ("b", LPMT(k1=20), "some")):
+        setup = prepare_sync(tmp_path / "t.csv", tmp_path / name, content="texts", method=method)
+        sync_source(*setup)
+        prepared = Manifold.load(tmp_path / name).method
+        assert isinstance(prepared, LPMT)
+        assert prepared.answers == answers
 
 
 def test_another_encoder_is_refused(followable: Followable) -> None:

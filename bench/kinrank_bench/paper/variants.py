@@ -102,14 +102,9 @@ def lpmt_with_k(similarity: str, k: int) -> Method:
 
 def lpmt_with_parameter(parameter: str, value: float) -> Method:
     """Return LPMT at its defaults except for one parameter (Fig. 5)."""
-    given: dict[str, Any] = {parameter: int(value) if isinstance(_default(parameter), int) else float(value)}
+    given: dict[str, Any] = {parameter: int(value) if isinstance(LPMT().value_in_use(parameter), int) else float(value)}
     return LPMT(**given)
 
 
 def default_value(parameter: str) -> float:
-    return float(_default(parameter))
-
-
-def _default(parameter: str) -> Any:
-    """Return the value that LPMT uses by default; some follow `answers`."""
-    return getattr(LPMT().answer_values, parameter, getattr(LPMT(), parameter))
+    return float(LPMT().value_in_use(parameter))

@@ -27,7 +27,9 @@ def test_without_another_method_the_prepared_gallery_answers() -> None:
     assert np.array_equal(found.ids, gallery().search(queries(), 7).ids)
 
 
-@pytest.mark.parametrize("how", [{"method": "lpmt"}, {"method": "LPMT", "parameters": {"theta": 0.4, "k2": 5.0}}])
+@pytest.mark.parametrize(
+    "how", [{"method": "lpmt"}, {"method": "LPMT", "parameters": {"answers": "some", "k1": 60.0, "theta": None}}]
+)
 def test_the_prepared_method_under_its_name_is_the_prepared_one(how: dict[str, Any]) -> None:
     assert search(gallery(), queries(), k=3, **how).meta["mode"] == "online"
 
@@ -101,7 +103,7 @@ def test_filters_marks_and_limits_go_with_candidates() -> None:
     [
         ({"method": "nonsense"}, "method 'nonsense' is not known"),
         ({"method": 3}, "give the name of a method"),
-        ({"parameters": {"thetta": 1}}, "lpmt has no parameter 'thetta'; it has: k1, k2"),
+        ({"parameters": {"thetta": 1}}, "lpmt has no parameter 'thetta'; it has: answers, k1, k2"),
         ({"parameters": {"theta": 2}}, "theta=2 is not allowed; give a number >= 0 and <= 1"),
         ({"parameters": {"theta": "0.3"}}, "theta='0.3' is not allowed"),
         ({"parameters": [1]}, "give names with their values"),
