@@ -22,7 +22,7 @@ store.write_documents([Document(content=view, embedding=row) for view, row in zi
 
 pipeline = Pipeline()
 pipeline.add_component("retriever", InMemoryEmbeddingRetriever(store, top_k=60, return_embedding=True))
-pipeline.add_component("ranker", KinrankRanker(top_n=10))
+pipeline.add_component("ranker", KinrankRanker("lpmt", top_n=10))
 pipeline.connect("retriever.documents", "ranker.documents")
 
 

@@ -30,7 +30,9 @@ store.add_documents([Document(page_content=view, metadata={"right": wanted in vi
 retriever = store.as_retriever(search_kwargs={"k": 60})  # many: only what is found can be re-ranked
 
 # The store has the vectors of the documents, so only the query is embedded.
-nearest = KinrankCompressor(Table(), vectors=lambda document: store.store[document.id]["vector"], top_n=10)
+nearest = KinrankCompressor(
+    Table(), vectors=lambda document: store.store[document.id]["vector"], method="lpmt", top_n=10
+)
 rerank = RunnableLambda(lambda found: nearest.compress_documents(**found))
 chain = {"documents": retriever, "query": RunnablePassthrough()} | rerank
 

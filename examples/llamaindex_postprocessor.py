@@ -30,7 +30,7 @@ class Table(BaseEmbedding):
 
 index = VectorStoreIndex([TextNode(text=view) for view in views], embed_model=Table())
 # The index has the vectors of the nodes, and the retriever passes on that of the query, so nothing is embedded twice.
-nearest = KinrankPostprocessor(vectors=lambda node: index.vector_store.get(node.node_id), top_n=10)
+nearest = KinrankPostprocessor(vectors=lambda node: index.vector_store.get(node.node_id), method="lpmt", top_n=10)
 engine = index.as_query_engine(llm=MockLLM(), similarity_top_k=60, node_postprocessors=[nearest])
 
 

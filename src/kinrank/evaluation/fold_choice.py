@@ -98,7 +98,7 @@ def count_right_answers(truth: Truth) -> float | None:
     Of ten queries, it is nearer to the number of all of them than the median, and a query with very many counts little.
     """
     counts = truth.positives.counts[truth.positives.counts > 0]
-    return float(np.exp(np.log(counts).mean())) if counts.size else None
+    return round(float(np.exp(np.log(counts).mean())), 6) if counts.size else None
 
 
 def check_labelled_queries(labelled: int, folds: int) -> None:
