@@ -61,7 +61,7 @@ def test_measured_values_are_those_of_the_prepared_method() -> None:
     lpmt = {one["name"]: one for one in _told("lpmt")}
     assert lpmt["rho"]["optional"]
     assert lpmt["rho"]["measured"] == gallery().info()["facts"]["rho"]
-    assert (lpmt["theta"]["measured"], lpmt["theta"]["follows"]) == (0.35, "answers")
+    assert (lpmt["theta"]["measured"], lpmt["theta"]["follows"]) == (0.4, "answers")
     assert lpmt["answers"]["choices"] == ["one", "few", "some", "many"]
     assert lpmt["epsilon"]["measured"] is None
     assert all(one["measured"] is None for one in _told("lpmt-ablation") if not one["follows"])
