@@ -122,6 +122,7 @@ def by_the_rule(
     d10 = np.sort(source.gaps[gallery])[k - 1] - begin
     r10 = np.sort(chains(source.first, graph.costs)[gallery] ** (1 / gamma))[k - 1]
     t10 = np.sort(source.apart[gallery])[k - 1]
+    share = twin.share_of_wide_states(direct, t10)
     closed = graph.costs.copy()
     closed[negatives] = np.inf  # no step leads on from a negative mark
 
@@ -129,8 +130,8 @@ def by_the_rule(
         near = 1 - np.exp(-((np.maximum(gaps - begin, 0) / d10) ** 2))
         reached = np.isfinite(chained)
         along = np.full(n, np.inf)
-        along[reached] = (1 - direct) * chained[reached] ** (1 / gamma) / r10
-        along[gaps > 0] += direct * apart[gaps > 0] / t10
+        along[reached] = (1 - share) * chained[reached] ** (1 / gamma) / r10
+        along[gaps > 0] += share * apart[gaps > 0] / t10
         return np.asarray(theta * near + (1 - theta) * along)
 
     def from_item(item: int, prices: Matrix) -> Matrix:
