@@ -94,7 +94,9 @@ def test_rho_gamma_share_and_direct_of_lpmt_are_measured_unless_given() -> None:
     assert (method.rho, method.gamma, method.share, method.direct) == (None, None, None, None)
     assert "rho=None, gamma=None, share=None" in full_repr(method)
     assert "direct=None" in full_repr(method)
-    assert {entry.name for entry in kinrank.LPMT.parameters() if entry.optional} == {"rho", "gamma", "share", "direct"}
+    optional = {entry.name: entry.follows for entry in kinrank.LPMT.parameters() if entry.optional}
+    assert {name for name, follows in optional.items() if not follows} == {"rho", "gamma", "share", "direct"}
+    assert {name for name, follows in optional.items() if follows} == {"theta", "k2", "direct_k", "direct_support"}
     given = kinrank.LPMT(rho=1, gamma=2.5, share=0, direct=0)
     assert (given.rho, given.gamma, given.share) == (1.0, 2.5, 0.0)  # 0 is a share without special meaning
     assert given.direct == 0.0
@@ -109,8 +111,8 @@ def test_the_command_line_says_none_or_auto(word: str) -> None:
     from kinrank.cli.methods import parse_method
 
     assert parse_method("lpmt", ["--rho", word, "--gamma=1.5", "--share", word]) == kinrank.LPMT(gamma=1.5)
-    with pytest.raises(ValueError, match="k2"):
-        parse_method("lpmt", ["--k2", word])
+    with pytest.raises(ValueError, match="k1"):
+        parse_method("lpmt", ["--k1", word])
 
 
 def test_a_number_of_items_has_no_upper_end() -> None:
