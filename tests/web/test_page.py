@@ -343,6 +343,8 @@ def test_a_slider_changes_the_result(page: Page, small: str) -> None:
     page.looks().open(f"{small}/?query=2&view=compare")
     page.click("#tab-settings")
     page.click("#all-parameters summary")
+    page.click("#p-theta-measured")  # no longer set by `answers`
+    page.until("!document.querySelector('#p-theta').disabled")
     with changed(page):
         page.find("#p-theta").send_keys(*[RIGHT] * 30)
         page.until("document.querySelector('#search-facts').textContent.includes('candidates')")
