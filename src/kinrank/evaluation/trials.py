@@ -268,7 +268,7 @@ def compare(
         progress: True for a bar, or a callable `f(label, done, total)`.
         correction: "holm" corrects the p-values for the number of methods, "none" does not.
         tune: choose the parameters of every method among the candidates of `kinrank.tune`, by cross-validation on the
-            first measure: each query is scored with parameters that were chosen without it. LPMT then runs eleven
+            first measure: each query is scored with parameters that were chosen without it. LPMT then runs ten
             times, other methods up to three times.
 
     A method that cannot rank the data, because it would need too much memory or has no weights, is listed in `refused`
